@@ -1,0 +1,46 @@
+//! `GET /livez` and `GET /readyz`.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use tokio_util::sync::CancellationToken;
+
+use super::problem::{Code, Problem};
+use crate::book::Book;
+
+/// Whether traffic should come here.
+#[derive(Debug, Clone)]
+pub struct Health {
+    book: Book,
+    stop: CancellationToken,
+}
+
+impl Health {
+    /// Ready once any chain of `book` was read, until `stop`.
+    #[must_use]
+    pub fn new(book: Book, stop: CancellationToken) -> Self {
+        Self { book, stop }
+    }
+}
+
+/// The process answers.
+pub(super) async fn live() -> Response {
+    ok("live")
+}
+
+/// The process has something to serve and is not about to stop.
+pub(super) async fn ready(State(health): State<Health>) -> Result<Response, Problem> {
+    if health.stop.is_cancelled() {
+        return Err(Problem::new(Code::NotReady, "the service is stopping"));
+    }
+    if !health.book.has_read_any() {
+        return Err(Problem::new(Code::NotReady, "no chain was read yet"));
+    }
+    Ok(ok("ready"))
+}
+
+fn ok(status: &'static str) -> Response {
+    let body = format!("{{\"status\":\"{status}\"}}");
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    (headers, body).into_response()
+}

@@ -1,0 +1,149 @@
+//! Errors as `application/problem+json` (RFC 9457). Status codes are known here alone.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::book::{Chain, Unavailable};
+
+/// What a client is told went wrong. It travels in the response's extensions until
+/// [`context::carry`](super::context::carry) writes it out with the request's id.
+#[derive(Debug, Clone)]
+pub(super) struct Problem {
+    code: Code,
+    detail: Cow<'static, str>,
+    /// In seconds.
+    retry_after: Option<u64>,
+}
+
+/// The closed list of codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Code {
+    BadRequest,
+    InvalidParameter,
+    NotFound,
+    UnknownChain,
+    MethodNotAllowed,
+    RequestTimeout,
+    PayloadTooLarge,
+    UriTooLong,
+    UnsupportedMediaType,
+    HeadersTooLarge,
+    InternalError,
+    NoData,
+    StaleData,
+    NotReady,
+}
+
+impl Code {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest | Self::InvalidParameter => StatusCode::BAD_REQUEST,
+            Self::NotFound | Self::UnknownChain => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NoData | Self::StaleData | Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl Problem {
+    pub(super) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), retry_after: None }
+    }
+
+    pub(super) fn unknown_chain() -> Self {
+        Self::new(Code::UnknownChain, "no such chain here; GET /v1/chains lists those there are")
+    }
+
+    /// Why `chain` has nothing to serve, and when to ask again: after the next poll.
+    pub(super) fn unavailable(chain: &Chain, why: Unavailable) -> Self {
+        let (code, detail) = match why {
+            Unavailable::NoData => (Code::NoData, "no data of this chain was read yet"),
+            Unavailable::Expired => {
+                (Code::StaleData, "the newest data of this chain is too old to be served")
+            }
+        };
+        let block_time = chain.config().block_time;
+        let whole_seconds = block_time.as_secs() + u64::from(block_time.subsec_nanos() > 0);
+        Self { retry_after: Some(whole_seconds), ..Self::new(code, detail) }
+    }
+
+    /// The problem that an error response of the framework means.
+    pub(super) fn of_framework(status: StatusCode) -> Self {
+        match status {
+            StatusCode::NOT_FOUND => Self::new(Code::NotFound, "there is nothing at this path"),
+            StatusCode::METHOD_NOT_ALLOWED => Self::new(
+                Code::MethodNotAllowed,
+                "this path does not answer this method; the Allow header lists those it answers",
+            ),
+            StatusCode::REQUEST_TIMEOUT => {
+                Self::new(Code::RequestTimeout, "the request took too long")
+            }
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Self::new(Code::PayloadTooLarge, "the request body is too large")
+            }
+            StatusCode::URI_TOO_LONG => Self::new(Code::UriTooLong, "the request URI is too long"),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                Self::new(Code::UnsupportedMediaType, "the Content-Type is not supported")
+            }
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                Self::new(Code::HeadersTooLarge, "the request headers are too large")
+            }
+            status if status.is_client_error() => {
+                Self::new(Code::BadRequest, "the request cannot be understood")
+            }
+            _ => Self::new(Code::InternalError, "the service failed; the log has the request id"),
+        }
+    }
+
+    /// The body, with the id of the request it answers.
+    pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
+        let status = self.code.status();
+        let body = Body {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail: &self.detail,
+            code: self.code,
+            request_id,
+        };
+        serde_json::to_vec(&body).expect("a struct of strings serialises")
+    }
+
+    /// The headers that every problem has.
+    pub(super) fn write_headers(&self, headers: &mut HeaderMap) {
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, json);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    code: Code,
+    request_id: &'a str,
+}

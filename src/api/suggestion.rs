@@ -1,0 +1,66 @@
+//! `GET /v1/{chain}/gas-suggestion` and `GET /v1/gas-suggestions`.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use headers::{HeaderMapExt, IfNoneMatch};
+
+use super::extract::OfChain;
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::problem::Problem;
+use crate::book::Book;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// One chain's suggestion, or 304 when the client has it.
+pub(super) async fn of_chain(
+    OfChain(chain): OfChain,
+    request: HeaderMap,
+) -> Result<Response, Problem> {
+    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
+    let quote = &reading.observation.quote;
+    // A condition that cannot be read is none.
+    let is_known = request
+        .typed_get::<IfNoneMatch>()
+        .is_some_and(|condition| !condition.precondition_passes(quote.etag()));
+
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let mut response = Response::new(Body::from(quote.body().clone()));
+        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+        response
+    };
+    let headers = response.headers_mut();
+    headers.typed_insert(quote.etag().clone());
+    headers.insert(X_NEWEST_BLOCK, quote.newest_block_header().clone());
+    Freshness::of(&chain, &reading).write_headers(headers);
+    Ok(response)
+}
+
+/// The suggestions of all chains that have one to serve.
+pub(super) async fn all(State(book): State<Book>) -> Response {
+    let readings: Vec<_> =
+        book.chains().iter().filter_map(|chain| Some((chain, chain.read().ok()?))).collect();
+    let mut body = vec![b'['];
+    for (position, (_, reading)) in readings.iter().enumerate() {
+        if position > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(reading.observation.quote.body());
+    }
+    body.push(b']');
+
+    let mut response = Response::new(Body::from(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, JSON);
+    let freshness = readings.iter().map(|(chain, reading)| Freshness::of(chain, reading));
+    match freshness.reduce(Freshness::and) {
+        Some(freshness) => freshness.write_headers(headers),
+        None => {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+    }
+    response
+}

@@ -1,0 +1,130 @@
+//! The command line.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{Config, ConfigError};
+use crate::server::Server;
+use crate::{demo, telemetry};
+
+/// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    shared: Shared,
+}
+
+#[derive(Debug, Args)]
+struct Shared {
+    /// A TOML file over the built-in configuration; GAS_… variables go over both
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service (the default)
+    Serve,
+    /// Run the service on recorded blocks of Ethereum and Base; needs no network
+    Demo {
+        /// How often the recorded chains have a new block, from 10ms to 1h
+        #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = block_time)]
+        block_time: Duration,
+    },
+    /// Check the configuration and exit
+    CheckConfig,
+}
+
+/// How a run failed, which decides the exit code.
+enum Failure {
+    Configuration(ConfigError),
+    Running(anyhow::Error),
+}
+
+impl Cli {
+    /// Runs the command to its end: exit code 0 when it ended as asked, 1 when it failed while
+    /// running, 2 for a wrong configuration.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        match self.try_run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Failure::Configuration(error)) => {
+                eprintln!("error: {error}");
+                ExitCode::from(2)
+            }
+            Err(Failure::Running(error)) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn try_run(self) -> Result<(), Failure> {
+        let config = Config::load(self.shared.config.as_deref()).map_err(Failure::Configuration)?;
+        match self.command.unwrap_or(Command::Serve) {
+            Command::Serve => serve(config, None).map_err(Failure::Running),
+            Command::Demo { block_time } => {
+                serve(config, Some(block_time)).map_err(Failure::Running)
+            }
+            Command::CheckConfig => {
+                print_summary(&config);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Runs the service; with `demo`, on recorded chains with that block time.
+#[tokio::main]
+async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()> {
+    telemetry::init(&config.log)?;
+    let stop = stop_signal()?;
+    for key in &config.not_in_force {
+        tracing::warn!(key, "this key is accepted, but not in force in this version");
+    }
+    let Some(block_time) = demo else {
+        return Server::bind(config).await?.run(stop).await;
+    };
+    let node = demo::Node::bind(block_time).await.context("cannot start the recorded chains")?;
+    config.chains = demo::chains(node.address()?, block_time)?;
+    let mut server = Server::bind(config).await?;
+    server.add_task(async { Ok(node.run().await?) });
+    server.run(stop).await
+}
+
+/// Resolves at SIGTERM or SIGINT. The handlers are in place when this returns.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn print_summary(config: &Config) {
+    println!("The configuration is valid. Chains:");
+    for chain in &config.chains {
+        println!("  {} (id {}, {} RPC URLs)", chain.key, chain.chain_id, chain.rpc_urls.len());
+    }
+    for key in &config.not_in_force {
+        println!("Note: {key} is accepted, but not in force in this version.");
+    }
+}
+
+fn block_time(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(10)..=Duration::from_hours(1);
+    if allowed.contains(&duration) { Ok(duration) } else { Err("must be from 10ms to 1h".into()) }
+}

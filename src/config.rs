@@ -1,0 +1,223 @@
+//! The configuration: built-in defaults, a file over them, `GAS_…` variables over both, read once
+//! and checked whole before anything is opened.
+
+mod chain;
+mod error;
+mod pricing;
+mod server;
+mod units;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use figment::Figment;
+use figment::providers::{Env, Format, Toml};
+use figment::value::{Dict, Value};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+pub use chain::Chain;
+pub use error::ConfigError;
+pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
+pub use server::{Cors, Log, LogFormat, Server};
+pub use units::{Multiplier, RpcUrl};
+
+use error::ENVIRONMENT_PREFIX;
+
+const DEFAULTS: &str = include_str!("../config/default.toml");
+const CHAINS: &str = "chains";
+
+/// A whole configuration that has passed every check.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the service listens and how it stops.
+    pub server: Server,
+    /// Which web pages may read the answers.
+    pub cors: Cors,
+    /// What is logged.
+    pub log: Log,
+    /// The networks, in ascending order of chain id; never empty.
+    pub chains: Vec<Chain>,
+    /// Keys that are set, that the contract knows, and that nothing reads yet.
+    pub not_in_force: Vec<String>,
+}
+
+/// The layers' merged content, before the checks that look at several keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sections {
+    #[serde(default)]
+    server: Server,
+    #[serde(default)]
+    cors: Cors,
+    #[serde(default)]
+    log: Log,
+    #[serde(default)]
+    chains: BTreeMap<String, Chain>,
+    limits: Option<IgnoredAny>,
+    rpc: Option<IgnoredAny>,
+    verification: Option<IgnoredAny>,
+    delegation: Option<IgnoredAny>,
+    redis: Option<IgnoredAny>,
+}
+
+impl Config {
+    /// Reads the built-in defaults, `file` when there is one, and the environment.
+    ///
+    /// # Errors
+    ///
+    /// The first key that is unknown, unreadable or impossible, with where it was set.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let layers = match file {
+            Some(path) => defaults_below(path)?,
+            None => Figment::from(Toml::string(DEFAULTS)),
+        };
+        Self::from_layers(&layers.clone().merge(environment(&layers)))
+    }
+
+    /// Reads `text` as the only layer.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        check_syntax(text, "the configuration")?;
+        Self::from_layers(&Figment::from(Toml::string(text)))
+    }
+
+    fn from_layers(layers: &Figment) -> Result<Self, ConfigError> {
+        let sections: Sections =
+            layers.extract().map_err(|error| ConfigError::unreadable(&error, layers))?;
+        let at = |key: &str, problem: &str| Err(ConfigError::at(key, problem, layers));
+        if !sections.server.has_usable_base_path() {
+            return at("server.base_path", "must be empty or like /a/b, without a trailing slash");
+        }
+        if !sections.cors.allows_any() && sections.cors.origins().is_none() {
+            let allowed = "must be [\"*\"] or origins such as \"https://app.example\", no path";
+            return at("cors.allowed_origins", allowed);
+        }
+        if let Err(problem) = sections.log.directives() {
+            return at("log.filter", &problem);
+        }
+        let mut not_in_force = sections.not_in_force();
+        let chains = checked_chains(sections.chains, layers)?;
+        not_in_force.extend(chains.iter().flat_map(Chain::not_in_force));
+        Ok(Self {
+            server: sections.server,
+            cors: sections.cors,
+            log: sections.log,
+            chains,
+            not_in_force,
+        })
+    }
+}
+
+impl Sections {
+    fn not_in_force(&self) -> Vec<String> {
+        let set = [
+            ("limits", self.limits.is_some()),
+            ("rpc", self.rpc.is_some()),
+            ("verification", self.verification.is_some()),
+            ("delegation", self.delegation.is_some()),
+            ("redis", self.redis.is_some()),
+            ("server.trusted_proxies", self.server.trusted_proxies.is_some()),
+        ];
+        set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.into()).collect()
+    }
+}
+
+fn checked_chains(
+    sections: BTreeMap<String, Chain>,
+    layers: &Figment,
+) -> Result<Vec<Chain>, ConfigError> {
+    let mut by_id: BTreeMap<u64, Chain> = BTreeMap::new();
+    for (key, mut chain) in sections {
+        let path = format!("{CHAINS}.{key}");
+        if !is_chain_key(&key) {
+            let allowed = "a chain's key is made of a-z, 0-9, - and _, with at least one letter";
+            return Err(ConfigError::at(path, allowed, layers));
+        }
+        chain.key = key;
+        if let Err((below, allowed)) = chain.check() {
+            return Err(ConfigError::at(format!("{path}.{below}"), allowed, layers));
+        }
+        let id = chain.chain_id;
+        if let Some(other) = by_id.insert(id, chain) {
+            let problem = format!("chain id {id} is {CHAINS}.{} already", other.key);
+            return Err(ConfigError::at(format!("{path}.chain_id"), problem, layers));
+        }
+    }
+    if by_id.is_empty() {
+        return Err(ConfigError::at(CHAINS, "must name at least one chain", layers));
+    }
+    Ok(by_id.into_values().collect())
+}
+
+/// A key that the environment can name (it has no upper case there) and that no chain id can be.
+fn is_chain_key(key: &str) -> bool {
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    key.bytes().all(allowed) && key.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+/// The defaults with the file over them; a `[chains]` table in the file replaces the built-in one.
+fn defaults_below(path: &Path) -> Result<Figment, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        ConfigError::general(format!("cannot read the file {}: {error}", path.display()))
+    })?;
+    check_syntax(&text, &path.display().to_string())?;
+    let file = Figment::from(Toml::file_exact(path));
+    let defaults = Figment::from(Toml::string(DEFAULTS));
+    let defaults = if file.contains(CHAINS) { without_chains(&defaults)? } else { defaults };
+    Ok(defaults.merge(file))
+}
+
+fn without_chains(defaults: &Figment) -> Result<Figment, ConfigError> {
+    let mut sections: Dict =
+        defaults.extract().map_err(|error| ConfigError::unreadable(&error, defaults))?;
+    sections.remove(CHAINS);
+    Ok(Figment::from(figment::providers::Serialized::defaults(sections)))
+}
+
+/// Refuses broken TOML by line and column: the parser's own message quotes the line, which may
+/// hold a URL with a key.
+fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
+    let Err(error) = text.parse::<toml::Table>() else {
+        return Ok(());
+    };
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count().saturating_add(1);
+    let column =
+        before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()).saturating_add(1);
+    Err(ConfigError::general(format!(
+        "{name} is not valid TOML: {} at line {line}, column {column}",
+        error.message().lines().next().unwrap_or("syntax error"),
+    )))
+}
+
+/// `GAS_…` variables with `__` between levels. Since no shell can export a name with a dash,
+/// `GAS_CHAINS__RONIN_TESTNET__…` reaches `ronin-testnet` when such a chain is known below.
+fn environment(below: &Figment) -> Env {
+    let known: Vec<String> = match below.find_value(CHAINS) {
+        Ok(Value::Dict(_, chains)) => chains.into_keys().collect(),
+        _ => Vec::new(),
+    };
+    Env::prefixed(ENVIRONMENT_PREFIX).split("__").map(move |key| {
+        let lower = key.as_str().to_lowercase();
+        let Some((chain, rest)) =
+            lower.strip_prefix("chains.").and_then(|tail| tail.split_once('.'))
+        else {
+            return lower.into();
+        };
+        let matches = |name: &&String| name.as_str() == chain || name.replace('-', "_") == chain;
+        let chain = known
+            .iter()
+            .find(|name| name.as_str() == chain)
+            .or_else(|| known.iter().find(matches))
+            .map_or(chain, String::as_str);
+        format!("chains.{chain}.{rest}").into()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The `[chains.*]` sections: which networks are polled, where, how often, and how long an answer
+//! stays good.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::pricing::Pricing;
+use super::units::{self, RpcUrl};
+
+/// One network. `chain_id` and `rpc_urls` have no default.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chain {
+    /// The key in the configuration, which is the `{chain}` of the routes.
+    #[serde(skip)]
+    pub key: String,
+    /// `chain_name` in answers; `None`: the key.
+    name: Option<String>,
+    /// The EIP-155 chain id that every RPC URL must answer.
+    pub chain_id: u64,
+    /// The time between two blocks, which is the polling interval.
+    #[serde(default = "default_block_time", deserialize_with = "units::duration")]
+    pub block_time: Duration,
+    /// The time between two flashblocks; `None`: the chain has none.
+    #[serde(default, deserialize_with = "units::optional_duration")]
+    pub flashblock_time: Option<Duration>,
+    /// The RPC nodes, in order of preference.
+    pub rpc_urls: Vec<RpcUrl>,
+    /// Accepted, not in force in this version.
+    ws_urls: Option<IgnoredAny>,
+    /// Accepted, not in force in this version.
+    rpc_methods: Option<IgnoredAny>,
+    /// Data older than this is not served.
+    #[serde(default = "default_max_age", deserialize_with = "units::duration")]
+    pub max_age: Duration,
+    /// `None`: ten block times; `"0s"`: never.
+    #[serde(default, deserialize_with = "units::optional_duration")]
+    stall_after: Option<Duration>,
+    /// How many blocks are remembered for `/fee-history`.
+    #[serde(default = "default_history_blocks")]
+    pub history_blocks: NonZeroUsize,
+    /// The constants of the fee rules.
+    #[serde(default)]
+    pub pricing: Pricing,
+}
+
+/// The network's full block time (network document, section 8).
+fn default_block_time() -> Duration {
+    Duration::from_secs(2)
+}
+
+fn default_max_age() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn default_history_blocks() -> NonZeroUsize {
+    NonZeroUsize::new(1024).expect("1024 is not 0")
+}
+
+impl Chain {
+    /// The least age at which data may count as stale or unservable, however short the blocks.
+    const LEAST_TOLERANCE: Duration = Duration::from_secs(2);
+    /// What a node can be asked for at once: geth cuts a fee history at 1024 blocks.
+    const MAX_WINDOW_BLOCKS: usize = 1024;
+    const MAX_HISTORY_BLOCKS: usize = 65_536;
+    const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
+        Duration::from_millis(10)..=Duration::from_hours(1);
+
+    /// The name in answers.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.key)
+    }
+
+    /// How long the head may stand still before the data is labelled stale; `None`: for ever.
+    #[must_use]
+    pub fn stall_after(&self) -> Option<Duration> {
+        let after = self.stall_after.unwrap_or(self.block_time.saturating_mul(10));
+        (!after.is_zero()).then_some(after)
+    }
+
+    /// The age above which data is labelled stale: two block times, never less than 2 s.
+    #[must_use]
+    pub fn stale_after(&self) -> Duration {
+        self.block_time.saturating_mul(2).max(Self::LEAST_TOLERANCE)
+    }
+
+    /// The first impossible value as its key below `chains.<key>` and what is allowed.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        let refuse = |key, allowed: String| Err((key, allowed));
+        if self.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
+            return refuse("name", "must not be empty".into());
+        }
+        if self.chain_id == 0 {
+            return refuse("chain_id", "must be above 0".into());
+        }
+        if self.rpc_urls.is_empty() {
+            return refuse("rpc_urls", "must name at least one http:// or https:// URL".into());
+        }
+        if !Self::BLOCK_TIMES.contains(&self.block_time) {
+            return refuse("block_time", "must be from 10ms to 1h".into());
+        }
+        if self.flashblock_time.is_some_and(|time| time.is_zero() || time > self.block_time) {
+            let most = humantime::format_duration(self.block_time);
+            return refuse("flashblock_time", format!("must be above 0s and at most {most}"));
+        }
+        if self.max_age <= self.stale_after() {
+            let least = humantime::format_duration(self.stale_after());
+            return refuse(
+                "max_age",
+                format!("must be longer than {least} (two block times, and 2s)"),
+            );
+        }
+        if self.stall_after().is_some_and(|after| after < self.block_time) {
+            let least = humantime::format_duration(self.block_time);
+            return refuse("stall_after", format!("must be 0s (never) or at least {least}"));
+        }
+        if self.history_blocks.get() > Self::MAX_HISTORY_BLOCKS {
+            return refuse(
+                "history_blocks",
+                format!("must be from 1 to {}", Self::MAX_HISTORY_BLOCKS),
+            );
+        }
+        if self.pricing.window_blocks.get() > Self::MAX_WINDOW_BLOCKS {
+            return refuse(
+                "pricing.window_blocks",
+                format!("must be from 1 to {}", Self::MAX_WINDOW_BLOCKS),
+            );
+        }
+        Ok(())
+    }
+
+    /// The keys that this chain sets although nothing reads them yet.
+    pub(super) fn not_in_force(&self) -> impl Iterator<Item = String> {
+        let set =
+            [("ws_urls", self.ws_urls.is_some()), ("rpc_methods", self.rpc_methods.is_some())];
+        let key = self.key.clone();
+        set.into_iter()
+            .filter(|(_, is_set)| *is_set)
+            .map(move |(name, _)| format!("chains.{key}.{name}"))
+    }
+}

@@ -1,0 +1,132 @@
+//! What is wrong with a configuration: the key, where it was set, what is allowed.
+
+use std::fmt;
+
+use figment::error::{Actual, Kind};
+use figment::{Figment, Metadata, Source};
+
+/// A configuration that cannot be used. Its text never shows a value that may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The dotted key, such as `chains.ronin.max_age`; empty when no single key is at fault.
+    pub key: String,
+    /// What is wrong and what is allowed.
+    pub problem: String,
+    /// Where the value comes from, such as a file or an environment variable.
+    pub origin: Option<String>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.key.is_empty() {
+            write!(out, "{}: ", self.key)?;
+        }
+        out.write_str(&self.problem)?;
+        match &self.origin {
+            Some(origin) => write!(out, " ({origin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ConfigError {
+    /// A fault in the layers as a whole.
+    pub(super) fn general(problem: impl Into<String>) -> Self {
+        Self { key: String::new(), problem: problem.into(), origin: None }
+    }
+
+    /// A value that was read but cannot be; its origin is looked up in `layers`.
+    pub(super) fn at(key: impl Into<String>, problem: impl Into<String>, layers: &Figment) -> Self {
+        let key = key.into();
+        let origin = layers.find_metadata(&key).and_then(|metadata| origin(metadata, &key));
+        Self { key, problem: problem.into(), origin }
+    }
+
+    /// A value that could not be read.
+    pub(super) fn unreadable(error: &figment::Error, layers: &Figment) -> Self {
+        let mut path = error.path.clone();
+        // The path of a key that should not be there, or should, ends at its table.
+        match &error.kind {
+            Kind::UnknownField(name, _) if path.last() != Some(name) => path.push(name.clone()),
+            Kind::MissingField(name) => path.push(name.to_string()),
+            _ => {}
+        }
+        let key = path.join(".");
+        let origin = error
+            .metadata
+            .as_ref()
+            .or_else(|| layers.find_metadata(&key))
+            .and_then(|metadata| origin(metadata, &key));
+        Self { key, problem: describe(&error.kind), origin }
+    }
+}
+
+fn describe(kind: &Kind) -> String {
+    match kind {
+        Kind::UnknownField(_, []) => "unknown key".into(),
+        Kind::UnknownField(_, allowed) => {
+            format!("unknown key; allowed here: {}", allowed.join(", "))
+        }
+        Kind::UnknownVariant(found, allowed) => {
+            format!("found {found:?}, expected one of: {}", allowed.join(", "))
+        }
+        Kind::MissingField(_) => "required, but not set".into(),
+        // A string of the wrong type may be a URL with a key in it, so only its type is told;
+        // a value of the right type and wrong content comes from a field that says it is safe.
+        Kind::InvalidType(found, expected) => {
+            format!("found {}, expected {}", type_of(found), in_words(expected))
+        }
+        Kind::InvalidValue(found, expected) => {
+            format!("found {}, expected {}", shown(found), in_words(expected))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn shown(value: &Actual) -> String {
+    match value {
+        Actual::Str(text) => format!("{text:?}"),
+        Actual::Unsigned(number) => number.to_string(),
+        Actual::Signed(number) => number.to_string(),
+        Actual::Float(number) => number.to_string(),
+        other => type_of(other).into(),
+    }
+}
+
+/// Serde's names of Rust types, as what they mean in a file.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u64" | "usize" => "a whole number from 0 on",
+        "a nonzero u64" | "a nonzero usize" => "a whole number from 1 on",
+        "a sequence" => "an array",
+        "a map" => "a table",
+        _ if expected.starts_with("struct ") => "a table",
+        other => other,
+    }
+}
+
+fn type_of(value: &Actual) -> &'static str {
+    match value {
+        Actual::Bool(_) => "a boolean",
+        Actual::Unsigned(_) | Actual::Signed(_) => "an integer",
+        Actual::Float(_) => "a float",
+        Actual::Char(_) | Actual::Str(_) => "a string",
+        Actual::Seq => "an array",
+        Actual::Map => "a table",
+        _ => "a value of another type",
+    }
+}
+
+/// The prefix of the environment variables that are read.
+pub(super) const ENVIRONMENT_PREFIX: &str = "GAS_";
+
+fn origin(metadata: &Metadata, key: &str) -> Option<String> {
+    match &metadata.source {
+        Some(Source::File(path)) => Some(format!("in {}", path.display())),
+        _ if metadata.name.contains("environment") => {
+            let variable = key.replace('.', "__").replace('-', "_").to_uppercase();
+            Some(format!("from the environment variable {ENVIRONMENT_PREFIX}{variable}"))
+        }
+        _ => None,
+    }
+}

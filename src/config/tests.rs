@@ -1,0 +1,223 @@
+use super::*;
+
+/// A chain with only the keys that have no default, and `more` in its table.
+fn chain(key: &str, chain_id: u64, more: &str) -> String {
+    format!(
+        "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost:8545\"]\n{more}\n"
+    )
+}
+
+fn refusal(text: &str) -> String {
+    Config::from_toml(text).map(|_| ()).expect_err("the configuration is wrong").to_string()
+}
+
+#[test]
+fn the_built_in_configuration_is_the_two_networks_with_the_documented_values() {
+    let config = Config::from_toml(DEFAULTS).unwrap();
+    let ids: Vec<_> =
+        config.chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
+    assert_eq!(ids, [("ronin", 2020), ("ronin-testnet", 202_601)]);
+    assert_eq!(config.server, Server::default());
+    assert_eq!(config.cors, Cors::default());
+    assert_eq!(config.log, Log::default());
+    assert!(config.not_in_force.is_empty());
+}
+
+#[test]
+fn what_the_built_in_file_spells_out_is_what_an_absent_key_means() {
+    let config = Config::from_toml(DEFAULTS).unwrap();
+    let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
+    assert_eq!(ronin.pricing, Pricing::default());
+    for chain in [ronin, testnet] {
+        assert_eq!(chain.block_time, default_chain().block_time);
+        assert_eq!(chain.max_age, default_chain().max_age);
+        assert_eq!(chain.stall_after(), default_chain().stall_after());
+        assert_eq!(chain.history_blocks, default_chain().history_blocks);
+        assert_eq!(chain.name(), chain.key);
+    }
+}
+
+fn default_chain() -> Chain {
+    Config::from_toml(&chain("a", 1, "")).unwrap().chains.remove(0)
+}
+
+#[test]
+fn chains_are_in_ascending_order_of_their_ids() {
+    let text = [chain("b", 9, ""), chain("a", 10, ""), chain("c", 1, "")].concat();
+    let config = Config::from_toml(&text).unwrap();
+    let keys: Vec<_> = config.chains.iter().map(|chain| chain.key.as_str()).collect();
+    assert_eq!(keys, ["c", "b", "a"]);
+}
+
+#[test]
+fn a_standing_head_is_stale_after_ten_block_times_unless_told_otherwise() {
+    let stall_after = |more| {
+        let config = Config::from_toml(&chain("a", 1, more)).unwrap();
+        config.chains[0].stall_after().map(|after| after.as_secs())
+    };
+    assert_eq!(stall_after("block_time = \"3s\""), Some(30));
+    assert_eq!(stall_after("stall_after = \"7s\""), Some(7));
+    assert_eq!(stall_after("stall_after = \"0s\""), None);
+}
+
+#[test]
+fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
+    let cases = [
+        ("[server]\nlisten = \"nonsense\"\n", "server.listen: invalid socket address syntax"),
+        (
+            "[server]\nport = 1\n",
+            "server.port: unknown key; allowed here: listen, admin_listen, base_path, trusted_proxies, shutdown_grace",
+        ),
+        (
+            "[server]\nbase_path = \"/a/\"\n",
+            "server.base_path: must be empty or like /a/b, without a trailing slash",
+        ),
+        (
+            "[server]\nshutdown_grace = 10\n",
+            "server.shutdown_grace: found 10, expected a duration such as \"2s\" or \"250ms\"",
+        ),
+        (
+            "[cors]\nallowed_origins = [\"https://a.example/\"]\n",
+            "cors.allowed_origins: must be [\"*\"] or origins such as \"https://app.example\", no path",
+        ),
+        ("[log]\nformat = \"xml\"\n", "log.format: found \"xml\", expected one of: text, json"),
+        (
+            "[log]\nfilter = \"a=b=c\"\n",
+            "log.filter: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5",
+        ),
+        (
+            "[surprise]\n",
+            "surprise: unknown key; allowed here: server, cors, log, chains, limits, rpc, verification, delegation, redis",
+        ),
+        ("[chains]\n", "chains: must name at least one chain"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(refusal(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
+    let cases = [
+        (
+            "blocktime = \"2s\"",
+            "blocktime: unknown key; allowed here: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, rpc_methods, max_age, stall_after, history_blocks, pricing",
+        ),
+        (
+            "block_time = \"2 parsecs\"",
+            "block_time: found \"2 parsecs\", expected a duration such as \"2s\" or \"250ms\"",
+        ),
+        ("block_time = \"0s\"", "block_time: must be from 10ms to 1h"),
+        ("block_time = \"2h\"", "block_time: must be from 10ms to 1h"),
+        ("flashblock_time = \"3s\"", "flashblock_time: must be above 0s and at most 2s"),
+        ("max_age = \"4s\"", "max_age: must be longer than 4s (two block times, and 2s)"),
+        (
+            "block_time = \"100ms\"\nmax_age = \"2s\"",
+            "max_age: must be longer than 2s (two block times, and 2s)",
+        ),
+        ("stall_after = \"1s\"", "stall_after: must be 0s (never) or at least 2s"),
+        ("history_blocks = 0", "history_blocks: found 0, expected a whole number from 1 on"),
+        ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
+        ("name = \" \"", "name: must not be empty"),
+        ("pricing.window_blocks = 1025", "pricing.window_blocks: must be from 1 to 1024"),
+        (
+            "pricing.reward_percentiles = []",
+            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+        ),
+        (
+            "pricing.reward_percentiles = [60, 50]",
+            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+        ),
+        (
+            "pricing.reward_percentiles = [101]",
+            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+        ),
+        (
+            "pricing.reward_percentiles = [1, 2, 3]",
+            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+        ),
+        (
+            "pricing.base_fee_floor = \"1\"",
+            "pricing.base_fee_floor: found \"1\", expected an amount such as \"20 gwei\" or \"1 wei\"",
+        ),
+        (
+            "pricing.priority_fee_floor = 20",
+            "pricing.priority_fee_floor: found 20, expected an amount such as \"20 gwei\" or \"1 wei\"",
+        ),
+        (
+            "pricing.high_multiplier = 0.5",
+            "pricing.high_multiplier: found 0.5, expected a factor from 1 to 1000 with at most six decimals, such as 1.2",
+        ),
+        (
+            "pricing.base_fee_multiplier = \"two\"",
+            "pricing.base_fee_multiplier: found \"two\", expected a factor from 1 to 1000 with at most six decimals, such as 1.2",
+        ),
+        (
+            "pricing.zero_base_fee = \"maybe\"",
+            "pricing.zero_base_fee: found \"maybe\", expected one of: legacy, eip-1559",
+        ),
+        (
+            "pricing.base_fee_change_denominator = 0",
+            "pricing.base_fee_change_denominator: found 0, expected a whole number from 1 on",
+        ),
+    ];
+    for (more, expected) in cases {
+        assert_eq!(refusal(&chain("a", 1, more)), format!("chains.a.{expected}"), "{more}");
+    }
+}
+
+#[test]
+fn a_chain_needs_an_id_of_its_own_urls_and_a_usable_key() {
+    let twice = [chain("a", 1, ""), chain("b", 1, "")].concat();
+    assert_eq!(refusal(&twice), "chains.b.chain_id: chain id 1 is chains.a already");
+    assert_eq!(refusal("[chains.a]\nchain_id = 1\n"), "chains.a.rpc_urls: required, but not set");
+    assert_eq!(refusal("[chains.a]\nrpc_urls = []\n"), "chains.a.chain_id: required, but not set");
+    assert_eq!(
+        refusal("[chains.a]\nchain_id = 1\nrpc_urls = []\n"),
+        "chains.a.rpc_urls: must name at least one http:// or https:// URL"
+    );
+    for key in ["2020", "Ronin", "\"a b\"", "\"ä\""] {
+        let refused = refusal(&chain(key, 1, ""));
+        assert!(
+            refused.ends_with("made of a-z, 0-9, - and _, with at least one letter"),
+            "{refused}"
+        );
+    }
+    assert_eq!(refusal(&chain("a", 0, "")), "chains.a.chain_id: must be above 0");
+}
+
+#[test]
+fn no_refusal_shows_a_url() {
+    let with_urls = |urls: &str| format!("[chains.a]\nchain_id = 1\nrpc_urls = {urls}\n");
+    for urls in [
+        "\"https://node.example/canary\"",
+        "[\"ftp://node.example/canary\"]",
+        "[\"https://node.example/canary]",
+        "[[\"https://node.example/canary\"]]",
+        "{ \"https://node.example/canary\" = 1 }",
+        "[\"canary\"]",
+    ] {
+        let refused = refusal(&with_urls(urls));
+        assert!(!refused.contains("canary"), "{refused}");
+    }
+}
+
+#[test]
+fn broken_toml_is_refused_by_line_and_column() {
+    assert_eq!(
+        refusal("[server]\nlisten = = 1\n"),
+        "the configuration is not valid TOML: invalid string at line 2, column 10"
+    );
+}
+
+#[test]
+fn keys_of_the_contract_that_nothing_reads_yet_are_told() {
+    let text = [
+        "[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nmax_connections = 1\n",
+        &chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]\nrpc_methods = [\"eth_chainId\"]"),
+    ]
+    .concat();
+    let config = Config::from_toml(&text).unwrap();
+    let expected = ["limits", "server.trusted_proxies", "chains.a.ws_urls", "chains.a.rpc_methods"];
+    assert_eq!(config.not_in_force, expected);
+}

@@ -1,0 +1,134 @@
+//! The chains behind `gas-suggestion demo`: real recorded blocks, replayed in this process by nodes
+//! that speak JSON-RPC on a loopback port. The ordinary service polls them like any other node.
+
+mod recording;
+mod replay;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::config::{self, Config, ConfigError};
+
+pub use recording::{BadRecording, Recording};
+pub use replay::Replay;
+
+const CHAINS: &str = include_str!("../config/demo.toml");
+
+/// The recorded chains by their key in `config/demo.toml`.
+const RECORDINGS: [(&str, &[u8]); 2] = [
+    ("base", include_bytes!("demo/recordings/base.json.gz")),
+    ("ethereum", include_bytes!("demo/recordings/ethereum.json.gz")),
+];
+
+/// The recorded chains as the service polls them: at the node's `address`, once per `block_time`.
+///
+/// # Errors
+///
+/// When a chain cannot have that block time.
+pub fn chains(
+    address: SocketAddr,
+    block_time: Duration,
+) -> Result<Vec<config::Chain>, ConfigError> {
+    /// The default; a slow replay needs more, for its data is older between two blocks.
+    const LEAST_MAX_AGE: Duration = Duration::from_secs(30);
+    let text = CHAINS.replace("127.0.0.1:0", &address.to_string());
+    let mut chains = Config::from_toml(&text)?.chains;
+    for chain in &mut chains {
+        chain.block_time = block_time;
+        chain.max_age = block_time.saturating_mul(5).max(LEAST_MAX_AGE);
+    }
+    Ok(chains)
+}
+
+/// The nodes of all recorded chains behind one loopback port, one path each. The chains start when
+/// this is made, so that a block may be due while nobody asks yet.
+#[derive(Debug)]
+pub struct Node {
+    listener: TcpListener,
+    replays: Arc<BTreeMap<&'static str, Replay>>,
+}
+
+impl Node {
+    /// Starts the chains and listens on a free loopback port.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be had.
+    pub async fn bind(block_time: Duration) -> io::Result<Self> {
+        let mut replays = BTreeMap::new();
+        for (key, bytes) in RECORDINGS {
+            let recording = Recording::from_gzip(bytes).map_err(io::Error::other)?;
+            replays.insert(key, Replay::start(recording, block_time));
+        }
+        let replays = Arc::new(replays);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Ok(Self { listener, replays })
+    }
+
+    /// Where the node listens; the path is the chain's key.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the listener fails.
+    pub async fn run(self) -> io::Result<()> {
+        let app = Router::new().route("/{chain}", post(answer)).with_state(self.replays);
+        axum::serve(self.listener, app).await
+    }
+}
+
+async fn answer(
+    State(replays): State<Arc<BTreeMap<&'static str, Replay>>>,
+    Path(chain): Path<String>,
+    body: String,
+) -> Response {
+    let Some(replay) = replays.get(chain.as_str()) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let answer = match serde_json::from_str(&body) {
+        Ok(Value::Array(calls)) if !calls.is_empty() => {
+            calls.iter().map(|call| answer_call(replay, call)).collect()
+        }
+        Ok(call) => answer_call(replay, &call),
+        Err(_) => error(&Value::Null, (-32700, "parse error")),
+    };
+    Json(answer).into_response()
+}
+
+fn answer_call(replay: &Replay, call: &Value) -> Value {
+    let id = call.get("id").unwrap_or(&Value::Null);
+    let Some(method) = call.get("method").and_then(Value::as_str) else {
+        return error(id, (-32600, "invalid request"));
+    };
+    let params = call.get("params").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    match replay.answer(method, params) {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(refusal) => error(id, refusal),
+    }
+}
+
+fn error(id: &Value, (code, message): (i64, &str)) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+}
+
+#[cfg(test)]
+mod tests;

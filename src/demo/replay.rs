@@ -1,0 +1,180 @@
+//! A recording played as a living chain: one block per block time, for ever.
+//!
+//! The head is a function of the time since the start, so nothing runs in the background. After the
+//! last recorded block the first follows again under a new, higher number; the base fee jumps
+//! there, as the recording is no circle.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::recording::Recording;
+
+/// A recorded chain at a moment that moves on.
+#[derive(Debug)]
+pub struct Replay {
+    recording: Recording,
+    block_time: Duration,
+    started: Instant,
+    started_at: SystemTime,
+}
+
+/// A JSON-RPC error: code and message.
+pub(super) type NodeError = (i64, &'static str);
+
+const INVALID_PARAMS: i64 = -32602;
+const METHOD_NOT_FOUND: i64 = -32601;
+/// geth's code for a block that is not there yet.
+const SERVER_ERROR: i64 = -32000;
+
+impl Replay {
+    /// How many blocks the chain has when it starts: a whole window of the default size.
+    const BLOCKS_AT_START: u64 = 20;
+    /// geth's limit on one answer.
+    const MAX_BLOCKS: u64 = 1024;
+
+    /// `recording` from now on, a block per `block_time`.
+    #[must_use]
+    pub fn start(recording: Recording, block_time: Duration) -> Self {
+        Self { recording, block_time, started: Instant::now(), started_at: SystemTime::now() }
+    }
+
+    /// What is replayed.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Answers one call.
+    pub(super) fn answer(&self, method: &str, params: &[Value]) -> Result<Value, NodeError> {
+        match method {
+            "eth_chainId" => Ok(hex(self.recording.chain_id)),
+            "net_version" => Ok(self.recording.chain_id.to_string().into()),
+            "eth_blockNumber" => Ok(hex(self.number(self.head()))),
+            "eth_feeHistory" => self.fee_history(params),
+            "eth_getBlockByNumber" => self.block(params),
+            _ => Err((METHOD_NOT_FOUND, "the recorded chain has no such method")),
+        }
+    }
+
+    /// How many blocks came before the newest one.
+    fn head(&self) -> u64 {
+        let passed = self.started.elapsed().as_nanos() / self.block_time.as_nanos().max(1);
+        u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(Self::BLOCKS_AT_START - 1)
+    }
+
+    fn number(&self, position: u64) -> u64 {
+        self.recording.oldest_block.saturating_add(position)
+    }
+
+    /// Where the block at `position` stands in the recording.
+    fn index(&self, position: u64) -> usize {
+        let blocks = u64::try_from(self.recording.blocks()).unwrap_or(u64::MAX);
+        usize::try_from(position % blocks).unwrap_or_default()
+    }
+
+    /// The position that a block tag or number means.
+    fn position(&self, tag: Option<&Value>) -> Result<u64, NodeError> {
+        let invalid = (INVALID_PARAMS, "expected a block tag or a 0x number");
+        let tag = tag.and_then(Value::as_str).ok_or(invalid)?;
+        match tag {
+            "latest" | "pending" | "safe" | "finalized" => Ok(self.head()),
+            "earliest" => Ok(0),
+            number => {
+                let number = parse_hex(number).ok_or(invalid)?;
+                let position = number.checked_sub(self.recording.oldest_block);
+                position
+                    .filter(|position| *position <= self.head())
+                    .ok_or((SERVER_ERROR, "the block is outside the recorded chain"))
+            }
+        }
+    }
+
+    fn fee_history(&self, params: &[Value]) -> Result<Value, NodeError> {
+        let count = params.first().and_then(|count| match count {
+            Value::String(text) => parse_hex(text),
+            count => count.as_u64(),
+        });
+        let count = count
+            .filter(|count| *count > 0)
+            .ok_or((INVALID_PARAMS, "expected a block count above 0"))?;
+        let newest = self.position(params.get(1))?;
+        let columns = self.columns(params.get(2))?;
+        let count = count.min(Self::MAX_BLOCKS).min(newest.saturating_add(1));
+        let oldest = newest.saturating_sub(count - 1);
+
+        let recording = &self.recording;
+        let indices: Vec<usize> = (oldest..=newest).map(|position| self.index(position)).collect();
+        let next = indices.last().map(|index| index.saturating_add(1));
+        let base_fees = indices.iter().copied().chain(next);
+        let base_fees: Vec<Value> = base_fees
+            .filter_map(|index| recording.base_fee_per_gas.get(index).copied().map(hex))
+            .collect();
+        let ratios: Vec<f64> = indices
+            .iter()
+            .filter_map(|index| recording.gas_used_ratio.get(*index).copied())
+            .collect();
+        let mut answer = json!({
+            "oldestBlock": hex(self.number(oldest)),
+            "baseFeePerGas": base_fees,
+            "gasUsedRatio": ratios,
+        });
+        if let (Some(members), false) = (answer.as_object_mut(), columns.is_empty()) {
+            let rows = indices.iter().filter_map(|index| recording.reward.get(*index));
+            let pick = |row: &Vec<u64>| -> Value {
+                columns.iter().filter_map(|column| row.get(*column).copied().map(hex)).collect()
+            };
+            members.insert("reward".into(), rows.map(pick).collect());
+        }
+        Ok(answer)
+    }
+
+    /// Only what was recorded can be answered: other percentiles would be invented.
+    fn columns(&self, percentiles: Option<&Value>) -> Result<Vec<usize>, NodeError> {
+        let unknown = (INVALID_PARAMS, "expected recorded percentiles: 0, 5, …, 100");
+        let Some(percentiles) = percentiles else {
+            return Ok(Vec::new());
+        };
+        let percentiles = percentiles.as_array().ok_or(unknown)?;
+        let column = |percentile: &Value| {
+            percentile.as_f64().and_then(|value| self.recording.column(value)).ok_or(unknown)
+        };
+        percentiles.iter().map(column).collect()
+    }
+
+    /// A block with the members that the recording knows; the time is the replay's.
+    fn block(&self, params: &[Value]) -> Result<Value, NodeError> {
+        let position = match self.position(params.first()) {
+            Ok(position) => position,
+            Err((SERVER_ERROR, _)) => return Ok(Value::Null),
+            Err(error) => return Err(error),
+        };
+        let base_fee = self.recording.base_fee_per_gas.get(self.index(position)).copied();
+        Ok(json!({
+            "number": hex(self.number(position)),
+            "timestamp": hex(self.timestamp(position)),
+            "baseFeePerGas": base_fee.map(hex),
+        }))
+    }
+
+    /// When the block at `position` was (or, before the start, would have been) produced, in
+    /// seconds since 1970.
+    fn timestamp(&self, position: u64) -> u64 {
+        let blocks =
+            |count: u64| self.block_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let since_epoch = self.started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        since_epoch
+            .saturating_add(blocks(position))
+            .saturating_sub(blocks(Self::BLOCKS_AT_START - 1))
+            .as_secs()
+    }
+}
+
+fn hex(number: u64) -> Value {
+    format!("{number:#x}").into()
+}
+
+fn parse_hex(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'))?;
+    u64::from_str_radix(digits, 16).ok()
+}

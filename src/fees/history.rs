@@ -1,0 +1,73 @@
+//! A run of mined blocks as `eth_feeHistory` describes them, after everything odd was sorted out.
+
+/// Consecutive mined blocks, oldest first; never empty, and the newest block's number fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeeHistory {
+    oldest_block: u64,
+    newest_block: u64,
+    blocks: Vec<Block>,
+    next_base_fee: Option<u128>,
+}
+
+/// One mined block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    /// Base fee per gas in wei; 0 is a value, not an absence.
+    pub base_fee: u128,
+    /// Gas used over gas limit, from 0 to 1; `None` when the node gave nothing credible.
+    pub gas_used_ratio: Option<f64>,
+    /// `None` when the node gave no usable rewards for this block.
+    pub rewards: Option<Rewards>,
+}
+
+/// What a block's transactions paid above its base fee, in wei per gas, at the percentiles asked
+/// for (the network document's `Reward[0]` and `Reward[1]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewards {
+    /// At the first percentile.
+    pub medium: u128,
+    /// At the second; `None` when one was asked for.
+    pub high: Option<u128>,
+}
+
+impl FeeHistory {
+    /// The `blocks` from number `oldest_block` on, and the base fee of the block after them where
+    /// the node gave it. `None` for no blocks, or numbers over 64 bits.
+    #[must_use]
+    pub fn new(oldest_block: u64, blocks: Vec<Block>, next_base_fee: Option<u128>) -> Option<Self> {
+        let last_index = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
+        let newest_block = oldest_block.checked_add(last_index)?;
+        Some(Self { oldest_block, newest_block, blocks, next_base_fee })
+    }
+
+    /// The number of the first block.
+    #[must_use]
+    pub fn oldest_block(&self) -> u64 {
+        self.oldest_block
+    }
+
+    /// The number of the last mined block.
+    #[must_use]
+    pub fn newest_block(&self) -> u64 {
+        self.newest_block
+    }
+
+    /// The mined blocks, oldest first.
+    #[must_use]
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The base fee of the block after the newest one, in wei; `None`: not known.
+    #[must_use]
+    pub fn next_base_fee(&self) -> Option<u128> {
+        self.next_base_fee
+    }
+
+    /// The next block's base fee, else the newest mined one's, in wei.
+    #[must_use]
+    pub fn newest_known_base_fee(&self) -> u128 {
+        let newest_mined = self.blocks.last().map(|block| block.base_fee);
+        self.next_base_fee.or(newest_mined).unwrap_or_default()
+    }
+}

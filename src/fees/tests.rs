@@ -1,0 +1,192 @@
+use super::*;
+use crate::config::{Config, Pricing};
+
+const GWEI: u128 = 1_000_000_000;
+
+/// The network's pricing with `changes` in its section.
+fn pricing(changes: &str) -> Pricing {
+    let text = format!(
+        "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://localhost\"]\n[chains.a.pricing]\n{changes}"
+    );
+    Config::from_toml(&text).unwrap().chains.remove(0).pricing
+}
+
+const NO_FLOORS: &str = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"\n";
+
+fn block(base_fee: u128, medium: u128) -> Block {
+    let rewards = Some(Rewards { medium, high: None });
+    Block { base_fee, gas_used_ratio: None, rewards }
+}
+
+fn history(blocks: Vec<Block>, next_base_fee: Option<u128>) -> FeeHistory {
+    FeeHistory::new(100, blocks, next_base_fee).unwrap()
+}
+
+/// (base fee, medium tip, medium max fee, high tip, high max fee)
+fn amounts(suggestion: &Suggestion) -> (u128, u128, u128, u128, u128) {
+    let Suggestion { base_fee_per_gas, medium, high, .. } = *suggestion;
+    (
+        base_fee_per_gas,
+        medium.max_priority_fee_per_gas,
+        medium.max_fee_per_gas,
+        high.max_priority_fee_per_gas,
+        high.max_fee_per_gas,
+    )
+}
+
+#[test]
+fn the_network_example_is_two_gwei_of_base_fee_and_twenty_of_tip() {
+    let calm = history(vec![block(GWEI, 0); 20], Some(GWEI));
+    let market = price(&calm, &pricing("")).unwrap();
+    assert_eq!(amounts(&market.suggestion), (2 * GWEI, 20 * GWEI, 22 * GWEI, 24 * GWEI, 26 * GWEI));
+    assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
+    assert_eq!(market.covers_full_blocks, CoveredBlocks { medium: 6, high: 16 });
+    assert_eq!(market.floors_applied, FloorsApplied { base_fee: false, priority_fee: true });
+}
+
+#[test]
+fn averages_and_multiplications_round_down_and_leave_the_next_block_out() {
+    let blocks = vec![block(10, 3), block(11, 4)];
+    let market = price(&history(blocks, Some(1_000_000)), &pricing(NO_FLOORS)).unwrap();
+    assert_eq!(market.average_base_fee, 10);
+    assert_eq!(market.average_reward, Some(Rewards { medium: 3, high: None }));
+    assert_eq!(amounts(&market.suggestion), (20, 3, 23, 3, 23));
+    assert_eq!(market.next_base_fee, Some(1_000_000));
+}
+
+#[test]
+fn two_percentiles_give_high_its_own_tip() {
+    let two = pricing("reward_percentiles = [60, 100]\npriority_fee_floor = \"5 wei\"");
+    let rewards = |medium, high| Block {
+        rewards: Some(Rewards { medium, high: Some(high) }),
+        ..block(GWEI, 0)
+    };
+    let of = |blocks| amounts(&price(&history(blocks, None), &two).unwrap().suggestion);
+    assert_eq!(of(vec![rewards(7, 90), rewards(8, 101)]).1, 7);
+    assert_eq!(of(vec![rewards(7, 90), rewards(8, 101)]).3, 95);
+    // Both fall to the floor, without the multiplier.
+    assert_eq!((of(vec![rewards(1, 2)]).1, of(vec![rewards(1, 2)]).3), (5, 5));
+    // A malformed row never lets high undercut medium.
+    assert_eq!((of(vec![rewards(9, 6)]).1, of(vec![rewards(9, 6)]).3), (9, 9));
+}
+
+#[test]
+fn blocks_without_rewards_stay_out_of_the_tip_average_only() {
+    let silent = Block { rewards: None, ..block(30, 0) };
+    let market = price(&history(vec![block(10, 8), silent], None), &pricing(NO_FLOORS)).unwrap();
+    assert_eq!(market.average_base_fee, 20);
+    assert_eq!(market.average_reward, Some(Rewards { medium: 8, high: None }));
+}
+
+#[test]
+fn without_any_reward_the_floor_decides_and_without_a_floor_nothing_does() {
+    let silent = history(vec![Block { rewards: None, ..block(GWEI, 0) }], None);
+    let market = price(&silent, &pricing("")).unwrap();
+    assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 20 * GWEI);
+    assert_eq!(market.average_reward, None);
+    assert!(market.floors_applied.priority_fee);
+    assert_eq!(price(&silent, &pricing(NO_FLOORS)), Err(Rejection::NoRewards));
+}
+
+#[test]
+fn real_zero_rewards_are_averaged() {
+    let zeros = history(vec![block(7, 0); 3], None);
+    let market = price(&zeros, &pricing(NO_FLOORS)).unwrap();
+    assert_eq!(amounts(&market.suggestion), (14, 0, 14, 0, 14));
+    assert!(!market.floors_applied.priority_fee);
+}
+
+#[test]
+fn a_newest_known_base_fee_of_zero_means_one_gas_price() {
+    let network = pricing("");
+    let price_of = |blocks, next| price(&history(blocks, next), &network).unwrap();
+    let tip = 30 * GWEI;
+
+    let before = price_of(vec![block(0, tip); 2], Some(0));
+    assert_eq!(before.suggestion.pricing_type, PricingType::Legacy);
+    assert_eq!(amounts(&before.suggestion), (0, tip, tip, 36 * GWEI, 36 * GWEI));
+    assert_eq!(before.floors_applied, FloorsApplied { base_fee: false, priority_fee: false });
+
+    // The next block decides where it is known, else the newest mined one.
+    let activated = price_of(vec![block(0, tip); 2], Some(GWEI));
+    assert_eq!(activated.suggestion.pricing_type, PricingType::Eip1559);
+    assert_eq!(activated.suggestion.base_fee_per_gas, 2 * GWEI);
+    let unknown_next = price_of(vec![block(GWEI, tip), block(0, tip)], None);
+    assert_eq!(unknown_next.suggestion.pricing_type, PricingType::Legacy);
+}
+
+#[test]
+fn a_chain_whose_base_fee_is_really_zero_says_so() {
+    let zero = pricing("zero_base_fee = \"eip-1559\"\nbase_fee_floor = \"0 wei\"");
+    let market = price(&history(vec![block(0, 30 * GWEI)], Some(0)), &zero).unwrap();
+    assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
+    assert_eq!(amounts(&market.suggestion), (0, 30 * GWEI, 30 * GWEI, 36 * GWEI, 36 * GWEI));
+}
+
+#[test]
+fn a_floor_counts_as_applied_only_when_it_decided() {
+    let floors = |base_fee, tip| {
+        price(&history(vec![block(base_fee, tip)], None), &pricing("")).unwrap().floors_applied
+    };
+    let applied = |base_fee, priority_fee| FloorsApplied { base_fee, priority_fee };
+    assert_eq!(floors(GWEI, 20 * GWEI), applied(false, false));
+    assert_eq!(floors(GWEI - 1, 20 * GWEI), applied(true, false));
+    assert_eq!(floors(GWEI, 20 * GWEI - 1), applied(false, true));
+}
+
+#[test]
+fn the_trend_is_the_upcoming_base_fee_against_the_average_with_five_percent_between() {
+    let trend = |next| {
+        let blocks = history(vec![block(1000, 1)], next);
+        price(&blocks, &pricing(NO_FLOORS)).unwrap().base_fee_trend
+    };
+    assert_eq!(trend(Some(1050)), Trend::Stable);
+    assert_eq!(trend(Some(1051)), Trend::Rising);
+    assert_eq!(trend(Some(950)), Trend::Stable);
+    assert_eq!(trend(Some(949)), Trend::Falling);
+    assert_eq!(trend(None), Trend::Stable);
+}
+
+#[test]
+fn covered_blocks_end_at_a_hundred_and_count_a_rise_of_at_least_one_wei() {
+    let covered = |max_fee_per_gas, base_fee| {
+        let tier = Tier { max_priority_fee_per_gas: 0, max_fee_per_gas };
+        covered_blocks(tier, base_fee, &pricing("priority_fee_floor = \"10 wei\""))
+    };
+    assert_eq!(covered(16, 7), 0);
+    assert_eq!(covered(17, 7), 1);
+    // 7, 8, 9, 10: an eighth of 7 is 0, the rise is 1 wei.
+    assert_eq!(covered(20, 7), 4);
+    assert_eq!(covered(u128::MAX, 0), 100);
+    assert_eq!(covered(u128::MAX, u128::MAX), 0);
+}
+
+#[test]
+fn the_gas_ratios_are_those_of_the_blocks_that_have_one() {
+    let ratio = |gas_used_ratio| Block { gas_used_ratio, ..block(1, 1) };
+    let of = |blocks| price(&history(blocks, None), &pricing(NO_FLOORS)).unwrap().gas_used_ratio;
+    let some = of(vec![ratio(Some(0.5)), ratio(None), ratio(Some(1.0))]);
+    assert_eq!(some, GasUsedRatio { latest: Some(1.0), average: Some(0.75) });
+    let newest_unknown = of(vec![ratio(Some(0.5)), ratio(None)]);
+    assert_eq!(newest_unknown, GasUsedRatio { latest: None, average: Some(0.5) });
+    assert_eq!(of(vec![ratio(None)]), GasUsedRatio { latest: None, average: None });
+}
+
+#[test]
+fn amounts_that_do_not_fit_reject_the_history() {
+    let rejected = |blocks, next| price(&history(blocks, next), &pricing(NO_FLOORS)).unwrap_err();
+    let huge = u128::MAX / 2 + 1;
+    assert_eq!(rejected(vec![block(huge, 1); 2], None), Rejection::Overflow);
+    assert_eq!(rejected(vec![block(1, huge); 2], None), Rejection::Overflow);
+    assert_eq!(rejected(vec![block(huge, 1)], None), Rejection::Overflow);
+    assert_eq!(rejected(vec![block(1, u128::MAX)], None), Rejection::Overflow);
+    assert_eq!(rejected(vec![block(1, 1)], Some(u128::MAX)), Rejection::Overflow);
+}
+
+#[test]
+fn a_history_has_a_block_and_numbers_that_fit() {
+    assert_eq!(FeeHistory::new(1, Vec::new(), Some(1)), None);
+    assert_eq!(FeeHistory::new(u64::MAX, vec![block(1, 1); 2], None), None);
+    let last = FeeHistory::new(u64::MAX, vec![block(1, 1)], None).unwrap();
+    assert_eq!(last.newest_block(), u64::MAX);
+}

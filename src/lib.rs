@@ -1,0 +1,25 @@
+//! Gas price suggestions for EVM networks.
+//!
+//! A number travels one way:
+//!
+//! ```text
+//! config ─▶ rpc ─▶ poller ─▶ fees ─▶ book ─▶ api
+//!           IO     time      pure    state   HTTP
+//! ```
+//!
+//! [`config`] says which chains there are. Each has a [`poller`] that asks its nodes through
+//! [`rpc`] for the recent fee history, lets [`fees`] price it by the network's rules, and publishes
+//! the result in the [`book`], which is all that [`api`] ever reads. [`server`] puts them together,
+//! [`demo`] provides recorded chains to run against, [`cli`] is the command line.
+
+pub mod api;
+pub mod book;
+pub mod cli;
+pub mod config;
+pub mod demo;
+pub mod fees;
+pub mod poller;
+pub mod rpc;
+pub mod server;
+pub mod telemetry;
+mod wire;

@@ -1,0 +1,150 @@
+//! Typed JSON-RPC calls to the nodes: lenient on the wire, strict in what comes out.
+//!
+//! A call has one deadline, set by the caller around the future (dropping it ends the call), and a
+//! cap on the bytes it reads. Redirects are off and URLs come from the configuration alone. Nothing
+//! in an [`Error`]'s text shows a URL.
+
+mod fee_history;
+mod quantity;
+mod reply;
+mod upstream;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::redirect;
+use serde_json::value::RawValue;
+
+pub use fee_history::{FeeHistoryRequest, Malformed};
+pub use upstream::Upstream;
+
+use crate::config::RpcUrl;
+
+/// The HTTP side of all calls: one connection pool for every node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+}
+
+impl Client {
+    /// No answer to a call that the service makes is near this size: a fee history of 1,024 blocks
+    /// is about 100 KiB.
+    const MAX_BODY_BYTES: usize = 256 * 1024;
+    const MAX_IDLE: Duration = Duration::from_secs(30);
+
+    /// A pool without connections.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub fn new() -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder()
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .pool_idle_timeout(Self::MAX_IDLE)
+            .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(Self { http })
+    }
+
+    /// Calls `method` at `url` and gives its `result` as it came.
+    async fn call(
+        &self,
+        url: &RpcUrl,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let request = reply::Request::new(id, method, params);
+        let response = self.http.post(url.expose().clone()).json(&request).send().await?;
+        let status = response.status().as_u16();
+        let body = read_body(response).await?;
+        reply::read(&body, status, id)
+    }
+}
+
+async fn read_body(mut response: reqwest::Response) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len().saturating_add(chunk.len()) > Client::MAX_BODY_BYTES {
+            return Err(Error::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Why a call gave nothing to believe.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No whole answer came before the deadline.
+    #[error("no answer within the deadline")]
+    Timeout,
+    /// No connection could be made: refused, no such host, TLS.
+    #[error("cannot connect")]
+    Unreachable(#[source] reqwest::Error),
+    /// The connection failed under way.
+    #[error("the connection failed")]
+    Transport(#[source] reqwest::Error),
+    /// The body is over the cap.
+    #[error("the body is larger than {} KiB", Client::MAX_BODY_BYTES / 1024)]
+    TooLarge,
+    /// An HTTP status that is no success, without a JSON-RPC body.
+    #[error("HTTP status {0}")]
+    Status(u16),
+    /// The body is not JSON.
+    #[error("the body is not JSON")]
+    NotJson,
+    /// JSON, but not the answer to this call.
+    #[error("not an answer to the call: {0}")]
+    InvalidReply(&'static str),
+    /// The node's own error, by its code where it has one.
+    #[error("the node answers error {}", .0.map_or("without a code".into(), |code| code.to_string()))]
+    Node(Option<i64>),
+    /// The node serves another chain than the configured one.
+    #[error("the node serves chain {found}, not {expected}")]
+    WrongChain {
+        /// The configured chain id.
+        expected: u64,
+        /// The node's.
+        found: u128,
+    },
+    /// The fee history cannot be believed.
+    #[error(transparent)]
+    FeeHistory(#[from] Malformed),
+}
+
+impl Error {
+    /// JSON-RPC: the parameters are wrong.
+    const INVALID_PARAMS: i64 = -32602;
+    /// What providers answer over their limits: EIP-1474, then three providers' own.
+    const RATE_LIMITED: [i64; 4] = [-32005, -32007, -32016, -32029];
+
+    /// The kind of failure, from a closed list.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unreachable(_) => "unreachable",
+            Self::Transport(_) => "transport",
+            Self::TooLarge => "too_large",
+            Self::Status(429) => "rate_limited",
+            Self::Status(_) => "http_status",
+            Self::NotJson => "not_json",
+            Self::InvalidReply(_) => "invalid_reply",
+            Self::Node(Some(code)) if Self::RATE_LIMITED.contains(code) => "rate_limited",
+            Self::Node(_) => "node_error",
+            Self::WrongChain { .. } => "wrong_chain",
+            Self::FeeHistory(malformed) => malformed.reason(),
+        }
+    }
+}
+
+impl From<reqwest::Error> for Error {
+    fn from(error: reqwest::Error) -> Self {
+        // The URL may carry a key.
+        let error = error.without_url();
+        if error.is_connect() { Self::Unreachable(error) } else { Self::Transport(error) }
+    }
+}

@@ -1,0 +1,167 @@
+//! JSON-RPC 2.0 requests and replies as bytes.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Error;
+
+/// One call.
+#[derive(Debug, Serialize)]
+pub(super) struct Request<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: &'a serde_json::Value,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(id: u64, method: &'a str, params: &'a serde_json::Value) -> Self {
+        Self { jsonrpc: "2.0", id, method, params }
+    }
+}
+
+#[derive(Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<NodeError>,
+}
+
+/// A node's error object; some nodes send a bare string, or a code as a string.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NodeError {
+    Object { code: i64 },
+    Other(serde::de::IgnoredAny),
+}
+
+/// The `result` in `body`, which must answer the call `id`.
+///
+/// The body decides before the HTTP `status`: nodes send JSON-RPC errors with any status, and
+/// results with some that are no success. An error beside a result wins.
+pub(super) fn read(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
+    let body = Json::of(body);
+    let reply: Reply = match serde_json::from_slice(&body.0) {
+        Ok(reply) => reply,
+        Err(_) if !(200..300).contains(&status) => return Err(Error::Status(status)),
+        Err(error) if error.is_data() => return Err(Error::InvalidReply("not a JSON-RPC reply")),
+        Err(_) => return Err(Error::NotJson),
+    };
+    if let Some(error) = reply.error {
+        // An error may carry a null id: the node could not read the request's.
+        if reply.id.is_some_and(|given| given.get() != id.to_string()) {
+            return Err(Error::InvalidReply("the id is another call's"));
+        }
+        return Err(Error::Node(match error {
+            NodeError::Object { code } => Some(code),
+            NodeError::Other(_) => None,
+        }));
+    }
+    if reply.id.is_none_or(|given| given.get() != id.to_string()) {
+        return Err(Error::InvalidReply("the id is another call's"));
+    }
+    reply.result.map(ToOwned::to_owned).ok_or(Error::InvalidReply("no result"))
+}
+
+/// Bytes that serde may read as JSON: what came, with the bare `NaN` and `Infinity` that some
+/// encoders write for a ratio of empty blocks turned into `null`.
+struct Json<'a>(Cow<'a, [u8]>);
+
+impl<'a> Json<'a> {
+    fn of(body: &'a [u8]) -> Self {
+        const BARE: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+        // `N` and `I` start no JSON token, so outside strings they are always one of these.
+        if !body.iter().any(|byte| matches!(byte, b'N' | b'I')) {
+            return Self(Cow::Borrowed(body));
+        }
+        let (mut json, mut rest) = (Vec::with_capacity(body.len()), body);
+        let (mut in_string, mut escaped) = (false, false);
+        while let Some((&byte, tail)) = rest.split_first() {
+            let bare = BARE.iter().find_map(|token| rest.strip_prefix(*token));
+            if let (false, Some(tail)) = (in_string, bare) {
+                json.extend_from_slice(b"null");
+                rest = tail;
+                continue;
+            }
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ => {}
+            }
+            json.push(byte);
+            rest = tail;
+        }
+        Self(Cow::Owned(json))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(body: &str) -> Result<String, &'static str> {
+        read(body.as_bytes(), 200, 7)
+            .map(|result| result.get().to_owned())
+            .map_err(|error| error.reason())
+    }
+
+    #[test]
+    fn takes_the_result_of_its_own_call_only() {
+        assert_eq!(
+            outcome(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#),
+            Ok(r#"{"a":1}"#.into())
+        );
+        assert_eq!(outcome(r#"{"id":7,"result":1,"error":null}"#), Ok("1".into()));
+        for body in [
+            r#"{"id":8,"result":1}"#,
+            r#"{"id":"7","result":1}"#,
+            r#"{"id":null,"result":1}"#,
+            r#"{"result":1}"#,
+            r#"{"id":7}"#,
+            r#"{"id":7,"result":null}"#,
+            r#"{"id":7,"id":7,"result":1}"#,
+            r#"[{"id":7,"result":1}]"#,
+            r#"{"id":8,"error":{"code":-32000}}"#,
+        ] {
+            assert_eq!(outcome(body), Err("invalid_reply"), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_error_wins_over_a_result_and_may_be_of_any_form() {
+        for body in [
+            r#"{"id":7,"result":1,"error":{"code":-32000,"message":"x"}}"#,
+            r#"{"id":null,"error":{"code":-32000}}"#,
+            r#"{"error":"slow down"}"#,
+            r#"{"id":7,"error":{"code":"-32000"}}"#,
+        ] {
+            assert_eq!(outcome(body), Err("node_error"), "{body}");
+        }
+        let rate_limited = r#"{"id":7,"error":{"code":-32005,"message":"limit"}}"#;
+        assert_eq!(outcome(rate_limited), Err("rate_limited"));
+    }
+
+    #[test]
+    fn the_body_decides_before_the_status() {
+        let result = br#"{"id":7,"result":1}"#;
+        assert!(read(result, 500, 7).is_ok());
+        assert_eq!(read(b"<html>", 502, 7).unwrap_err().reason(), "http_status");
+        assert_eq!(read(b"", 429, 7).unwrap_err().reason(), "rate_limited");
+        assert_eq!(read(b"<html>", 200, 7).unwrap_err().reason(), "not_json");
+        assert_eq!(read(b"\xff\xfe", 200, 7).unwrap_err().reason(), "not_json");
+        assert_eq!(read(b"", 200, 7).unwrap_err().reason(), "not_json");
+    }
+
+    #[test]
+    fn a_bare_nan_is_a_null_and_one_in_a_string_is_text() {
+        assert_eq!(
+            outcome(r#"{"id":7,"result":[NaN,-Infinity,"NaN \" Infinity\\",Infinity]}"#),
+            Ok(r#"[null,null,"NaN \" Infinity\\",null]"#.into())
+        );
+        assert_eq!(outcome(r#"{"id":7,"result":[N]}"#), Err("not_json"));
+    }
+}

@@ -1,0 +1,123 @@
+//! The composition root: binds the listeners, starts the tasks, drains them.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use anyhow::{Context, anyhow};
+use axum::Router;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{self, Health};
+use crate::book::Book;
+use crate::config::Config;
+use crate::poller::Poller;
+use crate::rpc::Client;
+
+/// The service with its listeners bound, not serving yet.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    public: TcpListener,
+    admin: TcpListener,
+    background: JoinSet<anyhow::Result<()>>,
+}
+
+impl Server {
+    /// Binds both listeners. Nothing is polled before [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be had; the text names it.
+    pub async fn bind(config: Config) -> anyhow::Result<Self> {
+        let public = bind("server.listen", config.server.listen).await?;
+        let admin = bind("server.admin_listen", config.server.admin_listen).await?;
+        Ok(Self { config, public, admin, background: JoinSet::new() })
+    }
+
+    /// Where the public routes are; with port 0 in the configuration, the port that was taken.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not tell.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.public.local_addr()
+    }
+
+    /// Where the admin routes are.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not tell.
+    pub fn admin_address(&self) -> std::io::Result<SocketAddr> {
+        self.admin.local_addr()
+    }
+
+    /// Runs `task` beside the service; like every task it must not end before the service does.
+    pub fn add_task(&mut self, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
+        self.background.spawn(task);
+    }
+
+    /// Serves until `shutdown` resolves, then lets requests under way finish for at most
+    /// `shutdown_grace`. Dropping the future stops everything at once.
+    ///
+    /// # Errors
+    ///
+    /// When a task ended by itself; the service has drained by then.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+        tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
+        let client = Client::new().context("cannot set up the HTTP client")?;
+        let (book, publishers) = Book::new(&self.config.chains);
+        let stop = CancellationToken::new();
+        let health = Health::new(book.clone(), stop.clone());
+
+        for publisher in publishers {
+            let poller = Poller::new(&client, publisher);
+            self.background.spawn(async move { match poller.run().await {} });
+        }
+        // The admin listener answers while the public one drains: that is when it is asked.
+        let admin = api::admin(health.clone());
+        self.background.spawn(serve(self.admin, admin, CancellationToken::new()));
+        let public = api::public(&self.config, book, health);
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(self.public, public, stop.clone()));
+
+        let crash = tokio::select! {
+            () = shutdown => None,
+            Some(ended) = self.background.join_next() => Some(crash_of(ended)),
+            Some(ended) = serving.join_next() => Some(crash_of(ended)),
+        };
+        tracing::info!("stopping");
+        stop.cancel();
+        let drained = async { while serving.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.config.server.shutdown_grace, drained).await.is_err() {
+            tracing::warn!("requests still under way after the grace period were cut off");
+        }
+        crash.map_or(Ok(()), Err)
+    }
+}
+
+async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
+}
+
+/// Serves until `stop`, then until the last request under way is answered.
+async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+        }
+    });
+    Ok(axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await?)
+}
+
+/// What a task that should have run for ever says about its end.
+fn crash_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
+    match ended {
+        Ok(Ok(())) => anyhow!("a task ended by itself"),
+        Ok(Err(error)) => error.context("a task failed"),
+        Err(error) => anyhow::Error::new(error).context("a task panicked"),
+    }
+}
