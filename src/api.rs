@@ -3,60 +3,76 @@
 //! Handlers read the [`Book`] and nothing else: no request ever causes an upstream call.
 
 mod chains;
-mod context;
+mod cors;
 mod extract;
 mod freshness;
 mod health;
 mod history;
 mod market;
 mod problem;
+mod request_id;
 mod suggestion;
 
-use std::time::Duration;
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderName, Method, header};
-use axum::middleware;
+use axum::body::HttpBody;
+use axum::http::{HeaderValue, Method, Request};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tower::ServiceBuilder;
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
+use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{AllowOrigin, Any, CorsLayer};
-use tower_http::trace::TraceLayer;
 
 pub use health::Health;
 
 use crate::book::Book;
-use crate::config::{Config, Cors};
-use context::{RequestIds, X_REQUEST_ID};
-use freshness::{X_NEWEST_BLOCK, X_STALE};
+use crate::config::Config;
+use cors::Cors;
+use request_id::{RequestIds, X_REQUEST_ID};
+
+/// One listener's routes within their layers. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct App {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    routes: Router,
+    /// The path below which `{chain}/gas-suggestion` is answered without the router.
+    hot_path: Option<(String, Book)>,
+    cors: Cors,
+    ids: RequestIds,
+}
 
 /// Everything that the public listener answers.
-pub fn public(config: &Config, book: Book, health: Health) -> Router {
+#[must_use]
+pub fn public(config: &Config, book: Book, health: Health) -> App {
     let routes = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
         .route("/v1/{chain}/gas-suggestion", get(suggestion::of_chain))
         .route("/v1/{chain}/fee-market", get(market::of_chain))
         .route("/v1/{chain}/fee-history", get(history::of_chain))
-        .with_state(book);
-    let app = match config.server.base_path.as_str() {
+        .with_state(book.clone());
+    let base_path = &config.server.base_path;
+    let routes = match base_path.as_str() {
         "" => routes.merge(probes(health)),
-        base_path => Router::new()
-            .nest(base_path, routes.merge(probes(health.clone())))
-            .merge(probes(health)),
+        path => {
+            Router::new().nest(path, routes.merge(probes(health.clone()))).merge(probes(health))
+        }
     };
-    app.layer(
-        ServiceBuilder::new()
-            .layer(middleware::from_fn_with_state(RequestIds::new(), context::carry))
-            .layer(TraceLayer::new_for_http().on_failure(()))
-            .layer(cors(&config.cors))
-            .layer(CatchPanicLayer::new()),
-    )
+    let hot_path = Some((format!("{base_path}/v1/"), book));
+    App::new(routes, hot_path, config)
 }
 
 /// Everything that the admin listener answers.
-pub fn admin(health: Health) -> Router {
-    probes(health).layer(middleware::from_fn_with_state(RequestIds::new(), context::carry))
+#[must_use]
+pub fn admin(config: &Config, health: Health) -> App {
+    App::new(probes(health), None, config)
 }
 
 /// What an orchestrator asks.
@@ -67,38 +83,57 @@ fn probes(health: Health) -> Router {
         .with_state(health)
 }
 
-fn cors(config: &Cors) -> CorsLayer {
-    const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);
-    let names = |names: &[&'static str]| -> Vec<HeaderName> {
-        names.iter().copied().map(HeaderName::from_static).collect()
-    };
-    let layer = CorsLayer::new()
-        .allow_methods([Method::GET, Method::HEAD, Method::POST])
-        .allow_headers(
-            [
-                header::CONTENT_TYPE,
-                header::ACCEPT,
-                header::AUTHORIZATION,
-                header::IF_NONE_MATCH,
-                header::CACHE_CONTROL,
-                X_REQUEST_ID,
-            ]
-            .into_iter()
-            .chain(names(&["x-api-key", "last-event-id"]))
-            .collect::<Vec<_>>(),
-        )
-        .expose_headers(
-            [header::ETAG, header::AGE, header::RETRY_AFTER, X_NEWEST_BLOCK, X_STALE, X_REQUEST_ID]
-                .into_iter()
-                .chain(names(&["x-delegation-source"]))
-                .collect::<Vec<_>>(),
-        )
-        .max_age(PREFLIGHT_MAX_AGE);
-    if config.allows_any() {
-        // The answer does not depend on the origin, so caches need not keep one per origin.
-        layer.allow_origin(Any).vary([])
-    } else {
-        let origins = config.origins().unwrap_or_default();
-        layer.allow_origin(AllowOrigin::list(origins)).vary([header::ORIGIN])
+/// The future of a response: at hand for the hot route, boxed for the others.
+type Answer =
+    Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
+
+impl App {
+    fn new(routes: Router, hot_path: Option<(String, Book)>, config: &Config) -> Self {
+        let cors = Cors::new(&config.cors);
+        // The first layer is the outermost: a panic's answer has CORS headers too.
+        let layers = ServiceBuilder::new().layer(cors.layer()).layer(CatchPanicLayer::new());
+        let routes = routes.layer(layers);
+        Self { shared: Arc::new(Shared { routes, hot_path, cors, ids: RequestIds::new() }) }
     }
+
+    /// Answers one request; every answer has a request id, every error a problem body.
+    pub(crate) fn answer<B>(&self, request: Request<B>) -> Answer
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let id = self.shared.ids.of(request.headers());
+        if let Some(response) = self.shared.answer_hot(&request) {
+            return Either::Left(ready(Ok(conclude(response, id))));
+        }
+        let answer = self.shared.routes.clone().call(request);
+        Either::Right(answer.map(|answer| answer.map(|response| conclude(response, id))).boxed())
+    }
+}
+
+impl Shared {
+    /// The answer of `GET` or `HEAD /v1/{chain}/gas-suggestion`, which is what nearly all requests
+    /// want: the router and its layers would take several times as long as the answer itself.
+    /// `None` leaves the request to the router, which has the same route.
+    fn answer_hot<B>(&self, request: &Request<B>) -> Option<Response> {
+        let (prefix, book) = self.hot_path.as_ref()?;
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
+        let path = request.uri().path();
+        let chain = path.strip_prefix(prefix.as_str())?.strip_suffix("/gas-suggestion")?;
+        let chain = book.chain(chain)?;
+        let mut response = suggestion::answer(chain, request.headers()).into_response();
+        self.cors.write_headers(request.headers(), response.headers_mut());
+        Some(response)
+    }
+}
+
+/// Gives a response its request id and, where it is an error, its problem body.
+fn conclude(mut response: Response, id: HeaderValue) -> Response {
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        problem::write(&mut response, &id);
+    }
+    response.headers_mut().insert(X_REQUEST_ID, id);
+    response
 }

@@ -116,7 +116,11 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 fn print_summary(config: &Config) {
     println!("The configuration is valid. Chains:");
     for chain in &config.chains {
-        println!("  {} (id {}, {} RPC URLs)", chain.key, chain.chain_id, chain.rpc_urls.len());
+        let urls = match chain.rpc_urls.len() {
+            1 => "1 RPC URL".into(),
+            count => format!("{count} RPC URLs"),
+        };
+        println!("  {} (id {}, {urls})", chain.key, chain.chain_id);
     }
     for key in &config.not_in_force {
         println!("Note: {key} is accepted, but not in force in this version.");

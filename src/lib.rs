@@ -18,6 +18,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod fees;
+mod listener;
 pub mod poller;
 pub mod rpc;
 pub mod server;

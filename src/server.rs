@@ -4,8 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 
 use anyhow::{Context, anyhow};
-use axum::Router;
-use axum::serve::ListenerExt;
+use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{self, Health};
 use crate::book::Book;
 use crate::config::Config;
+use crate::listener;
 use crate::poller::Poller;
 use crate::rpc::Client;
 
@@ -78,11 +78,13 @@ impl Server {
             self.background.spawn(async move { match poller.run().await {} });
         }
         // The admin listener answers while the public one drains: that is when it is asked.
-        let admin = api::admin(health.clone());
-        self.background.spawn(serve(self.admin, admin, CancellationToken::new()));
+        let admin = api::admin(&self.config, health.clone());
+        let admin = listener::serve(self.admin, admin, CancellationToken::new());
+        self.background.spawn(admin.map(Ok));
         let public = api::public(&self.config, book, health);
         let mut serving = JoinSet::new();
-        serving.spawn(serve(self.public, public, stop.clone()));
+        let public = listener::serve(self.public, public, stop.clone());
+        serving.spawn(public.map(Ok));
 
         let crash = tokio::select! {
             () = shutdown => None,
@@ -101,16 +103,6 @@ impl Server {
 
 async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
-}
-
-/// Serves until `stop`, then until the last request under way is answered.
-async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) -> anyhow::Result<()> {
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
-        }
-    });
-    Ok(axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await?)
 }
 
 /// What a task that should have run for ever says about its end.

@@ -1,5 +1,7 @@
 //! What handlers take from a request.
 
+use std::convert::Infallible;
+
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::Deserialize;
@@ -35,28 +37,23 @@ impl BlockCount {
         // `parse` would take a sign.
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let count = text.parse().ok().filter(|count| is_number && (1..=most).contains(count));
-        count.ok_or_else(|| Self::refused(&format!(" from 1 to {most}")))
-    }
-
-    fn refused(range: &str) -> Problem {
-        Problem::new(
-            Code::InvalidParameter,
-            format!("`blocks` must be given once, as a whole number{range}"),
-        )
+        count.ok_or_else(|| {
+            let detail = format!("`blocks` must be one whole number from 1 to {most}");
+            Problem::new(Code::InvalidParameter, detail)
+        })
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for BlockCount {
-    type Rejection = Problem;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         #[derive(Deserialize)]
         struct Parameters {
             blocks: Option<String>,
         }
-        match Query::<Parameters>::from_request_parts(parts, state).await {
-            Ok(Query(parameters)) => Ok(Self(parameters.blocks)),
-            Err(_) => Err(Self::refused("")),
-        }
+        // A query that cannot be read, such as one with two counts, has no usable count either.
+        let query = Query::<Parameters>::from_request_parts(parts, state).await;
+        Ok(Self(query.map_or_else(|_| Some(String::new()), |Query(parameters)| parameters.blocks)))
     }
 }

@@ -46,11 +46,18 @@ impl Freshness {
         // that counts `Age` against `max-age` keeps it for less.
         let fresh = self.fresh_for.min(self.usable_for).as_secs();
         let usable = self.usable_for.as_secs().saturating_sub(fresh);
-        let cache_control = format!(
-            "public, max-age={fresh}, stale-while-revalidate={usable}, stale-if-error={usable}"
-        );
-        let cache_control =
-            HeaderValue::try_from(cache_control).expect("letters and digits are a header value");
+        let (mut first, mut second) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (fresh, usable) = (first.format(fresh), second.format(usable));
+        let directives = [
+            "public, max-age=",
+            fresh,
+            ", stale-while-revalidate=",
+            usable,
+            ", stale-if-error=",
+            usable,
+        ];
+        let cache_control = HeaderValue::try_from(directives.concat())
+            .expect("letters, digits and punctuation are a header value");
         headers.insert(header::CACHE_CONTROL, cache_control);
         headers.insert(header::AGE, self.age.as_secs().into());
         if self.is_stale {

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::book::{Chain, Unavailable};
 
-/// What a client is told went wrong. It travels in the response's extensions until
-/// [`context::carry`](super::context::carry) writes it out with the request's id.
+/// What a client is told went wrong. It travels in the response's extensions until [`write`] knows
+/// the request's id.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {
     code: Code,
@@ -105,8 +105,7 @@ impl Problem {
         }
     }
 
-    /// The body, with the id of the request it answers.
-    pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
+    fn body(&self, request_id: &str) -> Vec<u8> {
         let status = self.code.status();
         let body = Body {
             r#type: "about:blank",
@@ -118,15 +117,21 @@ impl Problem {
         };
         serde_json::to_vec(&body).expect("a struct of strings serialises")
     }
+}
 
-    /// The headers that every problem has.
-    pub(super) fn write_headers(&self, headers: &mut HeaderMap) {
-        let json = HeaderValue::from_static("application/problem+json");
-        headers.insert(header::CONTENT_TYPE, json);
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, seconds.into());
-        }
+/// Makes an error response a problem of the request `id`: the one that it carries, or the one that
+/// its status means where the framework made it.
+pub(super) fn write(response: &mut Response, id: &HeaderValue) {
+    let status = response.status();
+    let problem =
+        response.extensions_mut().remove().unwrap_or_else(|| Problem::of_framework(status));
+    *response.body_mut() = problem.body(id.to_str().unwrap_or_default()).into();
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(seconds) = problem.retry_after {
+        headers.insert(header::RETRY_AFTER, seconds.into());
     }
 }
 

@@ -3,39 +3,47 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use headers::{HeaderMapExt, IfNoneMatch};
 
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
-use crate::book::Book;
+use crate::book::{Book, Chain};
+
+/// How many headers a suggestion has at most, those of the layers included.
+const HEADERS: usize = 12;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// One chain's suggestion, or 304 when the client has it.
 pub(super) async fn of_chain(
     OfChain(chain): OfChain,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
+    answer(&chain, &request)
+}
+
+/// One chain's suggestion, or 304 when the client has it.
+pub(super) fn answer(chain: &Chain, request: &HeaderMap) -> Result<Response, Problem> {
+    let reading = chain.read().map_err(|why| Problem::unavailable(chain, why))?;
     let quote = &reading.observation.quote;
     // A condition that cannot be read is none.
     let is_known = request
         .typed_get::<IfNoneMatch>()
         .is_some_and(|condition| !condition.precondition_passes(quote.etag()));
 
-    let mut response = if is_known {
-        StatusCode::NOT_MODIFIED.into_response()
+    let mut response = Response::new(Body::empty());
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
-        let mut response = Response::new(Body::from(quote.body().clone()));
-        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-        response
-    };
-    let headers = response.headers_mut();
-    headers.typed_insert(quote.etag().clone());
+        *response.body_mut() = Body::from(quote.body().clone());
+        headers.insert(header::CONTENT_TYPE, JSON);
+    }
+    headers.insert(header::ETAG, quote.etag_header().clone());
     headers.insert(X_NEWEST_BLOCK, quote.newest_block_header().clone());
-    Freshness::of(&chain, &reading).write_headers(headers);
+    Freshness::of(chain, &reading).write_headers(&mut headers);
+    *response.headers_mut() = headers;
     Ok(response)
 }
 

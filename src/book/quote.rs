@@ -15,6 +15,7 @@ pub struct Quote {
     suggestion: Suggestion,
     body: Bytes,
     etag: ETag,
+    etag_header: HeaderValue,
     newest_block_header: HeaderValue,
 }
 
@@ -22,9 +23,15 @@ impl Quote {
     pub(super) fn new(chain_name: &str, newest_block: u64, suggestion: Suggestion) -> Self {
         let body = serde_json::to_vec(&SuggestionBody::new(chain_name, &suggestion))
             .expect("a struct of strings serialises");
-        let etag = etag_of(&body);
-        let newest_block_header = newest_block.into();
-        Self { newest_block, suggestion, body: body.into(), etag, newest_block_header }
+        let tag = format!("\"{}\"", hash(&body));
+        Self {
+            newest_block,
+            suggestion,
+            body: body.into(),
+            etag: tag.parse().expect("quoted hex digits are an entity tag"),
+            etag_header: tag.try_into().expect("quoted hex digits are a header value"),
+            newest_block_header: newest_block.into(),
+        }
     }
 
     /// The same suggestion as of another newest block: nothing is serialised again.
@@ -56,6 +63,12 @@ impl Quote {
         &self.etag
     }
 
+    /// [`etag`](Self::etag) as a header value.
+    #[must_use]
+    pub fn etag_header(&self) -> &HeaderValue {
+        &self.etag_header
+    }
+
     /// [`newest_block`](Self::newest_block) as a header value.
     #[must_use]
     pub fn newest_block_header(&self) -> &HeaderValue {
@@ -63,10 +76,9 @@ impl Quote {
     }
 }
 
-/// 64 bits of the body's SHA-256: replicas that serve the same bytes serve the same tag.
-fn etag_of(body: &[u8]) -> ETag {
+/// 64 bits of the body's SHA-256 in hex: replicas that serve the same bytes serve the same tag.
+fn hash(body: &[u8]) -> String {
     let digest: [u8; 32] = Sha256::digest(body).into();
     let head = digest.first_chunk().expect("32 bytes have a first 8");
-    let tag = u64::from_be_bytes(*head);
-    format!("\"{tag:016x}\"").parse().expect("quoted hex digits are an entity tag")
+    format!("{:016x}", u64::from_be_bytes(*head))
 }

@@ -145,6 +145,23 @@ mod tests {
         assert_eq!(outcome(rate_limited), Err("rate_limited"));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_are_a_reason_to_panic(
+            noise: Vec<u8>,
+            text in "[\\[\\]{}\",:0-9idresultNaInfinity\\\\ -]{0,80}",
+            status: u16,
+        ) {
+            let wrapped = format!("{{\"id\":7,\"result\":{text}}}");
+            for body in [noise.as_slice(), text.as_bytes(), wrapped.as_bytes()] {
+                // Whatever is taken for a result is JSON.
+                if let Ok(result) = read(body, status, 7) {
+                    serde_json::from_str::<serde::de::IgnoredAny>(result.get()).unwrap();
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_body_decides_before_the_status() {
         let result = br#"{"id":7,"result":1}"#;

@@ -1,0 +1,28 @@
+# What the scripts of this folder share. To be sourced from the repository's root.
+
+set -euo pipefail
+
+need() { # command, how to get it
+    command -v "$1" >/dev/null || { echo "$1 is missing: $2" >&2; exit 1; }
+}
+
+# Starts the release build of the service on recorded chains, on free loopback ports; sets
+# `service` to its process id and `url` to where it answers.
+start_service() {
+    local log
+    log=$(mktemp)
+    GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
+        target/release/gas-suggestion demo 2>"$log" &
+    service=$!
+    local deadline=$((SECONDS + 10))
+    until url=http://$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$log" | grep .) &&
+        curl -sf "$url/v1/ethereum/gas-suggestion" >/dev/null; do
+        [ $SECONDS -lt $deadline ] || { cat "$log" >&2; echo "the service did not start" >&2; exit 1; }
+        sleep 0.05
+    done
+    rm "$log"
+}
+
+stop_service() {
+    kill "$service" && wait "$service" || true
+}

@@ -1,0 +1,85 @@
+//! Which web pages may read the answers.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+
+use super::freshness::{X_NEWEST_BLOCK, X_STALE};
+use super::request_id::X_REQUEST_ID;
+use crate::config;
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const ALLOWED: [HeaderName; 8] = [
+    header::CONTENT_TYPE,
+    header::ACCEPT,
+    header::AUTHORIZATION,
+    X_API_KEY,
+    header::IF_NONE_MATCH,
+    header::CACHE_CONTROL,
+    LAST_EVENT_ID,
+    X_REQUEST_ID,
+];
+
+const EXPOSED: [HeaderName; 7] = [
+    header::ETAG,
+    header::AGE,
+    header::RETRY_AFTER,
+    X_NEWEST_BLOCK,
+    X_STALE,
+    X_DELEGATION_SOURCE,
+    X_REQUEST_ID,
+];
+
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);
+
+/// The policy, as a layer for routes and as headers for what is answered without one.
+#[derive(Debug)]
+pub(super) struct Cors {
+    /// `None`: any.
+    origins: Option<Vec<HeaderValue>>,
+    exposed: HeaderValue,
+}
+
+impl Cors {
+    pub(super) fn new(config: &config::Cors) -> Self {
+        let origins = (!config.allows_any()).then(|| config.origins().unwrap_or_default());
+        let exposed = EXPOSED.each_ref().map(HeaderName::as_str).join(",");
+        let exposed = HeaderValue::try_from(exposed).expect("header names are a header value");
+        Self { origins, exposed }
+    }
+
+    /// Answers preflight requests and adds to every response what
+    /// [`write_headers`](Self::write_headers) writes.
+    pub(super) fn layer(&self) -> CorsLayer {
+        let layer = CorsLayer::new()
+            .allow_methods([Method::GET, Method::HEAD, Method::POST])
+            .allow_headers(ALLOWED)
+            .expose_headers(EXPOSED)
+            .max_age(PREFLIGHT_MAX_AGE);
+        match &self.origins {
+            // The answer does not depend on the origin: caches need not keep one per origin.
+            None => layer.allow_origin(Any).vary([]),
+            Some(origins) => {
+                layer.allow_origin(AllowOrigin::list(origins.clone())).vary([header::ORIGIN])
+            }
+        }
+    }
+
+    /// What a page needs to read a response.
+    pub(super) fn write_headers(&self, request: &HeaderMap, response: &mut HeaderMap) {
+        response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
+        let Some(origins) = &self.origins else {
+            response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            return;
+        };
+        response.insert(header::VARY, HeaderValue::from_static("origin"));
+        if let Some(origin) = request.get(header::ORIGIN).filter(|origin| origins.contains(origin))
+        {
+            response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The `gas-suggestion` command as a process.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::service::Answer;
+
+/// A configuration file that goes when this is dropped.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("{}-{name}.toml", std::process::id()));
+        std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The command with nothing of this environment's configuration.
+fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gas-suggestion"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GAS_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).envs(variables.iter().copied());
+    command
+}
+
+fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command(arguments, variables).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A running service; killed when dropped.
+struct Process {
+    child: Child,
+    /// Kept open: a log that nobody can write to would end the process.
+    log: BufReader<ChildStderr>,
+    address: SocketAddr,
+}
+
+const FREE_PORTS: [(&str, &str); 3] = [
+    ("GAS_SERVER__LISTEN", "127.0.0.1:0"),
+    ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
+    ("GAS_LOG__FORMAT", "json"),
+];
+
+impl Process {
+    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = command(arguments, &FREE_PORTS);
+        let mut child =
+            command.envs(variables.iter().copied()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "it ended before it listened");
+            let entry: Value = serde_json::from_str(&line).unwrap();
+            if entry["message"] == "listening" {
+                break entry["address"].as_str().unwrap().parse().unwrap();
+            }
+        };
+        Self { child, log, address }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        let url = format!("http://{}{path}", self.address);
+        Answer::of(reqwest::get(url).await.unwrap()).await
+    }
+
+    async fn wait_for(&self, path: &str, as_expected: impl Fn(&Answer) -> bool) -> Answer {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let answer = self.get(path).await;
+            if as_expected(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "{path} stays at {answer:#?}");
+        }
+    }
+
+    /// Sends `signal` and gives the exit code and the rest of the log.
+    fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let mut rest = String::new();
+        while self.log.read_line(&mut rest).unwrap() > 0 {}
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn demo_answers_with_real_numbers_within_two_seconds_and_moves_with_its_blocks() {
+    let started = Instant::now();
+    let service = Process::start(&["demo", "--block-time", "200ms"], &[]);
+    let first =
+        service.wait_for("/v1/ethereum/gas-suggestion", |answer| answer.status == 200).await;
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    let newest = |answer: &Answer| answer.header("x-newest-block").parse::<u64>().unwrap();
+    assert!(newest(&first) >= 23_597_753);
+    let moved =
+        service.wait_for("/v1/1/gas-suggestion", |answer| newest(answer) > newest(&first)).await;
+    assert_ne!(moved.body, first.body);
+    let chains = service.get("/v1/chains").await.json();
+    let keys: Vec<_> = chains.as_array().unwrap().iter().map(|chain| &chain["chain"]).collect();
+    assert_eq!(keys, ["ethereum", "base"]);
+}
+
+#[tokio::test]
+async fn demo_serves_the_first_window_of_the_recording_to_the_wei() {
+    // No second block comes while the test runs.
+    let service = Process::start(&["demo", "--block-time", "1h"], &[]);
+    service.wait_for("/v1/8453/gas-suggestion", |answer| answer.status == 200).await;
+    let ethereum =
+        service.wait_for("/v1/ethereum/gas-suggestion", |answer| answer.status == 200).await;
+    // The first rows without floors in tests/fixtures/expected.
+    assert_eq!(
+        ethereum.body,
+        "{\"chain_name\":\"ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
+         \"medium\":{\"max_priority_fee_per_gas\":\"1053239011\",\"max_fee_per_gas\":\"7558738771\"},\
+         \"high\":{\"max_priority_fee_per_gas\":\"1263886813\",\"max_fee_per_gas\":\"7769386573\"}}"
+    );
+    assert_eq!(
+        service.get("/v1/base/gas-suggestion").await.body,
+        "{\"chain_name\":\"base\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"17004640\",\
+         \"medium\":{\"max_priority_fee_per_gas\":\"2046763\",\"max_fee_per_gas\":\"19051403\"},\
+         \"high\":{\"max_priority_fee_per_gas\":\"2456115\",\"max_fee_per_gas\":\"19460755\"}}"
+    );
+}
+
+#[test]
+fn a_signal_to_stop_ends_the_process_well() {
+    for signal in ["-TERM", "-INT"] {
+        let service = Process::start(&["demo"], &[]);
+        let (code, log) = service.end_by(signal);
+        assert_eq!(code, Some(0), "{signal}: {log}");
+        assert!(log.contains("\"message\":\"stopping\""), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_holds_its_connection_delays_the_end_by_the_grace_period_at_most() {
+    let service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", "300ms")]);
+    let mut client = std::net::TcpStream::connect(service.address).unwrap();
+    client.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
+    // An answer on another connection: by now the half request was taken up.
+    service.get("/livez").await;
+    let told = Instant::now();
+    let (code, _) = service.end_by("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
+}
+
+#[test]
+fn a_wrong_configuration_ends_with_2_before_a_port_is_bound() {
+    // If it tried to bind first, the taken port would make it end with 1.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let file = File::new("wrong", &format!("[server]\nlisten = \"{address}\"\nport = 1\n"));
+    let (code, stdout, stderr) = output(&["--config", file.path()], &[]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert_eq!(
+        stderr,
+        format!(
+            "error: server.port: unknown key; allowed here: listen, admin_listen, base_path, \
+             trusted_proxies, shutdown_grace (in {})\n",
+            file.path()
+        )
+    );
+}
+
+#[test]
+fn a_refusal_names_the_environment_variable() {
+    let cases = [
+        (
+            "GAS_CHAINS__RONIN__MAX_AGE",
+            "1s",
+            "chains.ronin.max_age: must be longer than 4s (two block times, and 2s)",
+        ),
+        (
+            "GAS_CHAINS__RONIN_TESTNET__BLOCK_TIME",
+            "soon",
+            "chains.ronin-testnet.block_time: found \"soon\", expected a duration such as \"2s\" or \
+             \"250ms\"",
+        ),
+        (
+            "GAS_SURPRISE",
+            "1",
+            "surprise: unknown key; allowed here: server, cors, log, chains, limits, rpc, \
+             verification, delegation, redis",
+        ),
+        ("GAS_SERVER__LISTEN", "8080", "server.listen: found an integer, expected socket address"),
+    ];
+    for (name, value, problem) in cases {
+        let (code, _, stderr) = output(&["check-config"], &[(name, value)]);
+        let expected = format!("error: {problem} (from the environment variable {name})\n");
+        assert_eq!((code, stderr), (Some(2), expected));
+    }
+}
+
+#[test]
+fn check_config_tells_what_is_configured_and_starts_nothing() {
+    let (code, stdout, stderr) = output(&["check-config"], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(
+        stdout,
+        "The configuration is valid. Chains:\n  ronin (id 2020, 1 RPC URL)\n  \
+         ronin-testnet (id 202601, 1 RPC URL)\n"
+    );
+}
+
+#[test]
+fn a_file_with_chains_replaces_the_built_in_ones_and_one_without_keeps_them() {
+    let chains = |text: &str, variables: &[(&str, &str)]| {
+        let file = File::new("chains", text);
+        let (code, stdout, stderr) = output(&["check-config", "--config", file.path()], variables);
+        assert_eq!(code, Some(0), "{stderr}");
+        let lines = stdout.lines().skip(1);
+        lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let own = "[chains.own]\nchain_id = 5\nrpc_urls = [\"http://localhost:8545\"]\n";
+    assert_eq!(chains(own, &[]), ["own (id 5, 1 RPC URL)"]);
+    let built_in = ["ronin (id 2020, 1 RPC URL)", "ronin-testnet (id 202601, 1 RPC URL)"];
+    assert_eq!(chains("[log]\nfilter = \"debug\"\n", &[]), built_in);
+    // The environment lies over both, and reaches a name with a dash by an underscore.
+    let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
+    let variables =
+        [("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls), ("GAS_CHAINS__OWN__CHAIN_ID", "6")];
+    assert_eq!(chains("", &variables[..1])[1], "ronin-testnet (id 202601, 2 RPC URLs)");
+    assert_eq!(chains(own, &variables[1..]), ["own (id 6, 1 RPC URL)"]);
+}
+
+#[test]
+fn a_missing_or_broken_file_ends_with_2() {
+    let (code, _, stderr) = output(&["check-config", "--config", "/none.toml"], &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.starts_with("error: cannot read the file /none.toml: No such file"), "{stderr}");
+    let file = File::new("broken", "[chains.a]\nrpc_urls = [\"https://node.example/canary]\n");
+    let (code, _, stderr) = output(&["--config", file.path()], &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("is not valid TOML") && stderr.contains("at line 2"), "{stderr}");
+    assert!(!stderr.contains("canary"), "{stderr}");
+}
+
+#[test]
+fn wrong_arguments_end_with_2() {
+    for arguments in [
+        &["nonsense"][..],
+        &["--nonsense"],
+        &["--config"],
+        &["demo", "--block-time", "soon"],
+        &["demo", "--block-time", "1ms"],
+    ] {
+        assert_eq!(output(arguments, &[]).0, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_taken_port_ends_with_1_and_its_address() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (name, key) in [
+        ("GAS_SERVER__LISTEN", "server.listen"),
+        ("GAS_SERVER__ADMIN_LISTEN", "server.admin_listen"),
+    ] {
+        let mut variables = FREE_PORTS.to_vec();
+        variables.push((name, &address));
+        let (code, _, stderr) = output(&["demo"], &variables);
+        assert_eq!(code, Some(1), "{stderr}");
+        let expected = format!("error: cannot listen on {address} ({key}): Address already in use");
+        assert!(stderr.contains(&expected), "{stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_a_url_is_in_no_line_of_the_log() {
+    let variables = [
+        ("GAS_CHAINS__RONIN__RPC_URLS", "[\"http://canary:canary@127.0.0.1:9/canary?key=canary\"]"),
+        ("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", "[\"http://canary.invalid/canary\"]"),
+        ("GAS_LOG__FILTER", "debug"),
+    ];
+    let mut service = Process::start(&["serve"], &variables);
+    let suggestion = service.get("/v1/ronin/gas-suggestion").await;
+    assert_eq!((suggestion.status, &suggestion.json()["code"]), (503, &json!("no_data")));
+    let mut log = String::new();
+    while log.matches("upstream failed").count() < 2 {
+        assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
+    }
+    let (code, rest) = service.end_by("-TERM");
+    assert_eq!(code, Some(0));
+    log.push_str(&rest);
+    let told: Vec<_> = log.lines().filter(|line| line.contains("canary")).collect();
+    assert!(told.is_empty(), "{told:#?}");
+}

@@ -1,0 +1,96 @@
+//! Every 20-block window of the recordings, priced by the code that serves, against the figures of
+//! an independent implementation.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use gas_suggestion::demo::Recording;
+use gas_suggestion::fees;
+use gas_suggestion::rpc::FeeHistoryRequest;
+use serde_json::json;
+use serde_json::value::to_raw_value;
+
+use crate::fixtures;
+
+#[test]
+fn ethereum_windows_are_priced_as_expected() {
+    check("src/demo/recordings/ethereum.json.gz", "ethereum");
+}
+
+#[test]
+fn base_windows_are_priced_as_expected() {
+    check("src/demo/recordings/base.json.gz", "base");
+}
+
+#[test]
+fn polygon_windows_are_priced_as_expected() {
+    check("tests/fixtures/recordings/polygon.json.gz", "polygon");
+}
+
+/// What one chain's file of expectations holds: three pricings of 1,340 windows.
+const ROWS: usize = 4020;
+
+fn check(recording: &str, chain: &str) {
+    let recording = Recording::from_gzip(&fixtures::read(recording)).unwrap();
+    let mut expected = String::new();
+    let file = fixtures::read(&format!("tests/fixtures/expected/{chain}.csv.gz"));
+    GzDecoder::new(file.as_slice()).read_to_string(&mut expected).unwrap();
+    let mut lines = expected.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "newest_block,percentiles,base_fee_floor_wei,priority_fee_floor_wei,base_fee_per_gas,\
+         medium_max_priority_fee_per_gas,medium_max_fee_per_gas,high_max_priority_fee_per_gas,\
+         high_max_fee_per_gas"
+    );
+    let mut rows = 0;
+    for line in lines {
+        let columns: Vec<_> = line.split(',').collect();
+        let [newest, percentiles, base_floor, tip_floor, ..] = columns[..] else {
+            panic!("{line}")
+        };
+        let pricing = format!(
+            "reward_percentiles = [{}]\nbase_fee_floor = \"{base_floor} wei\"\n\
+             priority_fee_floor = \"{tip_floor} wei\"",
+            percentiles.replace('|', ",")
+        );
+        let found = priced(&recording, newest.parse().unwrap(), &pricing);
+        assert_eq!(found, columns[4..].join(","), "{chain}: {line}");
+        rows += 1;
+    }
+    assert_eq!(rows, ROWS);
+}
+
+/// The amounts in the order of the file, for the 20 blocks up to `newest`, as a node would send
+/// them.
+fn priced(recording: &Recording, newest: u64, pricing: &str) -> String {
+    let pricing = fixtures::priced(pricing).pricing;
+    let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
+    let start = end - 20;
+    let hex = |number: &u64| format!("{number:#x}");
+    let columns: Vec<_> = pricing
+        .reward_percentiles
+        .as_slice()
+        .iter()
+        .map(|percentile| recording.column(percentile.as_f64().unwrap()).unwrap())
+        .collect();
+    let row =
+        |row: &Vec<u64>| -> Vec<_> { columns.iter().map(|column| hex(&row[*column])).collect() };
+    let result = json!({
+        "oldestBlock": hex(&(newest - 19)),
+        "baseFeePerGas": recording.base_fee_per_gas[start..=end].iter().map(hex).collect::<Vec<_>>(),
+        "gasUsedRatio": recording.gas_used_ratio[start..end],
+        "reward": recording.reward[start..end].iter().map(row).collect::<Vec<_>>(),
+    });
+    let history = FeeHistoryRequest::new(&pricing).read(&to_raw_value(&result).unwrap()).unwrap();
+    assert_eq!(history.newest_block(), newest);
+    let suggestion = fees::price(&history, &pricing).unwrap().suggestion;
+    let (medium, high) = (suggestion.medium, suggestion.high);
+    format!(
+        "{},{},{},{},{}",
+        suggestion.base_fee_per_gas,
+        medium.max_priority_fee_per_gas,
+        medium.max_fee_per_gas,
+        high.max_priority_fee_per_gas,
+        high.max_fee_per_gas
+    )
+}

@@ -1,0 +1,69 @@
+//! Several RPC URLs for one chain.
+
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::fake_node::{Answer, FakeNode, fee_history};
+use crate::service::Service;
+
+fn chain(urls: &[String]) -> String {
+    format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n")
+}
+
+/// A URL that refuses connections: the port was free a moment ago.
+fn dead_url() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}/rpc", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn dead_and_wrong_chain_urls_are_passed_over_within_a_tick() {
+    let wrong = FakeNode::start(8, Answer::Result(fee_history(9000, 500, 500))).await;
+    let good = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let service = Service::start(&chain(&[dead_url(), wrong.url(), good.url()])).await;
+    let answer = service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    assert_eq!(answer.header("x-newest-block"), "1000");
+    assert_eq!(answer.json()["medium"]["max_fee_per_gas"], "46000000000");
+    service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 5).await;
+    assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-newest-block"), "1000");
+    // The wrong chain's numbers were not even asked for.
+    assert_eq!(wrong.calls("eth_feeHistory"), 0);
+    assert!(wrong.calls("eth_chainId") >= 1);
+}
+
+#[tokio::test]
+async fn a_url_whose_numbers_cannot_be_believed_is_passed_over() {
+    let mut broken = fee_history(9000, 500, 500);
+    broken["baseFeePerGas"] = json!([]);
+    let broken = FakeNode::start(7, Answer::Result(broken)).await;
+    let good = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let service = Service::start(&chain(&[broken.url(), good.url()])).await;
+    let answer = service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    assert_eq!(answer.header("x-newest-block"), "1000");
+}
+
+#[tokio::test]
+async fn a_silent_url_costs_its_deadline_and_no_more() {
+    let silent = FakeNode::start(7, Answer::Silence).await;
+    let good = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let urls = chain(&[silent.url(), good.url()]).replace("100ms", "2s");
+    let service = Service::start(&urls).await;
+    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    assert_eq!((silent.calls("eth_feeHistory"), good.calls("eth_feeHistory")), (1, 1));
+}
+
+#[tokio::test]
+async fn the_preferred_url_alone_is_asked_while_it_is_well() {
+    let first = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let second = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let service = Service::start(&chain(&[first.url(), second.url()])).await;
+    service.wait_for("/v1/a/gas-suggestion", |_| first.calls("eth_feeHistory") >= 3).await;
+    assert_eq!(second.calls("eth_chainId") + second.calls("eth_feeHistory"), 0);
+
+    first.say(Answer::Error(-32000));
+    service.wait_for("/v1/a/gas-suggestion", |_| second.calls("eth_feeHistory") >= 2).await;
+    first.say(Answer::Result(fee_history(1001, 3, 40)));
+    let moved = |answer: &crate::service::Answer| answer.header("x-newest-block") == "1001";
+    service.wait_for("/v1/a/gas-suggestion", moved).await;
+}

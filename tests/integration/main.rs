@@ -1,0 +1,20 @@
+//! The service as its users and its nodes see it: real sockets, real processes, real recordings.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that meets something else than it expects should end there"
+)]
+
+mod command;
+mod expected;
+mod failover;
+mod fake_node;
+mod fixtures;
+mod http;
+mod polling;
+mod properties;
+mod real_node;
+mod service;
+mod shapes;

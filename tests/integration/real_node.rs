@@ -1,0 +1,194 @@
+//! Against anvil: a real node with real transactions.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::fixtures;
+use crate::service::{Answer, Service};
+
+const GWEI: u128 = 1_000_000_000;
+const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
+
+/// An anvil process with a block a second; killed when dropped.
+struct Anvil {
+    process: Child,
+    port: u16,
+}
+
+impl Anvil {
+    /// Starts at `port`, 0 for a free one.
+    fn start(port: u16) -> Self {
+        let installed = "tests/node/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
+        let binary =
+            std::env::var_os("ANVIL").map_or_else(|| fixtures::path(installed), Into::into);
+        assert!(
+            binary.exists(),
+            "no anvil at {}: run tests/run.sh, or set ANVIL",
+            binary.display()
+        );
+        let mut process = Command::new(binary)
+            .args(["--chain-id", "2020", "--block-time", "1", "--base-fee", "3000000000"])
+            .args(["--port", &port.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let port = lines
+            .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
+            .expect("anvil says where it listens");
+        // Anvil goes on writing; nobody may keep it from that.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, port }
+    }
+
+    fn kill(mut self) -> u16 {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.port
+    }
+
+    async fn call(&self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let url = format!("http://127.0.0.1:{}", self.port);
+        let reply = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
+        let reply: Value = reply.json().await.unwrap();
+        assert!(reply.get("error").is_none(), "{method}: {reply}");
+        reply["result"].clone()
+    }
+
+    /// Sends a transfer that pays `tip` on top of the base fee.
+    async fn send_with_tip(&self, tip: u128) {
+        let accounts = self.call("eth_accounts", json!([])).await;
+        let transaction = json!({
+            "from": accounts[0], "to": accounts[1], "value": "0x1", "gas": "0x5208",
+            "maxPriorityFeePerGas": format!("{tip:#x}"),
+            "maxFeePerGas": format!("{:#x}", tip + 100 * GWEI),
+        });
+        self.call("eth_sendTransaction", json!([transaction])).await;
+    }
+}
+
+impl Drop for Anvil {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn chain(anvil: &Anvil, more: &str) -> String {
+    format!(
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:{}\"]\n\
+         block_time = \"1s\"\n{more}\n",
+        anvil.port
+    )
+}
+
+fn is_fresh(answer: &Answer) -> bool {
+    answer.status == 200 && answer.header("x-stale").is_empty()
+}
+
+fn wei(quantity: &Value) -> u128 {
+    u128::from_str_radix(quantity.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
+}
+
+/// The suggestion's body, worked out from a fee history by the letter of the network document.
+fn by_hand(history: &Value, percentiles: usize) -> String {
+    let blocks = history["gasUsedRatio"].as_array().unwrap().len();
+    let rows = history["reward"].as_array().unwrap();
+    let count = blocks as u128;
+    let base_fees: u128 = (0..blocks).map(|block| wei(&history["baseFeePerGas"][block])).sum();
+    let tips = |column: usize| rows.iter().map(|row| wei(&row[column])).sum::<u128>() / count;
+    let base = (base_fees / count).max(GWEI) * 2;
+    let medium = tips(0).max(20 * GWEI);
+    let high = if percentiles == 2 { tips(1).max(20 * GWEI) } else { medium * 12 / 10 };
+    assert_eq!(rows.len(), blocks);
+    format!(
+        "{{\"chain_name\":\"ronin\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"{base}\",\
+         \"medium\":{{\"max_priority_fee_per_gas\":\"{medium}\",\"max_fee_per_gas\":\"{}\"}},\
+         \"high\":{{\"max_priority_fee_per_gas\":\"{high}\",\"max_fee_per_gas\":\"{}\"}}}}",
+        base + medium,
+        base + high,
+    )
+}
+
+/// Sends transfers with known tips for a few blocks, then compares each new suggestion with the
+/// fee history of the very blocks that it names.
+async fn suggestions_follow_real_tips(percentiles: &[u8]) {
+    let anvil = Anvil::start(0);
+    let more = format!("pricing.reward_percentiles = {percentiles:?}");
+    let service = Service::start(&chain(&anvil, &more)).await;
+    let mut compared = Vec::new();
+    for round in 0..4 {
+        for step in 0..5 {
+            anvil.send_with_tip((30 + 10 * step + round) * 20 * GWEI).await;
+        }
+        let last = compared.last().copied().unwrap_or(0);
+        let block = |answer: &Answer| answer.header("x-newest-block").parse().unwrap_or(0);
+        let answer = service.wait_for(SUGGESTION, |answer| block(answer) > last).await;
+        let newest = block(&answer);
+        let history = anvil
+            .call("eth_feeHistory", json!(["0x14", format!("{newest:#x}"), percentiles]))
+            .await;
+        assert_eq!(answer.body, by_hand(&history, percentiles.len()), "{history}");
+        compared.push(newest);
+    }
+    // The tips were high enough to decide, not the floor.
+    let market = service.get("/v1/ronin/fee-market").await.json();
+    assert_eq!(market["floors_applied"]["priority_fee"], false, "{market}");
+    assert_eq!(compared.len(), 4);
+}
+
+#[tokio::test]
+async fn a_suggestion_equals_the_one_worked_out_by_hand() {
+    suggestions_follow_real_tips(&[60]).await;
+}
+
+#[tokio::test]
+async fn a_suggestion_of_two_percentiles_equals_the_one_worked_out_by_hand() {
+    suggestions_follow_real_tips(&[60, 100]).await;
+}
+
+#[tokio::test]
+async fn a_killed_node_leaves_the_value_then_its_label_then_nothing_until_it_is_back() {
+    let anvil = Anvil::start(0);
+    let service = Service::start(&chain(&anvil, "max_age = \"5s\"")).await;
+    let last_good = service.wait_for(SUGGESTION, is_fresh).await;
+    let port = anvil.kill();
+    let killed = Instant::now();
+
+    let kept = service.get(SUGGESTION).await;
+    assert_eq!((kept.status, &kept.body), (200, &last_good.body));
+    let stale = service.wait_for(SUGGESTION, |answer| !is_fresh(answer)).await;
+    assert_eq!((stale.status, &stale.body), (200, &last_good.body));
+    assert_eq!(stale.header("x-stale"), "true");
+    assert!(stale.header("age").parse::<u64>().unwrap() >= 2);
+    let gone = service.wait_for(SUGGESTION, |answer| answer.status != 200).await;
+    assert_eq!((gone.status, &gone.json()["code"]), (503, &json!("stale_data")));
+    assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
+
+    let anvil = Anvil::start(port);
+    // Above the old head, as a node is that went on elsewhere.
+    anvil.call("anvil_mine", json!(["0x40"])).await;
+    let back = Instant::now();
+    let newest = |answer: &Answer| answer.header("x-newest-block").parse::<u64>().unwrap_or(0);
+    service.wait_for(SUGGESTION, |answer| is_fresh(answer) && newest(answer) >= 0x40).await;
+    assert!(back.elapsed() <= Duration::from_secs(2), "{:?}", back.elapsed());
+}
+
+#[tokio::test]
+async fn a_node_that_starts_after_the_service_is_found() {
+    // The port was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let text = format!(
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:{port}\"]\nblock_time = \"1s\"\n"
+    );
+    let service = Service::start(&text).await;
+    assert_eq!(service.get("/readyz").await.status, 503);
+    assert_eq!(service.get(SUGGESTION).await.json()["code"], "no_data");
+    let _anvil = Anvil::start(port);
+    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    assert_eq!(service.get(SUGGESTION).await.status, 200);
+}

@@ -1,0 +1,123 @@
+//! The whole service in this process, on ports of its own.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use gas_suggestion::config::Config;
+use gas_suggestion::server::Server;
+use reqwest::{Client, Method, Response};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// No event that a test waits for takes this long unless it never comes.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A running service; it stops when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Service {
+    address: SocketAddr,
+    admin: SocketAddr,
+    client: Client,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Service {
+    /// Starts with `chains` on free loopback ports.
+    pub(crate) async fn start(chains: &str) -> Self {
+        Self::with_server("", chains).await
+    }
+
+    /// The same with `more` in the `[server]` section, or after it.
+    pub(crate) async fn with_server(more: &str, chains: &str) -> Self {
+        let text = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n{more}\n{chains}"
+        );
+        let server = Server::bind(Config::from_toml(&text).unwrap()).await.unwrap();
+        let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(async {
+            // A dropped handle stops the service as well.
+            let _ = stopped.await;
+        }));
+        Self { address, admin, client: Client::new(), stop, task }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, &[]).await
+    }
+
+    pub(crate) async fn admin(&self, path: &str) -> Answer {
+        let url = format!("http://{}{path}", self.admin);
+        Answer::of(self.client.get(url).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let mut request = self.client.request(method, self.url(path));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    /// Asks again and again until the answer is `as_expected`.
+    pub(crate) async fn wait_for(
+        &self,
+        path: &str,
+        as_expected: impl Fn(&Answer) -> bool,
+    ) -> Answer {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let answer = self.get(path).await;
+            if as_expected(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "{path} stays at {answer:#?}");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Stops the service and gives what its run came to.
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        drop(self.stop);
+        self.task.await.unwrap()
+    }
+}
+
+/// A whole response.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) async fn of(response: Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Self { status, headers, body: response.text().await.unwrap() }
+    }
+
+    /// A header's text; empty when there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}

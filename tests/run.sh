@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what the tests need where it is missing, then runs every check of the project.
+#
+# Needs a Rust toolchain with rustfmt and clippy, and Node.js with npm; as root on Debian it installs
+# the latter by itself. Where something cannot be had, it says what and fails: nothing is skipped.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing() {
+    echo "tests/run.sh: $1 is missing. $2" >&2
+    exit 1
+}
+
+step() {
+    printf '\n== %s\n' "$*"
+    "$@"
+}
+
+for tool in cargo rustfmt cargo-clippy; do
+    command -v "$tool" >/dev/null || missing "$tool" "Install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later with rustfmt and clippy."
+done
+
+# Debian packages by the command that each provides.
+install_package() { # command, package
+    command -v "$1" >/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        missing "$1" "Install it (Debian: apt-get install $2), or run this as root on Debian."
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
+    command -v "$1" >/dev/null || missing "$1" "The package $2 did not provide it."
+}
+install_package npm npm
+
+if [ -z "${ANVIL:-}" ]; then
+    [ "$(uname -sm)" = "Linux x86_64" ] ||
+        missing "anvil for $(uname -sm)" "Install Foundry and set ANVIL to the path of its anvil."
+    # Only what the lock file names; the packages' install scripts are not needed.
+    step npm ci --prefix tests/node --ignore-scripts --no-audit --no-fund
+fi
+
+export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
+
+step cargo fmt --check
+step cargo clippy --locked --all-targets -- -D warnings
+step cargo doc --locked --no-deps --document-private-items
+step cargo test --locked
