@@ -40,6 +40,8 @@ pub(crate) enum Answer {
     IntegerCountOnly(Value),
     /// This status and body, `{id}` being replaced by the call's.
     Raw(u16, String),
+    /// A redirect that asks for the same call at this URL.
+    Redirect(String),
     /// Nothing, for as long as anybody waits.
     Silence,
 }
@@ -135,6 +137,9 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
         Answer::Raw(status, body) => {
             (StatusCode::from_u16(status).unwrap(), body.replace("{id}", &id.to_string()))
                 .into_response()
+        }
+        Answer::Redirect(url) => {
+            (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
         Answer::Silence => std::future::pending().await,
     }

@@ -2,8 +2,6 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::service::Service;
@@ -366,23 +364,6 @@ async fn the_admin_listener_has_the_probes_and_no_public_route() {
     assert_eq!(service.admin("/readyz").await.body, "{\"status\":\"ready\"}");
     let answer = service.admin(SUGGESTION).await;
     assert_eq!((answer.status, &answer.json()["code"]), (404, &json!("not_found")));
-}
-
-#[tokio::test]
-async fn a_request_under_way_is_answered_while_the_service_stops() {
-    let Fixture { service, _nodes } = Fixture::start().await;
-    let mut client = TcpStream::connect(service.address()).await.unwrap();
-    // Half a request: it is under way when the service is told to stop.
-    let request = format!("GET {SUGGESTION} HTTP/1.1\r\nHost: a\r\n");
-    client.write_all(request.as_bytes()).await.unwrap();
-    service.get("/livez").await;
-    let stopped = tokio::spawn(service.stop());
-    tokio::task::yield_now().await;
-    client.write_all(b"\r\n").await.unwrap();
-    let mut response = String::new();
-    client.read_to_string(&mut response).await.unwrap();
-    stopped.await.unwrap().unwrap();
-    assert!(response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with(BODY), "{response}");
 }
 
 #[tokio::test]

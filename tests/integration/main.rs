@@ -13,6 +13,7 @@ mod failover;
 mod fake_node;
 mod fixtures;
 mod http;
+mod lifecycle;
 mod polling;
 mod properties;
 mod real_node;

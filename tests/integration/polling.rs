@@ -1,7 +1,5 @@
 //! What the service makes of its nodes' answers.
 
-use std::time::Duration;
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -132,6 +130,16 @@ async fn a_result_counts_whatever_the_status_and_in_spite_of_a_bare_nan() {
 }
 
 #[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let inner = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let node = FakeNode::start(7, Answer::Redirect(inner.url())).await;
+    let service = Service::start(&quick("a", 7, &node)).await;
+    service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= 3).await;
+    assert_eq!(service.get(SUGGESTION).await.status, 503);
+    assert_eq!(inner.calls("eth_feeHistory"), 0);
+}
+
+#[tokio::test]
 async fn a_node_that_wants_an_integer_count_is_asked_so_from_then_on() {
     let node = FakeNode::start(7, Answer::IntegerCountOnly(fee_history(1000, 3, 40))).await;
     let service = Service::start(&quick("a", 7, &node)).await;
@@ -244,13 +252,4 @@ async fn a_standing_head_is_labelled_and_served() {
     node.say(Answer::Result(fee_history(1001, 3, 40)));
     let moved = service.wait_for(SUGGESTION, |answer| answer.header("x-newest-block") == "1001");
     assert_eq!(moved.await.header("x-stale"), "");
-}
-
-#[tokio::test]
-async fn a_stopped_service_ends_well_while_its_node_is_silent() {
-    let node = FakeNode::start(7, Answer::Silence).await;
-    let service = Service::start(&quick("a", 7, &node)).await;
-    service.wait_for("/livez", |_| node.calls("eth_feeHistory") >= 1).await;
-    let stopped = tokio::time::timeout(Duration::from_secs(5), service.stop());
-    stopped.await.expect("it stops at once").unwrap();
 }

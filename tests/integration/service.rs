@@ -56,9 +56,12 @@ impl Service {
         self.send(Method::GET, path, &[]).await
     }
 
+    pub(crate) fn admin_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.admin)
+    }
+
     pub(crate) async fn admin(&self, path: &str) -> Answer {
-        let url = format!("http://{}{path}", self.admin);
-        Answer::of(self.client.get(url).send().await.unwrap()).await
+        Answer::of(self.client.get(self.admin_url(path)).send().await.unwrap()).await
     }
 
     pub(crate) async fn send(
