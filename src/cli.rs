@@ -1,13 +1,13 @@
 //! The command line.
 
-use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError};
 use crate::server::Server;
@@ -87,30 +87,50 @@ impl Cli {
 #[tokio::main]
 async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()> {
     telemetry::init(&config.log)?;
-    let stop = stop_signal()?;
+    let mut signals = Signals::listen()?;
     for key in &config.not_in_force {
         tracing::warn!(key, "this key is accepted, but not in force in this version");
     }
-    let Some(block_time) = demo else {
-        return Server::bind(config).await?.run(stop).await;
+    let node = match demo {
+        Some(block_time) => {
+            let node =
+                demo::Node::bind(block_time).await.context("cannot start the recorded chains")?;
+            config.chains = demo::chains(node.address()?, block_time)?;
+            Some(node)
+        }
+        None => None,
     };
-    let node = demo::Node::bind(block_time).await.context("cannot start the recorded chains")?;
-    config.chains = demo::chains(node.address()?, block_time)?;
     let mut server = Server::bind(config).await?;
-    server.add_task(async { Ok(node.run().await?) });
-    server.run(stop).await
+    if let Some(node) = node {
+        server.add_task(async { Ok(node.run().await?) });
+    }
+    let stop = CancellationToken::new();
+    tokio::select! {
+        ended = server.run(stop.clone().cancelled_owned()) => ended,
+        // The first signal lets requests under way finish, a second one does not wait for them.
+        () = async { signals.next().await; stop.cancel(); signals.next().await } => Ok(()),
+    }
 }
 
-/// Resolves at SIGTERM or SIGINT. The handlers are in place when this returns.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
+/// The signals that ask a process to stop. None is missed once this exists.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+        Ok(Self { terminate, interrupt })
+    }
+
+    async fn next(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }
 
 fn print_summary(config: &Config) {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
-use figment::value::{Dict, Value};
+use figment::value::{Dict, UncasedStr, Value};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -195,6 +195,12 @@ fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
     )))
 }
 
+/// Kubernetes gives pods variables such as `GAS_SUGGESTION_PORT` for a service named after this
+/// program; they are no configuration.
+fn is_ours(key: &UncasedStr) -> bool {
+    !key.starts_with("SUGGESTION_")
+}
+
 /// `GAS_…` variables with `__` between levels. Since no shell can export a name with a dash,
 /// `GAS_CHAINS__RONIN_TESTNET__…` reaches `ronin-testnet` when such a chain is known below.
 fn environment(below: &Figment) -> Env {
@@ -202,7 +208,7 @@ fn environment(below: &Figment) -> Env {
         Ok(Value::Dict(_, chains)) => chains.into_keys().collect(),
         _ => Vec::new(),
     };
-    Env::prefixed(ENVIRONMENT_PREFIX).split("__").map(move |key| {
+    Env::prefixed(ENVIRONMENT_PREFIX).filter(is_ours).split("__").map(move |key| {
         let lower = key.as_str().to_lowercase();
         let Some((chain, rest)) =
             lower.strip_prefix("chains.").and_then(|tail| tail.split_once('.'))

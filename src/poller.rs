@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::book::Publisher;
 use crate::config;
 use crate::fees::{self, FeeHistory, Market, Rejection};
-use crate::rpc::{Client, FeeHistoryRequest, Upstream};
+use crate::rpc::{self, Client, FeeHistoryRequest, Upstream};
 
 /// Polls one chain.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Poller {
     publisher: Publisher,
 }
 
-/// An upstream and what the log was last told of it.
+/// An upstream, its place in the order, and what the log was last told of it.
 ///
 /// The log hears of changes, not of every poll, and knows the upstream by its place in the
 /// configuration: its URL may carry a key.
@@ -30,6 +30,8 @@ pub struct Poller {
 struct Source {
     index: usize,
     upstream: Upstream,
+    /// Until when the others come first.
+    resting: Option<Instant>,
     /// `Ok`, or the reason of the failure; `None`: nothing yet.
     told: Option<Result<(), &'static str>>,
 }
@@ -38,7 +40,7 @@ struct Source {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Rpc(#[from] crate::rpc::Error),
+    Rpc(#[from] rpc::Error),
     #[error(transparent)]
     Rejected(#[from] Rejection),
 }
@@ -60,6 +62,7 @@ impl Poller {
         let source = |(index, url): (usize, &config::RpcUrl)| Source {
             index,
             upstream: Upstream::new(client.clone(), url.clone(), chain.chain_id),
+            resting: None,
             told: None,
         };
         let upstreams = chain.rpc_urls.iter().enumerate().map(source).collect();
@@ -78,17 +81,15 @@ impl Poller {
         }
     }
 
-    /// Asks the upstreams in their order until one gives something to publish, within one block
-    /// time or one attempt's deadline, whichever is longer.
+    /// Asks the upstreams one after the other until one gives something to publish: in their
+    /// order, but those that let us wait lately come last, so that the next poll does not wait for
+    /// them again.
     async fn poll(&mut self) {
-        let attempt = attempt_deadline(self.chain.block_time);
-        let end = Instant::now() + self.chain.block_time.max(attempt);
-        for source in &mut self.upstreams {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            match ask(&source.upstream, &self.request, &self.chain, attempt.min(left)).await {
+        let deadline = attempt_deadline(self.chain.block_time);
+        let mut order: Vec<_> = self.upstreams.iter_mut().collect();
+        order.sort_by_key(|source| source.is_resting());
+        for source in order {
+            match ask(&source.upstream, &self.request, &self.chain, deadline).await {
                 Ok((history, market)) => {
                     source.tell_success(&self.chain.key);
                     self.publisher.publish(&history, market);
@@ -112,19 +113,30 @@ async fn ask(
 }
 
 /// Half a block time leaves the rest of the tick to the next upstream; no node needs more than
-/// 2 s, and none can be expected to answer in much less than half a second across the world.
+/// 2 s, and none can be expected to answer in less than half a second across the world.
 fn attempt_deadline(block_time: Duration) -> Duration {
     (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))
 }
 
 impl Source {
+    /// How long an upstream that did not answer in time comes last.
+    const REST: Duration = Duration::from_secs(30);
+
+    fn is_resting(&self) -> bool {
+        self.resting.is_some_and(|until| Instant::now() < until)
+    }
+
     fn tell_success(&mut self, chain: &str) {
+        self.resting = None;
         if self.told.replace(Ok(())) != Some(Ok(())) {
             tracing::info!(chain, rpc_url = self.index, "upstream answers");
         }
     }
 
     fn tell_failure(&mut self, chain: &str, failure: Failure) {
+        if matches!(failure, Failure::Rpc(rpc::Error::Timeout)) {
+            self.resting = Some(Instant::now() + Self::REST);
+        }
         let reason = failure.reason();
         if self.told.replace(Err(reason)) != Some(Err(reason)) {
             let error = format!("{:#}", anyhow::Error::new(failure));

@@ -1,4 +1,4 @@
-//! Errors as `application/problem+json` (RFC 9457). Status codes are known here alone.
+//! Errors as `application/problem+json` (RFC 9457). The status of each is known here alone.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::book::{Chain, Unavailable};
 
-/// What a client is told went wrong. It travels in the response's extensions until [`write`] knows
+/// What a client is told went wrong. It travels in the response's extensions until [`write()`] knows
 /// the request's id.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {

@@ -52,12 +52,16 @@ impl ConfigError {
             _ => {}
         }
         let key = path.join(".");
-        let origin = error
-            .metadata
-            .as_ref()
-            .or_else(|| layers.find_metadata(&key))
-            .and_then(|metadata| origin(metadata, &key));
-        Self { key, problem: describe(&error.kind), origin }
+        let metadata = error.metadata.as_ref().or_else(|| layers.find_metadata(&key));
+        let origin = metadata.and_then(|metadata| origin(metadata, &key));
+        // Where a key is missing, no variable set it.
+        let is_missing = matches!(error.kind, Kind::MissingField(_));
+        let origin = origin.filter(|origin| !is_missing || origin.starts_with("in "));
+        let key = path
+            .iter()
+            .map(|segment| plain(segment, LONGEST_KEY).unwrap_or("…"))
+            .collect::<Vec<_>>();
+        Self { key: key.join("."), problem: describe(&error.kind), origin }
     }
 }
 
@@ -68,24 +72,41 @@ fn describe(kind: &Kind) -> String {
             format!("unknown key; allowed here: {}", allowed.join(", "))
         }
         Kind::UnknownVariant(found, allowed) => {
-            format!("found {found:?}, expected one of: {}", allowed.join(", "))
+            format!("found {}, expected one of: {}", quoted(found), allowed.join(", "))
         }
         Kind::MissingField(_) => "required, but not set".into(),
-        // A string of the wrong type may be a URL with a key in it, so only its type is told;
-        // a value of the right type and wrong content comes from a field that says it is safe.
         Kind::InvalidType(found, expected) => {
             format!("found {}, expected {}", type_of(found), in_words(expected))
         }
         Kind::InvalidValue(found, expected) => {
             format!("found {}, expected {}", shown(found), in_words(expected))
         }
+        Kind::Message(message) => match message.as_str() {
+            "invalid socket address syntax" => format!("expected {ADDRESS}"),
+            "not a JSON number" => "expected a number".into(),
+            message => message.into(),
+        },
         other => other.to_string(),
     }
 }
 
+const LONGEST_KEY: usize = 40;
+const LONGEST_VALUE: usize = 24;
+const ADDRESS: &str = "an address such as \"0.0.0.0:8080\"";
+
+/// The text, unless it may be a secret: a URL that came under a wrong key has to stay unseen too.
+fn plain(text: &str, longest: usize) -> Option<&str> {
+    let is_plain = text.len() <= longest && !text.contains(['/', '@', ':', '?']);
+    is_plain.then_some(text)
+}
+
+fn quoted(text: &str) -> String {
+    plain(text, LONGEST_VALUE).map_or("a string".into(), |text| format!("{text:?}"))
+}
+
 fn shown(value: &Actual) -> String {
     match value {
-        Actual::Str(text) => format!("{text:?}"),
+        Actual::Str(text) => quoted(text),
         Actual::Unsigned(number) => number.to_string(),
         Actual::Signed(number) => number.to_string(),
         Actual::Float(number) => number.to_string(),
@@ -98,6 +119,7 @@ fn in_words(expected: &str) -> &str {
     match expected {
         "u64" | "usize" => "a whole number from 0 on",
         "a nonzero u64" | "a nonzero usize" => "a whole number from 1 on",
+        "socket address" => ADDRESS,
         "a sequence" => "an array",
         "a map" => "a table",
         _ if expected.starts_with("struct ") => "a table",

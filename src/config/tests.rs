@@ -63,7 +63,10 @@ fn a_standing_head_is_stale_after_ten_block_times_unless_told_otherwise() {
 #[test]
 fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
     let cases = [
-        ("[server]\nlisten = \"nonsense\"\n", "server.listen: invalid socket address syntax"),
+        (
+            "[server]\nlisten = \"nonsense\"\n",
+            "server.listen: expected an address such as \"0.0.0.0:8080\"",
+        ),
         (
             "[server]\nport = 1\n",
             "server.port: unknown key; allowed here: listen, admin_listen, base_path, trusted_proxies, shutdown_grace",
@@ -198,6 +201,20 @@ fn no_refusal_shows_a_url() {
         "[\"canary\"]",
     ] {
         let refused = refusal(&with_urls(urls));
+        assert!(!refused.contains("canary"), "{refused}");
+    }
+    // Under a wrong key, and as one.
+    let url = "\"https://node.example/canary\"";
+    for line in [
+        format!("max_age = {url}"),
+        format!("pricing.zero_base_fee = {url}"),
+        format!("pricing.base_fee_floor = {url}"),
+        format!("pricing.high_multiplier = {url}"),
+        format!("name = {{ {url} = 1 }}"),
+        format!("{url} = 1"),
+        "block_time = \"0123456789abcdef-canary-key\"".into(),
+    ] {
+        let refused = refusal(&chain("a", 1, &line));
         assert!(!refused.contains("canary"), "{refused}");
     }
 }

@@ -55,7 +55,7 @@ impl FeeHistoryRequest {
         let oldest_block = wire.oldest_block()?;
         let base_fees = wire.base_fees()?;
         let (rewards, ratios) = (elements(wire.reward), elements(wire.gas_used_ratio));
-        let mined = count_mined(base_fees.len(), ratios.len(), rewards.len())?;
+        let mined = self.count_mined(base_fees.len(), ratios.len(), rewards.len())?;
 
         let surplus = mined.saturating_sub(self.blocks);
         let mut blocks = Vec::with_capacity(mined.saturating_sub(surplus));
@@ -75,6 +75,31 @@ impl FeeHistoryRequest {
             .ok_or(Malformed::OldestBlock)?;
         let next_base_fee = base_fees.get(mined).copied();
         FeeHistory::new(oldest_block, blocks, next_base_fee).ok_or(Malformed::OldestBlock)
+    }
+
+    /// How many of the base fees are mined blocks'. Nodes send N+1 of them for N blocks, the last
+    /// being the next block's, or N; the other arrays tell which. Where those disagree, the count
+    /// that was asked for decides; without a word from them, or where that does not help, the
+    /// specification's N+1 holds.
+    fn count_mined(
+        &self,
+        base_fees: usize,
+        ratios: usize,
+        rewards: usize,
+    ) -> Result<usize, Malformed> {
+        let without_next = base_fees.checked_sub(1).ok_or(Malformed::NoBaseFees)?;
+        let fits = |count: &usize| *count > 0 && (*count == base_fees || *count == without_next);
+        match ([ratios, rewards].map(|count| Some(count).filter(fits)), rewards) {
+            ([Some(told), Some(other)], _) if told != other => {
+                Ok(if self.blocks == base_fees { base_fees } else { without_next })
+            }
+            ([Some(told), _] | [None, Some(told)], _) => Ok(told),
+            // The ratio alone never makes a reply unusable; rewards of another count do, for
+            // nobody can say which block they belong to.
+            ([None, None], 1..) => Err(Malformed::Lengths),
+            ([None, None], 0) if without_next == 0 => Err(Malformed::NoBaseFees),
+            ([None, None], 0) => Ok(without_next),
+        }
     }
 
     /// One block's rewards. A row that is null, too short or holds something else than quantities
@@ -167,25 +192,10 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// How many of the base fees are mined blocks'. Nodes send N+1 of them for N blocks, the last
-/// being the next block's, or N; the other arrays tell which. Without a word from them the
-/// specification's N+1 holds.
-fn count_mined(base_fees: usize, ratios: usize, rewards: usize) -> Result<usize, Malformed> {
-    let without_next = base_fees.checked_sub(1).ok_or(Malformed::NoBaseFees)?;
-    let fits = |&count: &usize| count > 0 && (count == base_fees || count == without_next);
-    let told = [ratios, rewards].into_iter().find(fits);
-    // The ratio alone never makes a reply unusable; rewards of another count do, for nobody can
-    // say which block they belong to.
-    match told {
-        Some(count) => Ok(count),
-        None if rewards > 0 => Err(Malformed::Lengths),
-        None if without_next == 0 => Err(Malformed::NoBaseFees),
-        None => Ok(without_next),
-    }
-}
-
 fn read_ratio(json: &RawValue) -> Option<f64> {
-    json.get().parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio))
+    let ratio: f64 = json.get().parse().ok()?;
+    // `abs` makes a negative zero plain.
+    (0.0..=1.0).contains(&ratio).then(|| ratio.abs())
 }
 
 /// The elements of a JSON array; none when it is something else.

@@ -50,27 +50,35 @@ impl Upstream {
         request: &FeeHistoryRequest,
         deadline: Duration,
     ) -> Result<FeeHistory, Error> {
+        let started = Instant::now();
         let asked = async {
             self.check_chain().await?;
             self.ask_fee_history(request).await
         };
         let outcome = tokio::time::timeout(deadline, asked).await.unwrap_or(Err(Error::Timeout));
         if outcome.is_err() {
-            self.learn(|knowledge| knowledge.chain_checked = None);
+            // A check that this very attempt has made still holds. Without it a node that answers
+            // one call within the deadline, but not two, would never be believed.
+            self.learn(|knowledge| {
+                knowledge.chain_checked = knowledge.chain_checked.filter(|at| *at >= started);
+            });
         }
         outcome
     }
 
     async fn ask_fee_history(&self, request: &FeeHistoryRequest) -> Result<FeeHistory, Error> {
         let block_count = self.knowledge().block_count;
-        match (self.call_fee_history(request, block_count).await, block_count) {
-            (Err(Error::Node(Some(Error::INVALID_PARAMS))), BlockCount::Quantity) => {
-                let history = self.call_fee_history(request, BlockCount::Integer).await?;
-                self.learn(|knowledge| knowledge.block_count = BlockCount::Integer);
-                Ok(history)
-            }
-            (outcome, _) => outcome,
+        let answer = self.call_fee_history(request, block_count).await;
+        if block_count == BlockCount::Integer || !is_refused(&answer) {
+            return answer;
         }
+        // Remembered before it has worked, so that a deadline in between does not lose it.
+        self.learn(|knowledge| knowledge.block_count = BlockCount::Integer);
+        let answer = self.call_fee_history(request, BlockCount::Integer).await;
+        if is_refused(&answer) {
+            self.learn(|knowledge| knowledge.block_count = BlockCount::Quantity);
+        }
+        answer
     }
 
     async fn call_fee_history(
@@ -105,4 +113,9 @@ impl Upstream {
     fn learn(&self, change: impl FnOnce(&mut Knowledge)) {
         change(&mut self.knowledge.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Whether the node finds fault with the parameters.
+fn is_refused(answer: &Result<FeeHistory, Error>) -> bool {
+    matches!(answer, Err(Error::Node(Some(Error::INVALID_PARAMS))))
 }

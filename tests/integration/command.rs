@@ -93,10 +93,14 @@ impl Process {
         }
     }
 
-    /// Sends `signal` and gives the exit code and the rest of the log.
-    fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
+    fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Sends `signal` and gives the exit code and the rest of the log.
+    fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
         let mut rest = String::new();
         while self.log.read_line(&mut rest).unwrap() > 0 {}
         (self.child.wait().unwrap().code(), rest)
@@ -172,6 +176,20 @@ async fn a_client_that_holds_its_connection_delays_the_end_by_the_grace_period_a
     assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
 }
 
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_anybody() {
+    let mut service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", "1h")]);
+    let mut client = std::net::TcpStream::connect(service.address).unwrap();
+    client.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
+    service.get("/livez").await;
+    service.signal("-TERM");
+    let mut log = String::new();
+    while !log.contains("stopping") {
+        assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
+    }
+    assert_eq!(service.end_by("-TERM").0, Some(0));
+}
+
 #[test]
 fn a_wrong_configuration_ends_with_2_before_a_port_is_bound() {
     // If it tried to bind first, the taken port would make it end with 1.
@@ -210,13 +228,36 @@ fn a_refusal_names_the_environment_variable() {
             "surprise: unknown key; allowed here: server, cors, log, chains, limits, rpc, \
              verification, delegation, redis",
         ),
-        ("GAS_SERVER__LISTEN", "8080", "server.listen: found an integer, expected socket address"),
+        (
+            "GAS_SERVER__LISTEN",
+            "8080",
+            "server.listen: found an integer, expected an address such as \"0.0.0.0:8080\"",
+        ),
     ];
     for (name, value, problem) in cases {
         let (code, _, stderr) = output(&["check-config"], &[(name, value)]);
         let expected = format!("error: {problem} (from the environment variable {name})\n");
         assert_eq!((code, stderr), (Some(2), expected));
     }
+}
+
+#[test]
+fn what_kubernetes_sets_for_a_service_of_this_name_is_no_configuration() {
+    let variables =
+        [("GAS_SUGGESTION_SERVICE_HOST", "10.0.0.1"), ("GAS_SUGGESTION_PORT", "tcp://10.0.0.1:80")];
+    assert_eq!(output(&["check-config"], &variables).0, Some(0));
+}
+
+#[test]
+fn a_missing_key_is_told_with_the_file_and_never_with_a_variable_that_nobody_set() {
+    let file = File::new("missing", "[chains.own]\nchain_id = 5\n");
+    let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
+    let expected =
+        format!("error: chains.own.rpc_urls: required, but not set (in {})\n", file.path());
+    assert_eq!((code, stderr), (Some(2), expected));
+    let (code, _, stderr) = output(&["check-config"], &[("GAS_CHAINS__NEW__CHAIN_ID", "9")]);
+    let expected = "error: chains.new.rpc_urls: required, but not set\n".into();
+    assert_eq!((code, stderr), (Some(2), expected));
 }
 
 #[test]

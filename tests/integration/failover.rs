@@ -1,6 +1,7 @@
 //! Several RPC URLs for one chain.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -44,13 +45,29 @@ async fn a_url_whose_numbers_cannot_be_believed_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_silent_url_costs_its_deadline_and_no_more() {
-    let silent = FakeNode::start(7, Answer::Silence).await;
-    let good = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
-    let urls = chain(&[silent.url(), good.url()]).replace("100ms", "2s");
-    let service = Service::start(&urls).await;
+async fn urls_that_never_answer_hide_no_good_one_behind_them() {
+    for block_time in ["100ms", "2s"] {
+        let silent =
+            [FakeNode::start(7, Answer::Silence).await, FakeNode::start(7, Answer::Silence).await];
+        let good = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+        let urls = [silent[0].url(), silent[1].url(), good.url()];
+        let service = Service::start(&chain(&urls).replace("100ms", block_time)).await;
+        service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+        // From then on nobody waits for them.
+        service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 3).await;
+        assert_eq!(silent.each_ref().map(|node| node.calls("eth_feeHistory")), [1, 1]);
+        assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-stale"), "");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_answers_one_call_within_the_deadline_but_not_two_is_believed() {
+    // The deadline of an attempt is half a second, too short for the first two calls.
+    let slow = Answer::Slow(Duration::from_millis(300), fee_history(1000, 3, 40));
+    let node = FakeNode::start(7, slow).await;
+    let service = Service::start(&chain(&[node.url()])).await;
     service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
-    assert_eq!((silent.calls("eth_feeHistory"), good.calls("eth_feeHistory")), (1, 1));
+    assert_eq!(node.calls("eth_chainId"), 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -40,6 +41,8 @@ pub(crate) enum Answer {
     IntegerCountOnly(Value),
     /// This status and body, `{id}` being replaced by the call's.
     Raw(u16, String),
+    /// This result after a pause, which the chain id takes too.
+    Slow(Duration, Value),
     /// A redirect that asks for the same call at this URL.
     Redirect(String),
     /// Nothing, for as long as anybody waits.
@@ -117,7 +120,13 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
         }
         shared.calls.push(call.clone());
         match call["method"].as_str() {
-            Some("eth_chainId") => Answer::Result(json!(format!("{:#x}", shared.chain_id))),
+            Some("eth_chainId") => {
+                let chain_id = json!(format!("{:#x}", shared.chain_id));
+                match shared.answer {
+                    Answer::Slow(pause, _) => Answer::Slow(pause, chain_id),
+                    _ => Answer::Result(chain_id),
+                }
+            }
             _ => shared.answer.clone(),
         }
     };
@@ -137,6 +146,10 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
         Answer::Raw(status, body) => {
             (StatusCode::from_u16(status).unwrap(), body.replace("{id}", &id.to_string()))
                 .into_response()
+        }
+        Answer::Slow(pause, result) => {
+            tokio::time::sleep(pause).await;
+            envelope("result", result)
         }
         Answer::Redirect(url) => {
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()

@@ -4,7 +4,7 @@ use gas_suggestion::config::Pricing;
 use gas_suggestion::fees::{self, Block, FeeHistory, PricingType, Rejection, Rewards};
 use gas_suggestion::rpc::FeeHistoryRequest;
 use proptest::prelude::*;
-use serde_json::value::RawValue;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::fixtures;
@@ -90,43 +90,103 @@ proptest! {
     }
 }
 
-/// A result of the right form with anything in its places.
+/// What stands for a quantity: mostly one.
+fn quantity() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        20 => amount().prop_map(|amount| json!(format!("{amount:#x}"))),
+        2 => any::<u64>().prop_map(|number| json!(number)),
+        1 => any::<f64>().prop_map(|number| json!(number)),
+        1 => "[-0x9a-f\"]{0,40}".prop_map(Value::from),
+        1 => proptest::sample::select(vec![Value::Null, json!({}), json!([]), json!("0x")]),
+    ]
+}
+
+/// A list of about `blocks` elements: mostly just as many.
+fn list(
+    blocks: usize,
+    element: impl Strategy<Value = Value> + Clone,
+) -> impl Strategy<Value = Value> {
+    prop_oneof![
+        8 => proptest::collection::vec(element.clone(), blocks).prop_map(Value::from),
+        1 => proptest::collection::vec(element, 0..24).prop_map(Value::from),
+        1 => Just(Value::Null),
+    ]
+}
+
+/// A result of the right form with a flaw here and there.
 fn odd_result() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        amount().prop_map(|amount| json!(format!("{amount:#x}"))),
-        any::<u64>().prop_map(|number| json!(number)),
-        any::<f64>().prop_map(|number| json!(number)),
-        "[-0x9a-f\"]{0,40}".prop_map(Value::from),
-        Just(Value::Null),
-        Just(json!({})),
-        Just(json!([])),
-    ];
-    let list = proptest::collection::vec(leaf.clone(), 0..24);
-    let lists = proptest::collection::vec(list.clone().prop_map(Value::from), 0..24);
-    let member = prop_oneof![leaf, list.prop_map(Value::from), lists.prop_map(Value::from)];
+    (1_usize..24).prop_flat_map(|blocks| {
+        let base_fee = amount().prop_map(|amount| json!(format!("{amount:#x}"))).boxed();
+        let base_fees = prop_oneof![
+            8 => list(blocks + 1, base_fee),
+            1 => list(blocks, quantity().boxed()),
+        ];
+        let ratio = prop_oneof![4 => (0.0..1.2).prop_map(Value::from), 1 => quantity()].boxed();
+        let row = proptest::collection::vec(quantity(), 0..4).prop_map(Value::from);
+        let row = prop_oneof![8 => row, 1 => quantity()].boxed();
+        (quantity(), base_fees, list(blocks, ratio), list(blocks, row)).prop_map(
+            |(oldest_block, base_fees, ratios, rewards)| {
+                json!({
+                    "oldestBlock": oldest_block, "baseFeePerGas": base_fees,
+                    "gasUsedRatio": ratios, "reward": rewards,
+                })
+            },
+        )
+    })
+}
+
+/// Any JSON at all.
+fn any_json() -> impl Strategy<Value = Value> {
     let names = ["oldestBlock", "baseFeePerGas", "gasUsedRatio", "reward", "surprise"];
-    proptest::collection::hash_map(proptest::sample::select(names.to_vec()), member, 0..5)
-        .prop_map(|members| members.into_iter().collect())
+    let name = proptest::sample::select(names.to_vec()).prop_map(String::from);
+    quantity().prop_recursive(4, 64, 8, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+            proptest::collection::btree_map(name.clone(), inner, 0..5)
+                .prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+/// What is read from any result: a window that its numbers fit, which can be priced or refused.
+fn check_result(result: &Value, pricing: &Pricing) -> Result<bool, TestCaseError> {
+    let raw = serde_json::value::to_raw_value(result).unwrap();
+    let Ok(history) = FeeHistoryRequest::new(pricing).read(&raw) else { return Ok(false) };
+    let blocks = history.blocks().len();
+    prop_assert!((1..=pricing.window_blocks.get()).contains(&blocks));
+    prop_assert_eq!(history.newest_block() - history.oldest_block() + 1, blocks as u64);
+    for ratio in history.blocks().iter().filter_map(|block| block.gas_used_ratio) {
+        prop_assert!((0.0..=1.0).contains(&ratio));
+    }
+    let _ = fees::price(&history, pricing);
+    Ok(true)
+}
+
+#[test]
+fn a_flawed_result_is_read_within_the_window_or_refused() {
+    let (mut read, mut refused) = (0, 0);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(1024));
+    let counts = std::cell::RefCell::new((&mut read, &mut refused));
+    runner
+        .run(&(odd_result(), pricing()), |(result, pricing)| {
+            let mut counts = counts.borrow_mut();
+            if check_result(&result, &pricing)? {
+                *counts.0 += 1;
+            } else {
+                *counts.1 += 1;
+            }
+            Ok(())
+        })
+        .unwrap();
+    // Both ways were really taken.
+    assert!(read > 200 && refused > 200, "{read} read, {refused} refused");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn any_result_is_read_within_the_window_or_refused(result in odd_result(), pricing in pricing()) {
-        let raw = serde_json::value::to_raw_value(&result).unwrap();
-        if let Ok(history) = FeeHistoryRequest::new(&pricing).read(&raw) {
-            let blocks = history.blocks().len();
-            prop_assert!((1..=pricing.window_blocks.get()).contains(&blocks));
-            prop_assert_eq!(history.newest_block() - history.oldest_block() + 1, blocks as u64);
-            let _ = fees::price(&history, &pricing);
-        }
-    }
-
-    #[test]
-    fn any_json_text_is_no_reason_to_panic(text in any::<String>(), pricing in pricing()) {
-        if let Ok(raw) = RawValue::from_string(text) {
-            let _ = FeeHistoryRequest::new(&pricing).read(&raw);
-        }
+    fn any_json_is_no_reason_to_panic(result in any_json(), pricing in pricing()) {
+        check_result(&result, &pricing)?;
     }
 }

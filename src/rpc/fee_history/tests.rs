@@ -205,6 +205,8 @@ fn gas_ratios_are_optional_one_by_one_and_as_a_whole() {
     // A count of ratios that cannot be is no reason to doubt the rest.
     let history = read(&with("gasUsedRatio", json!([0.1, 0.2, 0.3, 0.4, 0.5]))).unwrap();
     assert_eq!(base_fees(&history), [1, 2]);
+    let zero = read(&with("gasUsedRatio", json!([-0.0, 0.5]))).unwrap();
+    assert!(ratios(&zero)[0].unwrap().is_sign_positive());
     let exponent = read(&with("gasUsedRatio", json!([2.34445e-07, 1]))).unwrap();
     assert_eq!(ratios(&exponent), [Some(2.34445e-07), Some(1.0)]);
 }
@@ -227,6 +229,25 @@ fn a_longer_reply_counts_with_its_newest_blocks_and_first_columns() {
     assert_eq!(base_fees(&history), [2]);
     assert_eq!(medium_rewards(&history), [Some(8)]);
     assert_eq!(history.next_base_fee(), Some(3));
+}
+
+#[test]
+fn where_ratios_and_rewards_disagree_the_count_that_was_asked_for_decides() {
+    let lengths = |window, base_fees: &[&str], ratios: &[f64], rewards: usize| {
+        let result = json!({
+            "oldestBlock": "0xa", "baseFeePerGas": base_fees, "gasUsedRatio": ratios,
+            "reward": vec![["0x7"]; rewards],
+        });
+        let history = request("[60]", window).read(&to_raw_value(&result).unwrap()).unwrap();
+        (history.blocks().len(), history.next_base_fee())
+    };
+    let fees = ["0x1", "0x2", "0x3"];
+    // One ratio too many: the next block is not taken for a mined one.
+    assert_eq!(lengths(2, &fees, &[0.1, 0.2, 0.3], 2), (2, Some(3)));
+    // One row too few: the last mined block is not taken for the next one.
+    assert_eq!(lengths(3, &fees, &[0.1, 0.2, 0.3], 2), (3, None));
+    // Neither count was asked for: as specified.
+    assert_eq!(lengths(20, &fees, &[0.1, 0.2, 0.3], 2), (2, Some(3)));
 }
 
 #[test]
