@@ -6,7 +6,7 @@
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
-rounds=${1:-5}
+rounds=${1:-7}
 seconds=5
 
 need wrk "apt-get install wrk"
