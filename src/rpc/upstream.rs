@@ -44,7 +44,8 @@ impl Upstream {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the answer from being believed; the next call checks the chain again.
+    /// Whatever keeps the answer from being believed; the next call checks the chain again unless
+    /// this one has.
     pub async fn fee_history(
         &self,
         request: &FeeHistoryRequest,
