@@ -8,6 +8,7 @@ mod extract;
 mod freshness;
 mod health;
 mod history;
+mod hot;
 mod market;
 mod problem;
 mod request_id;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderValue, Method, Request};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, Request};
+use axum::response::Response;
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
@@ -31,6 +32,7 @@ pub use health::Health;
 use crate::book::Book;
 use crate::config::Config;
 use cors::Cors;
+use hot::HotPath;
 use request_id::{RequestIds, X_REQUEST_ID};
 
 /// One listener's routes within their layers. Cheap to clone.
@@ -42,15 +44,14 @@ pub struct App {
 #[derive(Debug)]
 struct Shared {
     routes: Router,
-    /// The path below which `{chain}/gas-suggestion` is answered without the router.
-    hot_path: Option<(String, Book)>,
+    hot_path: Option<HotPath>,
     cors: Cors,
     ids: RequestIds,
 }
 
 /// Everything that the public listener answers.
 #[must_use]
-pub fn public(config: &Config, book: Book, health: Health) -> App {
+pub fn public(config: &Config, book: &Book, health: Health) -> App {
     let routes = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
@@ -65,8 +66,7 @@ pub fn public(config: &Config, book: Book, health: Health) -> App {
             Router::new().nest(path, routes.merge(probes(health.clone()))).merge(probes(health))
         }
     };
-    let hot_path = Some((format!("{base_path}/v1/"), book));
-    App::new(routes, hot_path, config)
+    App::new(routes, Some(HotPath::new(base_path, book)), config)
 }
 
 /// Everything that the admin listener answers.
@@ -88,7 +88,7 @@ type Answer =
     Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
 
 impl App {
-    fn new(routes: Router, hot_path: Option<(String, Book)>, config: &Config) -> Self {
+    fn new(routes: Router, hot_path: Option<HotPath>, config: &Config) -> Self {
         let cors = Cors::new(&config.cors);
         // The first layer is the outermost: a panic's answer has CORS headers too.
         let layers = ServiceBuilder::new().layer(cors.layer()).layer(CatchPanicLayer::new());
@@ -101,30 +101,14 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let id = self.shared.ids.of(request.headers());
-        if let Some(response) = self.shared.answer_hot(&request) {
+        let Shared { routes, hot_path, cors, ids } = &*self.shared;
+        let id = ids.of(request.headers());
+        let hot = hot_path.as_ref().and_then(|hot_path| hot_path.answer(&request, cors));
+        if let Some(response) = hot {
             return Either::Left(ready(Ok(conclude(response, id))));
         }
-        let answer = self.shared.routes.clone().call(request);
+        let answer = routes.clone().call(request);
         Either::Right(answer.map(|answer| answer.map(|response| conclude(response, id))).boxed())
-    }
-}
-
-impl Shared {
-    /// The answer of `GET` or `HEAD /v1/{chain}/gas-suggestion`, which is what nearly all requests
-    /// want: the router and its layers would take several times as long as the answer itself.
-    /// `None` leaves the request to the router, which has the same route.
-    fn answer_hot<B>(&self, request: &Request<B>) -> Option<Response> {
-        let (prefix, book) = self.hot_path.as_ref()?;
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return None;
-        }
-        let path = request.uri().path();
-        let chain = path.strip_prefix(prefix.as_str())?.strip_suffix("/gas-suggestion")?;
-        let chain = book.chain(chain)?;
-        let mut response = suggestion::answer(chain, request.headers()).into_response();
-        self.cors.write_headers(request.headers(), response.headers_mut());
-        Some(response)
     }
 }
 

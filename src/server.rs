@@ -81,7 +81,7 @@ impl Server {
         let admin = api::admin(&self.config, health.clone());
         let admin = listener::serve(self.admin, admin, CancellationToken::new());
         self.background.spawn(admin.map(Ok));
-        let public = api::public(&self.config, book, health);
+        let public = api::public(&self.config, &book, health);
         let mut serving = JoinSet::new();
         let public = listener::serve(self.public, public, stop.clone());
         serving.spawn(public.map(Ok));

@@ -53,7 +53,7 @@ impl Cors {
     }
 
     /// Answers preflight requests and adds to every response what
-    /// [`write_headers`](Self::write_headers) writes.
+    /// [`write_constant`](Self::write_constant) and [`write_origin`](Self::write_origin) write.
     pub(super) fn layer(&self) -> CorsLayer {
         let layer = CorsLayer::new()
             .allow_methods([Method::GET, Method::HEAD, Method::POST])
@@ -69,14 +69,21 @@ impl Cors {
         }
     }
 
-    /// What a page needs to read a response.
-    pub(super) fn write_headers(&self, request: &HeaderMap, response: &mut HeaderMap) {
+    /// The headers that every response has, whoever asks.
+    pub(super) fn write_constant(&self, response: &mut HeaderMap) {
         response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
-        let Some(origins) = &self.origins else {
-            response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-            return;
+        match self.origins {
+            None => {
+                let any = HeaderValue::from_static("*");
+                response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any)
+            }
+            Some(_) => response.insert(header::VARY, HeaderValue::from_static("origin")),
         };
-        response.insert(header::VARY, HeaderValue::from_static("origin"));
+    }
+
+    /// What lets the page that asks read the response, where not every page may.
+    pub(super) fn write_origin(&self, request: &HeaderMap, response: &mut HeaderMap) {
+        let Some(origins) = &self.origins else { return };
         if let Some(origin) = request.get(header::ORIGIN).filter(|origin| origins.contains(origin))
         {
             response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

@@ -1,7 +1,5 @@
 //! How old an answer is and how long it may be kept, as headers.
 
-use std::time::Duration;
-
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::book::{Chain, Reading};
@@ -9,14 +7,15 @@ use crate::book::{Chain, Reading};
 pub(super) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
 pub(super) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
 
-/// The age of an answer's data and what follows from it for caches.
-#[derive(Debug, Clone, Copy)]
+/// The age of an answer's data and what follows from it for caches, in whole seconds, each rounded
+/// down, so that no cache keeps an answer too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Freshness {
-    age: Duration,
+    age: u64,
     /// Until the next block is expected.
-    fresh_for: Duration,
+    fresh_for: u64,
     /// Until the data would no longer be served.
-    usable_for: Duration,
+    usable_for: u64,
     is_stale: bool,
 }
 
@@ -24,9 +23,9 @@ impl Freshness {
     pub(super) fn of(chain: &Chain, reading: &Reading) -> Self {
         let config = chain.config();
         Self {
-            age: reading.age,
-            fresh_for: config.block_time.saturating_sub(reading.head_age),
-            usable_for: config.max_age.saturating_sub(reading.age),
+            age: reading.age.as_secs(),
+            fresh_for: config.block_time.saturating_sub(reading.head_age).as_secs(),
+            usable_for: config.max_age.saturating_sub(reading.age).as_secs(),
             is_stale: reading.is_stale,
         }
     }
@@ -41,11 +40,11 @@ impl Freshness {
         }
     }
 
+    /// Writes `Cache-Control`, `Age` and, where it is due, `X-Stale`. A cache that counts `Age`
+    /// against `max-age`, as it should, keeps an answer for less than one that does not.
     pub(super) fn write_headers(self, headers: &mut HeaderMap) {
-        // Whole seconds, each rounded down, so that no cache keeps an answer too long. A cache
-        // that counts `Age` against `max-age` keeps it for less.
-        let fresh = self.fresh_for.min(self.usable_for).as_secs();
-        let usable = self.usable_for.as_secs().saturating_sub(fresh);
+        let fresh = self.fresh_for.min(self.usable_for);
+        let usable = self.usable_for.saturating_sub(fresh);
         let (mut first, mut second) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (fresh, usable) = (first.format(fresh), second.format(usable));
         let directives = [
@@ -59,7 +58,7 @@ impl Freshness {
         let cache_control = HeaderValue::try_from(directives.concat())
             .expect("letters, digits and punctuation are a header value");
         headers.insert(header::CACHE_CONTROL, cache_control);
-        headers.insert(header::AGE, self.age.as_secs().into());
+        headers.insert(header::AGE, self.age.into());
         if self.is_stale {
             headers.insert(X_STALE, HeaderValue::from_static("true"));
         }

@@ -9,42 +9,48 @@ use headers::{HeaderMapExt, IfNoneMatch};
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
-use crate::book::{Book, Chain};
+use crate::book::{Book, Quote};
 
 /// How many headers a suggestion has at most, those of the layers included.
 const HEADERS: usize = 12;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// One chain's suggestion, or 304 when the client has it.
 pub(super) async fn of_chain(
     OfChain(chain): OfChain,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    answer(&chain, &request)
+    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
+    let quote = &reading.observation.quote;
+    Ok(answer(quote, headers(quote, Freshness::of(&chain, &reading)), &request))
 }
 
-/// One chain's suggestion, or 304 when the client has it.
-pub(super) fn answer(chain: &Chain, request: &HeaderMap) -> Result<Response, Problem> {
-    let reading = chain.read().map_err(|why| Problem::unavailable(chain, why))?;
-    let quote = &reading.observation.quote;
+/// The headers that belong to `quote` while it is as fresh as that.
+pub(super) fn headers(quote: &Quote, freshness: Freshness) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    headers.insert(header::CONTENT_TYPE, JSON);
+    headers.insert(header::ETAG, quote.etag_header().clone());
+    headers.insert(X_NEWEST_BLOCK, quote.newest_block_header().clone());
+    freshness.write_headers(&mut headers);
+    headers
+}
+
+/// The answer with these headers, which is 304 where `request` names the quote.
+pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap) -> Response {
     // A condition that cannot be read is none.
     let is_known = request
         .typed_get::<IfNoneMatch>()
         .is_some_and(|condition| !condition.precondition_passes(quote.etag()));
-
     let mut response = Response::new(Body::empty());
-    let mut headers = HeaderMap::with_capacity(HEADERS);
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
+        headers.remove(header::CONTENT_TYPE);
     } else {
         *response.body_mut() = Body::from(quote.body().clone());
-        headers.insert(header::CONTENT_TYPE, JSON);
     }
-    headers.insert(header::ETAG, quote.etag_header().clone());
-    headers.insert(X_NEWEST_BLOCK, quote.newest_block_header().clone());
-    Freshness::of(chain, &reading).write_headers(&mut headers);
     *response.headers_mut() = headers;
-    Ok(response)
+    response
 }
 
 /// The suggestions of all chains that have one to serve.
