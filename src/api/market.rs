@@ -44,7 +44,7 @@ pub(super) async fn of_chain(OfChain(chain): OfChain) -> Result<Response, Proble
     let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
     let mut response = Json(FeeMarket::of(&chain, &reading)).into_response();
     let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, reading.observation.quote.newest_block_header().clone());
+    headers.insert(X_NEWEST_BLOCK, reading.observation.quote.newest_block().into());
     Freshness::of(&chain, &reading).write_headers(headers);
     Ok(response)
 }

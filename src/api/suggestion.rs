@@ -30,8 +30,8 @@ pub(super) async fn of_chain(
 pub(super) fn headers(quote: &Quote, freshness: Freshness) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(header::CONTENT_TYPE, JSON);
-    headers.insert(header::ETAG, quote.etag_header().clone());
-    headers.insert(X_NEWEST_BLOCK, quote.newest_block_header().clone());
+    headers.typed_insert(quote.etag().clone());
+    headers.insert(X_NEWEST_BLOCK, quote.newest_block().into());
     freshness.write_headers(&mut headers);
     headers
 }

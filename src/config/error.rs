@@ -39,7 +39,7 @@ impl ConfigError {
     pub(super) fn at(key: impl Into<String>, problem: impl Into<String>, layers: &Figment) -> Self {
         let key = key.into();
         let origin = layers.find_metadata(&key).and_then(|metadata| origin(metadata, &key));
-        Self { key, problem: problem.into(), origin }
+        Self { key: shown_key(&key), problem: problem.into(), origin }
     }
 
     /// A value that could not be read.
@@ -53,16 +53,20 @@ impl ConfigError {
         }
         let key = path.join(".");
         let metadata = error.metadata.as_ref().or_else(|| layers.find_metadata(&key));
-        let origin = metadata.and_then(|metadata| origin(metadata, &key));
-        // Where a key is missing, no variable set it.
+        // No variable set a key that is missing; the file that should have may be known.
         let is_missing = matches!(error.kind, Kind::MissingField(_));
-        let origin = origin.filter(|origin| !is_missing || origin.starts_with("in "));
-        let key = path
-            .iter()
-            .map(|segment| plain(segment, LONGEST_KEY).unwrap_or("…"))
-            .collect::<Vec<_>>();
-        Self { key: key.join("."), problem: describe(&error.kind), origin }
+        let is_file = |metadata: &&Metadata| matches!(metadata.source, Some(Source::File(_)));
+        let origin = metadata
+            .filter(|metadata| !is_missing || is_file(metadata))
+            .and_then(|metadata| origin(metadata, &key));
+        Self { key: shown_key(&key), problem: describe(&error.kind), origin }
     }
+}
+
+/// A dotted key without the parts that may be a secret.
+fn shown_key(key: &str) -> String {
+    let part = |part| plain(part, LONGEST_KEY).unwrap_or("…");
+    key.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
 fn describe(kind: &Kind) -> String {

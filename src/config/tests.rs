@@ -217,6 +217,8 @@ fn no_refusal_shows_a_url() {
         let refused = refusal(&chain("a", 1, &line));
         assert!(!refused.contains("canary"), "{refused}");
     }
+    let refused = refusal(&chain(url, 1, ""));
+    assert!(refused.contains("made of a-z") && !refused.contains("canary"), "{refused}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::service::Answer;
+use crate::service::{self, Answer};
 
 /// A configuration file that goes when this is dropped.
 struct File(std::path::PathBuf);
@@ -83,14 +83,8 @@ impl Process {
     }
 
     async fn wait_for(&self, path: &str, as_expected: impl Fn(&Answer) -> bool) -> Answer {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            let answer = self.get(path).await;
-            if as_expected(&answer) {
-                return answer;
-            }
-            assert!(Instant::now() < deadline, "{path} stays at {answer:#?}");
-        }
+        let url = format!("http://{}{path}", self.address);
+        service::wait_for(&reqwest::Client::new(), &url, as_expected).await
     }
 
     fn signal(&self, signal: &str) {

@@ -83,21 +83,30 @@ impl Service {
         path: &str,
         as_expected: impl Fn(&Answer) -> bool,
     ) -> Answer {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let answer = self.get(path).await;
-            if as_expected(&answer) {
-                return answer;
-            }
-            assert!(Instant::now() < deadline, "{path} stays at {answer:#?}");
-            tokio::task::yield_now().await;
-        }
+        wait_for(&self.client, &self.url(path), as_expected).await
     }
 
     /// Stops the service and gives what its run came to.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         drop(self.stop);
         self.task.await.unwrap()
+    }
+}
+
+/// Asks at `url` again and again until the answer is `as_expected`.
+pub(crate) async fn wait_for(
+    client: &Client,
+    url: &str,
+    as_expected: impl Fn(&Answer) -> bool,
+) -> Answer {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let answer = Answer::of(client.get(url).send().await.unwrap()).await;
+        if as_expected(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "{url} stays at {answer:#?}");
+        tokio::task::yield_now().await;
     }
 }
 
