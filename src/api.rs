@@ -2,6 +2,7 @@
 //!
 //! Handlers read the [`Book`] and nothing else: no request ever causes an upstream call.
 
+mod admission;
 mod chains;
 mod cors;
 mod extract;
@@ -10,29 +11,36 @@ mod health;
 mod history;
 mod hot;
 mod market;
+mod metrics;
 mod problem;
 mod request_id;
 mod suggestion;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderValue, Request};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
 use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
 
 pub use health::Health;
 
 use crate::book::Book;
+use crate::clients::Visitor;
 use crate::config::Config;
+use crate::metrics::Metrics;
+use admission::Admission;
 use cors::Cors;
 use hot::HotPath;
+use problem::Problem;
 use request_id::{RequestIds, X_REQUEST_ID};
 
 /// One listener's routes within their layers. Cheap to clone.
@@ -45,13 +53,14 @@ pub struct App {
 struct Shared {
     routes: Router,
     hot_path: Option<HotPath>,
+    admission: Admission,
     cors: Cors,
     ids: RequestIds,
 }
 
 /// Everything that the public listener answers.
 #[must_use]
-pub fn public(config: &Config, book: &Book, health: Health) -> App {
+pub fn public(config: &Config, book: &Book, health: Health, metrics: &Metrics) -> App {
     let routes = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
@@ -66,13 +75,15 @@ pub fn public(config: &Config, book: &Book, health: Health) -> App {
             Router::new().nest(path, routes.merge(probes(health.clone()))).merge(probes(health))
         }
     };
-    App::new(routes, Some(HotPath::new(base_path, book)), config)
+    let hot_path = HotPath::new(base_path, book);
+    App::new(routes, Some(hot_path), config, metrics)
 }
 
 /// Everything that the admin listener answers.
 #[must_use]
-pub fn admin(config: &Config, health: Health) -> App {
-    App::new(probes(health), None, config)
+pub fn admin(config: &Config, health: Health, metrics: &Metrics) -> App {
+    let exposed = Router::new().route("/metrics", get(metrics::expose)).with_state(metrics.clone());
+    App::new(probes(health).merge(exposed), None, config, metrics)
 }
 
 /// What an orchestrator asks.
@@ -88,21 +99,37 @@ type Answer =
     Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
 
 impl App {
-    fn new(routes: Router, hot_path: Option<HotPath>, config: &Config) -> Self {
+    fn new(routes: Router, hot_path: Option<HotPath>, config: &Config, metrics: &Metrics) -> Self {
         let cors = Cors::new(&config.cors);
+        let limits = &config.limits;
         // The first layer is the outermost: a panic's answer has CORS headers too.
-        let layers = ServiceBuilder::new().layer(cors.layer()).layer(CatchPanicLayer::new());
+        let layers = ServiceBuilder::new()
+            .layer(cors.layer())
+            .layer(CatchPanicLayer::new())
+            .layer(TimeoutLayer::with_status_code(
+                StatusCode::REQUEST_TIMEOUT,
+                limit(limits.request_timeout),
+            ))
+            .layer(RequestBodyTimeoutLayer::new(limit(limits.body_timeout)));
         let routes = routes.layer(layers);
-        Self { shared: Arc::new(Shared { routes, hot_path, cors, ids: RequestIds::new() }) }
+        let admission = Admission::new(&config.server.base_path, metrics.rate_limited());
+        let ids = RequestIds::new();
+        Self { shared: Arc::new(Shared { routes, hot_path, admission, cors, ids }) }
     }
 
-    /// Answers one request; every answer has a request id, every error a problem body.
-    pub(crate) fn answer<B>(&self, request: Request<B>) -> Answer
+    /// Answers one request of `visitor`; every answer has a request id, every error a problem body.
+    pub(crate) fn answer<B>(&self, request: Request<B>, visitor: &Visitor) -> Answer
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Shared { routes, hot_path, cors, ids } = &*self.shared;
+        let Shared { routes, hot_path, admission, cors, ids } = &*self.shared;
         let id = ids.of(request.headers());
+        if let Err(problem) = admission.check(&request, visitor) {
+            let mut response = problem.into_response();
+            cors.write_constant(response.headers_mut());
+            cors.write_origin(request.headers(), response.headers_mut());
+            return Either::Left(ready(Ok(conclude(response, id))));
+        }
         let hot = hot_path.as_ref().and_then(|hot_path| hot_path.answer(&request, cors));
         if let Some(response) = hot {
             return Either::Left(ready(Ok(conclude(response, id))));
@@ -110,6 +137,19 @@ impl App {
         let answer = routes.clone().call(request);
         Either::Right(answer.map(|answer| answer.map(|response| conclude(response, id))).boxed())
     }
+
+    /// The answer to what is no request yet, as far as it can be read.
+    pub(crate) fn refusal(&self, status: StatusCode) -> Response {
+        let mut response = Problem::of_framework(status).into_response();
+        self.shared.cors.write_constant(response.headers_mut());
+        conclude(response, self.shared.ids.of(&HeaderMap::new()))
+    }
+}
+
+/// A deadline that may be switched off.
+fn limit(configured: Duration) -> Duration {
+    const NEVER: Duration = Duration::from_hours(24 * 365);
+    if configured.is_zero() { NEVER } else { configured }
 }
 
 /// Gives a response its request id and, where it is an error, its problem body.

@@ -195,6 +195,12 @@ impl Publisher {
         &self.chain
     }
 
+    /// The newest block of what was published last.
+    #[must_use]
+    pub fn newest_block(&self) -> Option<u64> {
+        self.last.as_ref().map(|last| last.quote.newest_block())
+    }
+
     /// Makes an accepted reply what is known of the chain. Its age counts from now.
     pub fn publish(&mut self, history: &FeeHistory, market: Market) {
         let now = Instant::now();

@@ -19,7 +19,7 @@ use serde::de::IgnoredAny;
 pub use chain::Chain;
 pub use error::ConfigError;
 pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
-pub use server::{Cors, Log, LogFormat, Server};
+pub use server::{Cors, Limits, Log, LogFormat, Server};
 pub use units::{Multiplier, RpcUrl};
 
 use error::ENVIRONMENT_PREFIX;
@@ -32,6 +32,8 @@ const CHAINS: &str = "chains";
 pub struct Config {
     /// Where the service listens and how it stops.
     pub server: Server,
+    /// What clients may take.
+    pub limits: Limits,
     /// Which web pages may read the answers.
     pub cors: Cors,
     /// What is logged.
@@ -49,12 +51,13 @@ struct Sections {
     #[serde(default)]
     server: Server,
     #[serde(default)]
+    limits: Limits,
+    #[serde(default)]
     cors: Cors,
     #[serde(default)]
     log: Log,
     #[serde(default)]
     chains: BTreeMap<String, Chain>,
-    limits: Option<IgnoredAny>,
     rpc: Option<IgnoredAny>,
     verification: Option<IgnoredAny>,
     delegation: Option<IgnoredAny>,
@@ -104,6 +107,7 @@ impl Config {
         not_in_force.extend(chains.iter().flat_map(Chain::not_in_force));
         Ok(Self {
             server: sections.server,
+            limits: sections.limits,
             cors: sections.cors,
             log: sections.log,
             chains,
@@ -115,12 +119,11 @@ impl Config {
 impl Sections {
     fn not_in_force(&self) -> Vec<String> {
         let set = [
-            ("limits", self.limits.is_some()),
+            ("limits.max_streams", self.limits.max_streams.is_some()),
             ("rpc", self.rpc.is_some()),
             ("verification", self.verification.is_some()),
             ("delegation", self.delegation.is_some()),
             ("redis", self.redis.is_some()),
-            ("server.trusted_proxies", self.server.trusted_proxies.is_some()),
         ];
         set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.into()).collect()
     }

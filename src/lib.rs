@@ -15,10 +15,13 @@
 pub mod api;
 pub mod book;
 pub mod cli;
+mod clients;
 pub mod config;
 pub mod demo;
 pub mod fees;
+pub mod heads;
 mod listener;
+pub mod metrics;
 pub mod poller;
 pub mod rpc;
 pub mod server;

@@ -4,37 +4,31 @@
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::{Instant, MissedTickBehavior};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::MissedTickBehavior;
 
 use crate::book::Publisher;
 use crate::config;
 use crate::fees::{self, FeeHistory, Market, Rejection};
-use crate::rpc::{self, Client, FeeHistoryRequest, Upstream};
+use crate::heads::{Heads, Implausible, Round};
+use crate::metrics::Metrics;
+use crate::rpc::{self, Candidate, Client, FeeHistoryRequest, Upstream, Upstreams};
 
 /// Polls one chain.
 #[derive(Debug)]
 pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
-    upstreams: Vec<Source>,
+    upstreams: Upstreams,
+    heads: Heads,
     publisher: Publisher,
+    reports: Reports,
 }
 
-/// An upstream, its place in the order, and what the log was last told of it.
-///
-/// The log hears of changes, not of every poll, and knows the upstream by its place in the
-/// configuration: its URL may carry a key.
-#[derive(Debug)]
-struct Source {
-    index: usize,
-    upstream: Upstream,
-    /// Until when the others come first.
-    resting: Option<Instant>,
-    /// `Ok`, or the reason of the failure; `None`: nothing yet.
-    told: Option<Result<(), &'static str>>,
-}
+/// A fee history that can be priced, and its price.
+type Priced = (FeeHistory, Market);
 
 /// Why an upstream gave nothing to publish.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +37,11 @@ enum Failure {
     Rpc(#[from] rpc::Error),
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    #[error(transparent)]
+    Implausible(#[from] Implausible),
+    /// Another upstream is further.
+    #[error("the newest block stands still while another upstream has a newer one")]
+    Stands,
 }
 
 impl Failure {
@@ -50,6 +49,8 @@ impl Failure {
         match self {
             Self::Rpc(error) => error.reason(),
             Self::Rejected(rejection) => rejection.reason(),
+            Self::Implausible(implausible) => implausible.reason(),
+            Self::Stands => "head_stands",
         }
     }
 }
@@ -57,17 +58,16 @@ impl Failure {
 impl Poller {
     /// A poller of the chain that `publisher` writes.
     #[must_use]
-    pub fn new(client: &Client, publisher: Publisher) -> Self {
+    pub fn new(client: &Client, publisher: Publisher, metrics: Metrics) -> Self {
         let chain = publisher.chain().config().clone();
-        let source = |(index, url): (usize, &config::RpcUrl)| Source {
-            index,
-            upstream: Upstream::new(client.clone(), url.clone(), chain.chain_id),
-            resting: None,
-            told: None,
-        };
-        let upstreams = chain.rpc_urls.iter().enumerate().map(source).collect();
-        let request = FeeHistoryRequest::new(&chain.pricing);
-        Self { chain, request, upstreams, publisher }
+        Self {
+            request: FeeHistoryRequest::new(&chain.pricing),
+            upstreams: Upstreams::new(client, &chain),
+            heads: Heads::new(chain.block_time),
+            reports: Reports::new(metrics, &chain),
+            publisher,
+            chain,
+        }
     }
 
     /// Polls now and then once per block time, for ever.
@@ -81,22 +81,82 @@ impl Poller {
         }
     }
 
-    /// Asks the upstreams one after the other until one gives something to publish: in their
-    /// order, but those that let us wait lately come last, so that the next poll does not wait for
-    /// them again.
+    /// Asks the first upstream that is well and, when that gives nothing to publish, all others at
+    /// once: the first good answer is published, within two attempts' deadlines however many
+    /// upstreams are silent. They are asked, too, when the head has stood still for a while.
     async fn poll(&mut self) {
-        let deadline = attempt_deadline(self.chain.block_time);
-        let mut order: Vec<_> = self.upstreams.iter_mut().collect();
-        order.sort_by_key(|source| source.is_resting());
-        for source in order {
-            match ask(&source.upstream, &self.request, &self.chain, deadline).await {
-                Ok((history, market)) => {
-                    source.tell_success(&self.chain.key);
-                    self.publisher.publish(&history, market);
-                    break;
-                }
-                Err(failure) => source.tell_failure(&self.chain.key, failure),
+        let now = Instant::now();
+        let Self { chain, request, upstreams, heads, publisher, reports } = self;
+        let deadline = upstreams.attempt_deadline();
+        let order = upstreams.in_order(now);
+        let Some((&first, others)) = order.split_first() else { return };
+
+        let published = publisher.newest_block();
+        let mut poll = Poll { round: heads.round(now), publisher, reports, waiting: Vec::new() };
+        let answer = ask(first.upstream, request, chain, deadline).await;
+        let is_published = poll.consider(first, answer);
+        let seeks_newer = is_published && poll.round.wants_second_opinion();
+        if is_published && !seeks_newer {
+            return;
+        }
+        // A second opinion is worth no wait for those that do not answer.
+        let others = others.iter().copied().filter(|other| other.is_well || !seeks_newer);
+        let (request, chain) = (&*request, &*chain);
+        let ask_other = |other| async move {
+            let Candidate { upstream, .. } = other;
+            (other, ask(upstream, request, chain, deadline).await)
+        };
+        let mut answers: FuturesUnordered<_> = others.map(ask_other).collect();
+        while let Some((other, answer)) = answers.next().await {
+            if !poll.consider(other, answer) {
+                continue;
             }
+            if !seeks_newer {
+                return;
+            }
+            if poll.publisher.newest_block() > published {
+                poll.reports.failure(first, &Failure::Stands);
+                return;
+            }
+        }
+        poll.conclude();
+    }
+}
+
+/// One poll under way.
+struct Poll<'a> {
+    round: Round<'a>,
+    publisher: &'a mut Publisher,
+    reports: &'a mut Reports,
+    /// What was good but for its head, by the upstream's place.
+    waiting: Vec<(usize, Priced)>,
+}
+
+impl Poll<'_> {
+    /// Publishes an answer where that may be; whether it was.
+    fn consider(&mut self, asked: Candidate<'_>, answer: Result<Priced, Failure>) -> bool {
+        let outcome = answer.and_then(|(history, market)| {
+            if let Err(implausible) = self.round.offer(asked.index, history.newest_block()) {
+                self.waiting.push((asked.index, (history, market)));
+                return Err(implausible.into());
+            }
+            self.publisher.publish(&history, market);
+            Ok(())
+        });
+        match &outcome {
+            Ok(()) => self.reports.success(asked),
+            Err(failure) => self.reports.failure(asked, failure),
+        }
+        outcome.is_ok()
+    }
+
+    /// Publishes a head that is implausible but confirmed.
+    fn conclude(self) {
+        let Some(confirmed) = self.round.close() else { return };
+        let found = self.waiting.into_iter().find(|(index, _)| *index == confirmed);
+        if let Some((_, (history, market))) = found {
+            self.publisher.publish(&history, market);
+            self.reports.head_reset(history.newest_block());
         }
     }
 }
@@ -106,41 +166,63 @@ async fn ask(
     request: &FeeHistoryRequest,
     chain: &config::Chain,
     deadline: Duration,
-) -> Result<(FeeHistory, Market), Failure> {
+) -> Result<Priced, Failure> {
     let history = upstream.fee_history(request, deadline).await?;
     let market = fees::price(&history, &chain.pricing)?;
     Ok((history, market))
 }
 
-/// Half a block time leaves the rest of the tick to the next upstream; no node needs more than
-/// 2 s, and none can be expected to answer in less than half a second across the world.
-fn attempt_deadline(block_time: Duration) -> Duration {
-    (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))
+/// Tells the upstream's record, the metrics and the log what came of an attempt.
+///
+/// The log hears of changes, not of every poll, and knows an upstream by its place in the
+/// configuration: its URL may carry a key.
+#[derive(Debug)]
+struct Reports {
+    metrics: Metrics,
+    chain: String,
+    /// By the upstream's place, what the log was last told: `Ok`, or the reason of the failure.
+    told: Vec<Option<Result<(), &'static str>>>,
 }
 
-impl Source {
-    /// How long an upstream that did not answer in time comes last.
-    const REST: Duration = Duration::from_secs(30);
-
-    fn is_resting(&self) -> bool {
-        self.resting.is_some_and(|until| Instant::now() < until)
+impl Reports {
+    fn new(metrics: Metrics, chain: &config::Chain) -> Self {
+        Self { metrics, chain: chain.key.clone(), told: vec![None; chain.rpc_urls.len()] }
     }
 
-    fn tell_success(&mut self, chain: &str) {
-        self.resting = None;
-        if self.told.replace(Ok(())) != Some(Ok(())) {
-            tracing::info!(chain, rpc_url = self.index, "upstream answers");
+    fn success(&mut self, asked: Candidate<'_>) {
+        let index = asked.index;
+        asked.upstream.succeeded();
+        self.metrics.attempt(&self.chain, index, "ok");
+        if self.is_news(index, Ok(())) {
+            tracing::info!(chain = self.chain, rpc_url = index, "upstream answers");
         }
     }
 
-    fn tell_failure(&mut self, chain: &str, failure: Failure) {
-        if matches!(failure, Failure::Rpc(rpc::Error::Timeout)) {
-            self.resting = Some(Instant::now() + Self::REST);
+    fn failure(&mut self, asked: Candidate<'_>, failure: &Failure) {
+        let index = asked.index;
+        match failure {
+            Failure::Rpc(error) => asked.upstream.failed(error),
+            _ => asked.upstream.was_refused(),
         }
         let reason = failure.reason();
-        if self.told.replace(Err(reason)) != Some(Err(reason)) {
-            let error = format!("{:#}", anyhow::Error::new(failure));
-            tracing::warn!(chain, rpc_url = self.index, reason, error, "upstream failed");
+        self.metrics.attempt(&self.chain, index, reason);
+        if self.is_news(index, Err(reason)) {
+            let error = text_of(failure);
+            tracing::warn!(chain = self.chain, rpc_url = index, reason, error, "upstream failed");
         }
     }
+
+    fn head_reset(&self, newest_block: u64) {
+        tracing::warn!(chain = self.chain, newest_block, "the chain's head was reset");
+    }
+
+    fn is_news(&mut self, index: usize, outcome: Result<(), &'static str>) -> bool {
+        self.told.get_mut(index).is_some_and(|told| told.replace(outcome) != Some(outcome))
+    }
+}
+
+/// The failure and what is behind it, on one line.
+fn text_of(failure: &Failure) -> String {
+    let causes = std::iter::successors(std::error::Error::source(failure), |error| error.source());
+    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -4,21 +4,29 @@
 //! cap on the bytes it reads. Redirects are off and URLs come from the configuration alone. Nothing
 //! in an [`Error`]'s text shows a URL.
 
+mod excerpt;
 mod fee_history;
+mod health;
 mod quantity;
 mod reply;
 mod upstream;
+mod upstreams;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 use reqwest::redirect;
 use serde_json::value::RawValue;
 
+pub use excerpt::Excerpt;
 pub use fee_history::{FeeHistoryRequest, Malformed};
+pub use reply::read_reply;
 pub use upstream::Upstream;
+pub use upstreams::{Candidate, Upstreams};
 
 use crate::config::RpcUrl;
+use health::Penalty;
 
 /// The HTTP side of all calls: one connection pool for every node. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,9 +67,33 @@ impl Client {
         let request = reply::Request::new(id, method, params);
         let response = self.http.post(url.expose().clone()).json(&request).send().await?;
         let status = response.status().as_u16();
+        if is_encoded(response.headers()) {
+            return Err(Error::Encoded);
+        }
+        let retry_after = retry_after(response.headers());
         let body = read_body(response).await?;
-        reply::read(&body, status, id)
+        read_reply(&body, status, id).map_err(|error| match error {
+            Error::RateLimited(_) => Error::RateLimited(retry_after),
+            Error::Status(status, _) => Error::Status(status, Excerpt::of(&body, url)),
+            Error::NotJson(_) => Error::NotJson(Excerpt::of(&body, url)),
+            error => error,
+        })
     }
+}
+
+/// Whether a body is compressed although nobody asked for that.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
+}
+
+/// RFC 9110, section 10.2.3: seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 async fn read_body(mut response: reqwest::Response) -> Result<Vec<u8>, Error> {
@@ -90,12 +122,24 @@ pub enum Error {
     /// The body is over the cap.
     #[error("the body is larger than {} KiB", Client::MAX_BODY_BYTES / 1024)]
     TooLarge,
+    /// The body is compressed, which was not asked for.
+    #[error("the body has a content encoding that was not asked for")]
+    Encoded,
     /// An HTTP status that is no success, without a JSON-RPC body.
-    #[error("HTTP status {0}")]
-    Status(u16),
+    #[error("HTTP status {0}: {1}")]
+    Status(u16, Excerpt),
     /// The body is not JSON.
-    #[error("the body is not JSON")]
-    NotJson,
+    #[error("the body is not JSON: {0}")]
+    NotJson(Excerpt),
+    /// The node is over its limit, and for how long where it says so.
+    #[error("the node limits the rate of calls")]
+    RateLimited(Option<Duration>),
+    /// The node does not have the method.
+    #[error("the node does not support the method")]
+    Unsupported,
+    /// The node has not seen the block yet that it was asked for.
+    #[error("the node does not have the block yet")]
+    BeyondHead,
     /// JSON, but not the answer to this call.
     #[error("not an answer to the call: {0}")]
     InvalidReply(&'static str),
@@ -118,9 +162,6 @@ pub enum Error {
 impl Error {
     /// JSON-RPC: the parameters are wrong.
     const INVALID_PARAMS: i64 = -32602;
-    /// What providers answer over their limits: EIP-1474, then three providers' own.
-    const RATE_LIMITED: [i64; 4] = [-32005, -32007, -32016, -32029];
-
     /// The kind of failure, from a closed list.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -129,14 +170,27 @@ impl Error {
             Self::Unreachable(_) => "unreachable",
             Self::Transport(_) => "transport",
             Self::TooLarge => "too_large",
-            Self::Status(429) => "rate_limited",
-            Self::Status(_) => "http_status",
-            Self::NotJson => "not_json",
+            Self::Encoded => "encoded",
+            Self::Status(..) => "http_status",
+            Self::NotJson(_) => "not_json",
+            Self::RateLimited(_) => "rate_limited",
+            Self::Unsupported => "unsupported",
+            Self::BeyondHead => "beyond_head",
             Self::InvalidReply(_) => "invalid_reply",
-            Self::Node(Some(code)) if Self::RATE_LIMITED.contains(code) => "rate_limited",
             Self::Node(_) => "node_error",
             Self::WrongChain { .. } => "wrong_chain",
             Self::FeeHistory(malformed) => malformed.reason(),
+        }
+    }
+
+    fn penalty(&self) -> Penalty {
+        match self {
+            Self::BeyondHead => Penalty::None,
+            Self::Timeout => Penalty::LongRest,
+            Self::RateLimited(retry_after) => Penalty::CoolDown(*retry_after),
+            Self::WrongChain { .. } => Penalty::Quarantine,
+            Self::Unsupported => Penalty::Unsupported,
+            _ => Penalty::Rest,
         }
     }
 }

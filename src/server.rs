@@ -7,12 +7,13 @@ use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
-use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Health};
 use crate::book::Book;
-use crate::config::Config;
-use crate::listener;
+use crate::clients::Clients;
+use crate::config::{Config, Limits};
+use crate::listener::{Listener, Stop};
+use crate::metrics::Metrics;
 use crate::poller::Poller;
 use crate::rpc::Client;
 
@@ -70,21 +71,26 @@ impl Server {
         tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
         let client = Client::new().context("cannot set up the HTTP client")?;
         let (book, publishers) = Book::new(&self.config.chains);
-        let stop = CancellationToken::new();
-        let health = Health::new(book.clone(), stop.clone());
+        let metrics = Metrics::new();
+        let limits = self.limits();
+        let stop = Stop::default();
+        let health = Health::new(book.clone(), stop.drain.clone());
 
         for publisher in publishers {
-            let poller = Poller::new(&client, publisher);
+            let poller = Poller::new(&client, publisher, metrics.clone());
             self.background.spawn(async move { match poller.run().await {} });
         }
         // The admin listener answers while the public one drains: that is when it is asked.
-        let admin = api::admin(&self.config, health.clone());
-        let admin = listener::serve(self.admin, admin, CancellationToken::new());
-        self.background.spawn(admin.map(Ok));
-        let public = api::public(&self.config, &book, health);
+        let admin = api::admin(&self.config, health.clone(), &metrics);
+        let of_operator = limits.of_operator();
+        let clients = Clients::new(&of_operator, &[]);
+        let admin = Listener::new("admin", admin, clients, &of_operator, &metrics);
+        self.background.spawn(admin.serve(self.admin, Stop::default()).map(Ok));
+        let public = api::public(&self.config, &book, health, &metrics);
+        let clients = Clients::new(&limits, &self.config.server.trusted_proxies);
+        let public = Listener::new("public", public, clients, &limits, &metrics);
         let mut serving = JoinSet::new();
-        let public = listener::serve(self.public, public, stop.clone());
-        serving.spawn(public.map(Ok));
+        serving.spawn(public.serve(self.public, stop.clone()).map(Ok));
 
         let crash = tokio::select! {
             () = shutdown => None,
@@ -92,12 +98,47 @@ impl Server {
             Some(ended) = serving.join_next() => Some(crash_of(ended)),
         };
         tracing::info!("stopping");
-        stop.cancel();
+        stop.drain.cancel();
+        if crash.is_none() {
+            tokio::time::sleep(self.config.server.drain_delay).await;
+        }
+        stop.close.cancel();
         let drained = async { while serving.join_next().await.is_some() {} };
         if tokio::time::timeout(self.config.server.shutdown_grace, drained).await.is_err() {
             tracing::warn!("requests still under way after the grace period were cut off");
         }
         crash.map_or(Ok(()), Err)
+    }
+}
+
+impl Server {
+    /// The configured limits, with no more connections than leave some of the process's open files
+    /// to the upstreams and the admin listener: a flood of clients must not end the polling.
+    fn limits(&self) -> Limits {
+        const OTHERS: usize = 64;
+        let urls: usize = self.config.chains.iter().map(|chain| chain.rpc_urls.len()).sum();
+        let reserved =
+            urls.saturating_mul(2).saturating_add(Limits::MAX_ADMIN_CONNECTIONS + OTHERS);
+        let mut limits = self.config.limits.clone();
+        let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
+            Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell how many files may be open");
+                return limits;
+            }
+        };
+        let most = open_files.saturating_sub(reserved).max(1);
+        if (1..=most).contains(&limits.max_connections) {
+            return limits;
+        }
+        tracing::warn!(
+            configured = limits.max_connections,
+            max_connections = most,
+            open_files,
+            "fewer connections than configured: the process may not have more open files"
+        );
+        limits.max_connections = most;
+        limits
     }
 }
 

@@ -1,6 +1,7 @@
 //! Errors as `application/problem+json` (RFC 9457). The status of each is known here alone.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -33,8 +34,10 @@ pub(super) enum Code {
     UnsupportedMediaType,
     HeadersTooLarge,
     InternalError,
+    RateLimited,
     NoData,
     StaleData,
+    Overloaded,
     NotReady,
 }
 
@@ -50,7 +53,10 @@ impl Code {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::NoData | Self::StaleData | Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoData | Self::StaleData | Self::Overloaded | Self::NotReady => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 }
@@ -72,12 +78,17 @@ impl Problem {
                 (Code::StaleData, "the newest data of this chain is too old to be served")
             }
         };
-        let block_time = chain.config().block_time;
-        let whole_seconds = block_time.as_secs() + u64::from(block_time.subsec_nanos() > 0);
-        Self { retry_after: Some(whole_seconds), ..Self::new(code, detail) }
+        let retry_after = whole_seconds(chain.config().block_time);
+        Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
-    /// The problem that an error response of the framework means.
+    /// The client has spent what it may and gets more after `wait`.
+    pub(super) fn rate_limited(wait: Duration) -> Self {
+        let problem = Self::new(Code::RateLimited, "more requests than one client may make");
+        Self { retry_after: Some(whole_seconds(wait)), ..problem }
+    }
+
+    /// The problem that a status means which the framework or the listener decided.
     pub(super) fn of_framework(status: StatusCode) -> Self {
         match status {
             StatusCode::NOT_FOUND => Self::new(Code::NotFound, "there is nothing at this path"),
@@ -98,6 +109,14 @@ impl Problem {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
                 Self::new(Code::HeadersTooLarge, "the request headers are too large")
             }
+            StatusCode::TOO_MANY_REQUESTS => {
+                let detail = "more connections than one client may have";
+                Self { retry_after: Some(1), ..Self::new(Code::RateLimited, detail) }
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                let detail = "the service has as many connections as it may have";
+                Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
+            }
             status if status.is_client_error() => {
                 Self::new(Code::BadRequest, "the request cannot be understood")
             }
@@ -117,6 +136,11 @@ impl Problem {
         };
         serde_json::to_vec(&body).expect("a struct of strings serialises")
     }
+}
+
+/// Rounded up, and never none.
+fn whole_seconds(duration: Duration) -> u64 {
+    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
 /// Makes an error response a problem of the request `id`: the one that it carries, or the one that

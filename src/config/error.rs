@@ -86,6 +86,7 @@ fn describe(kind: &Kind) -> String {
             format!("found {}, expected {}", shown(found), in_words(expected))
         }
         Kind::Message(message) => match message.as_str() {
+            "invalid IP address syntax" => format!("expected {NETWORK}"),
             "invalid socket address syntax" => format!("expected {ADDRESS}"),
             "not a JSON number" => "expected a number".into(),
             message => message.into(),
@@ -96,6 +97,7 @@ fn describe(kind: &Kind) -> String {
 
 const LONGEST_KEY: usize = 40;
 const LONGEST_VALUE: usize = 24;
+const NETWORK: &str = "a network such as \"10.0.0.0/8\"";
 const ADDRESS: &str = "an address such as \"0.0.0.0:8080\"";
 
 /// The text, unless it may be a secret: a URL that came under a wrong key has to stay unseen too.
@@ -121,9 +123,10 @@ fn shown(value: &Actual) -> String {
 /// Serde's names of Rust types, as what they mean in a file.
 fn in_words(expected: &str) -> &str {
     match expected {
-        "u64" | "usize" => "a whole number from 0 on",
+        "u32" | "u64" | "usize" => "a whole number from 0 on",
         "a nonzero u64" | "a nonzero usize" => "a whole number from 1 on",
         "socket address" => ADDRESS,
+        "IPv4 or IPv6 network" => NETWORK,
         "a sequence" => "an array",
         "a map" => "a table",
         _ if expected.starts_with("struct ") => "a table",

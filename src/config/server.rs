@@ -1,9 +1,10 @@
-//! The `[server]`, `[cors]` and `[log]` sections.
+//! The `[server]`, `[limits]`, `[cors]` and `[log]` sections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tracing_subscriber::EnvFilter;
@@ -20,9 +21,13 @@ pub struct Server {
     pub admin_listen: SocketAddr,
     /// A path below which all public routes live: empty, or `/a/b` without a trailing slash.
     pub base_path: String,
-    /// Accepted, not in force in this version.
-    pub(super) trusted_proxies: Option<IgnoredAny>,
-    /// How long a request under way may take after the signal to stop.
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// For how long after the signal to stop connections are still accepted, with `/readyz` saying
+    /// no, so that whoever balances the load has time to hear of it.
+    #[serde(deserialize_with = "units::duration")]
+    pub drain_delay: Duration,
+    /// How long a request under way may take after that.
     #[serde(deserialize_with = "units::duration")]
     pub shutdown_grace: Duration,
 }
@@ -33,7 +38,8 @@ impl Default for Server {
             listen: (Ipv4Addr::UNSPECIFIED, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
             base_path: String::new(),
-            trusted_proxies: None,
+            trusted_proxies: Vec::new(),
+            drain_delay: Duration::from_secs(1),
             shutdown_grace: Duration::from_secs(10),
         }
     }
@@ -49,6 +55,71 @@ impl Server {
         match self.base_path.strip_prefix('/') {
             Some(path) => path.split('/').all(is_segment),
             None => self.base_path.is_empty(),
+        }
+    }
+}
+
+/// What one client, or all of them, may take. 0 switches a limit off.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Open connections to the public listener; more are answered 503 and closed.
+    pub max_connections: usize,
+    /// Open connections of one client; more are answered 429 and closed.
+    pub max_connections_per_client: usize,
+    /// What one client may ask per second in the long run; more is answered 429. Together with
+    /// [`request_burst_per_client`](Self::request_burst_per_client); either being 0 means no limit.
+    pub requests_per_second_per_client: u32,
+    /// What one client may ask at once.
+    pub request_burst_per_client: u32,
+    /// Accepted, not in force in this version.
+    pub(crate) max_streams: Option<IgnoredAny>,
+    /// From the first byte of a request, or from the connection's start, to the end of its headers.
+    #[serde(deserialize_with = "units::duration")]
+    pub header_timeout: Duration,
+    /// Between two requests of a connection.
+    #[serde(deserialize_with = "units::duration")]
+    pub idle_timeout: Duration,
+    /// Between two pieces of a request's body.
+    #[serde(deserialize_with = "units::duration")]
+    pub body_timeout: Duration,
+    /// From a request's headers to the start of its answer.
+    #[serde(deserialize_with = "units::duration")]
+    pub request_timeout: Duration,
+    /// For how long a client may take nothing of what is being sent to it.
+    #[serde(deserialize_with = "units::duration")]
+    pub write_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 16_384,
+            max_connections_per_client: 1024,
+            requests_per_second_per_client: 500,
+            request_burst_per_client: 1000,
+            max_streams: None,
+            header_timeout: Duration::from_secs(10),
+            // Longer than load balancers keep an idle connection (60 s is common): the side that
+            // sends must be the one that closes.
+            idle_timeout: Duration::from_secs(75),
+            body_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) const MAX_ADMIN_CONNECTIONS: usize = 64;
+
+    /// Those of the admin listener: the same deadlines, and clients that are trusted.
+    pub(crate) fn of_operator(&self) -> Self {
+        Self {
+            max_connections: Self::MAX_ADMIN_CONNECTIONS,
+            max_connections_per_client: 0,
+            requests_per_second_per_client: 0,
+            ..self.clone()
         }
     }
 }

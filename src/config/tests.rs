@@ -69,7 +69,7 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[server]\nport = 1\n",
-            "server.port: unknown key; allowed here: listen, admin_listen, base_path, trusted_proxies, shutdown_grace",
+            "server.port: unknown key; allowed here: listen, admin_listen, base_path, trusted_proxies, drain_delay, shutdown_grace",
         ),
         (
             "[server]\nbase_path = \"/a/\"\n",
@@ -90,7 +90,19 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed here: server, cors, log, chains, limits, rpc, verification, delegation, redis",
+            "surprise: unknown key; allowed here: server, limits, cors, log, chains, rpc, verification, delegation, redis",
+        ),
+        (
+            "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
+            "server.trusted_proxies.1: expected a network such as \"10.0.0.0/8\"",
+        ),
+        (
+            "[limits]\nmax_connections = -1\n",
+            "limits.max_connections: found -1, expected a whole number from 0 on",
+        ),
+        (
+            "[limits]\nheader_timeout = 5\n",
+            "limits.header_timeout: found 5, expected a duration such as \"2s\" or \"250ms\"",
         ),
         ("[chains]\n", "chains: must name at least one chain"),
     ];
@@ -232,11 +244,11 @@ fn broken_toml_is_refused_by_line_and_column() {
 #[test]
 fn keys_of_the_contract_that_nothing_reads_yet_are_told() {
     let text = [
-        "[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nmax_connections = 1\n",
+        "[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nmax_connections = 1\nmax_streams = 1\n",
         &chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]\nrpc_methods = [\"eth_chainId\"]"),
     ]
     .concat();
     let config = Config::from_toml(&text).unwrap();
-    let expected = ["limits", "server.trusted_proxies", "chains.a.ws_urls", "chains.a.rpc_methods"];
+    let expected = ["limits.max_streams", "chains.a.ws_urls", "chains.a.rpc_methods"];
     assert_eq!(config.not_in_force, expected);
 }

@@ -105,10 +105,44 @@ impl<'de> Deserialize<'de> for Multiplier {
 pub struct RpcUrl(reqwest::Url);
 
 impl RpcUrl {
+    /// Shorter parts of a URL, such as `rpc` or `v2`, are no keys.
+    const SHORTEST_SECRET: usize = 4;
+
     /// The URL itself, for the one place that connects to it.
     #[must_use]
     pub fn expose(&self) -> &reqwest::Url {
         &self.0
+    }
+
+    /// `text` without any part of this URL that may be a secret: all but scheme, host and port, in
+    /// whatever case, percent-encoded or not.
+    #[must_use]
+    pub fn blank(&self, text: &str) -> String {
+        let Self(url) = self;
+        let words = url.path_segments().into_iter().flatten();
+        let query = url.query().into_iter().flat_map(|query| query.split(['&', '=']));
+        let user = [Some(url.username()), url.password(), url.fragment()].into_iter().flatten();
+        let mut secrets = Vec::new();
+        for part in words.chain(query).chain(user) {
+            let decoded = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
+            secrets.extend([part.to_ascii_lowercase(), decoded.to_ascii_lowercase()]);
+        }
+        secrets.retain(|secret| secret.len() >= Self::SHORTEST_SECRET);
+        // A secret that has another one in it goes as a whole.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        // Of ASCII alone, so that places in both texts are the same.
+        let lower = text.to_ascii_lowercase();
+        let mut blanked = String::with_capacity(text.len());
+        let mut rest = lower.as_str();
+        while let Some(character) =
+            text.get(text.len() - rest.len()..).and_then(|tail| tail.chars().next())
+        {
+            let secret = secrets.iter().find(|secret| rest.starts_with(secret.as_str()));
+            blanked.push(secret.map_or(character, |_| '…'));
+            let length = secret.map_or(character.len_utf8(), String::len);
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        blanked
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Error;
+use super::{Error, Excerpt};
 
 /// One call.
 #[derive(Debug, Serialize)]
@@ -27,43 +27,74 @@ struct Reply<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     result: Option<&'a RawValue>,
-    error: Option<NodeError>,
+    error: Option<&'a RawValue>,
 }
 
-/// A node's error object; some nodes send a bare string, or a code as a string.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NodeError {
-    Object { code: i64 },
-    Other(serde::de::IgnoredAny),
+/// A node's error object. Some nodes send a bare string, or a code as a string: then there is no
+/// code to go by.
+#[derive(Deserialize, Default)]
+struct NodeError<'a> {
+    #[serde(borrow)]
+    code: Option<&'a RawValue>,
+    message: Option<&'a RawValue>,
 }
 
 /// The `result` in `body`, which must answer the call `id`.
 ///
 /// The body decides before the HTTP `status`: nodes send JSON-RPC errors with any status, and
 /// results with some that are no success. An error beside a result wins.
-pub(super) fn read(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
+///
+/// # Errors
+///
+/// The node's error, or why the body is no answer.
+pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
     let body = Json::of(body);
     let reply: Reply = match serde_json::from_slice(&body.0) {
         Ok(reply) => reply,
-        Err(_) if !(200..300).contains(&status) => return Err(Error::Status(status)),
+        Err(_) if status == 429 => return Err(Error::RateLimited(None)),
+        Err(_) if !(200..300).contains(&status) => {
+            return Err(Error::Status(status, Excerpt::default()));
+        }
         Err(error) if error.is_data() => return Err(Error::InvalidReply("not a JSON-RPC reply")),
-        Err(_) => return Err(Error::NotJson),
+        Err(_) => return Err(Error::NotJson(Excerpt::default())),
     };
+    let is_ours = reply.id.is_some_and(|given| given.get() == id.to_string());
     if let Some(error) = reply.error {
         // An error may carry a null id: the node could not read the request's.
-        if reply.id.is_some_and(|given| given.get() != id.to_string()) {
+        if reply.id.is_some() && !is_ours {
             return Err(Error::InvalidReply("the id is another call's"));
         }
-        return Err(Error::Node(match error {
-            NodeError::Object { code } => Some(code),
-            NodeError::Other(_) => None,
-        }));
+        return Err(NodeError::of(error).classify(status));
     }
-    if reply.id.is_none_or(|given| given.get() != id.to_string()) {
+    if !is_ours {
         return Err(Error::InvalidReply("the id is another call's"));
     }
     reply.result.map(ToOwned::to_owned).ok_or(Error::InvalidReply("no result"))
+}
+
+impl<'a> NodeError<'a> {
+    /// What providers answer over their limits: EIP-1474, three providers' own, and HTTP's.
+    const RATE_LIMITED: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
+    /// JSON-RPC: no such method; EIP-1474: not supported.
+    const UNSUPPORTED: [i64; 2] = [-32601, -32004];
+
+    fn of(error: &'a RawValue) -> Self {
+        let is_object = error.get().starts_with('{');
+        is_object.then(|| serde_json::from_str(error.get()).ok()).flatten().unwrap_or_default()
+    }
+
+    fn classify(&self, status: u16) -> Error {
+        let code: Option<i64> = self.code.and_then(|code| code.get().parse().ok());
+        let message = self.message.map(|message| message.get().to_ascii_lowercase());
+        match code {
+            Some(code) if Self::RATE_LIMITED.contains(&code) => Error::RateLimited(None),
+            _ if status == 429 => Error::RateLimited(None),
+            Some(code) if Self::UNSUPPORTED.contains(&code) => Error::Unsupported,
+            // What geth and hiero say of a block that is not there yet; it has no code of its own.
+            _ if message.is_some_and(|text| text.contains("beyond head")) => Error::BeyondHead,
+            code => Error::Node(code),
+        }
+    }
 }
 
 /// Bytes that serde may read as JSON: what came, with the bare `NaN` and `Infinity` that some
@@ -104,7 +135,7 @@ mod tests {
     use super::*;
 
     fn outcome(body: &str) -> Result<String, &'static str> {
-        read(body.as_bytes(), 200, 7)
+        read_reply(body.as_bytes(), 200, 7)
             .map(|result| result.get().to_owned())
             .map_err(|error| error.reason())
     }
@@ -141,8 +172,21 @@ mod tests {
         ] {
             assert_eq!(outcome(body), Err("node_error"), "{body}");
         }
-        let rate_limited = r#"{"id":7,"error":{"code":-32005,"message":"limit"}}"#;
-        assert_eq!(outcome(rate_limited), Err("rate_limited"));
+    }
+
+    #[test]
+    fn some_errors_say_what_to_do_next() {
+        let of_error = |error: &str| outcome(&format!("{{\"id\":7,\"error\":{error}}}"));
+        for code in [-32005, -32007, -32016, -32029, 429] {
+            let error = format!("{{\"code\":{code},\"message\":\"limit\"}}");
+            assert_eq!(of_error(&error), Err("rate_limited"));
+        }
+        assert_eq!(of_error(r#"{"code":-32601,"message":"no such method"}"#), Err("unsupported"));
+        let beyond = r#"{"code":-32000,"message":"request Beyond head block: 7"}"#;
+        assert_eq!(of_error(beyond), Err("beyond_head"));
+        assert_eq!(of_error(r#"{"code":-32602,"message":7}"#), Err("node_error"));
+        let with_429 = read_reply(br#"{"id":7,"error":{"code":1}}"#, 429, 7).unwrap_err();
+        assert_eq!(with_429.reason(), "rate_limited");
     }
 
     proptest::proptest! {
@@ -155,7 +199,7 @@ mod tests {
             let wrapped = format!("{{\"id\":7,\"result\":{text}}}");
             for body in [noise.as_slice(), text.as_bytes(), wrapped.as_bytes()] {
                 // Whatever is taken for a result is JSON.
-                if let Ok(result) = read(body, status, 7) {
+                if let Ok(result) = read_reply(body, status, 7) {
                     serde_json::from_str::<serde::de::IgnoredAny>(result.get()).unwrap();
                 }
             }
@@ -165,12 +209,13 @@ mod tests {
     #[test]
     fn the_body_decides_before_the_status() {
         let result = br#"{"id":7,"result":1}"#;
-        assert!(read(result, 500, 7).is_ok());
-        assert_eq!(read(b"<html>", 502, 7).unwrap_err().reason(), "http_status");
-        assert_eq!(read(b"", 429, 7).unwrap_err().reason(), "rate_limited");
-        assert_eq!(read(b"<html>", 200, 7).unwrap_err().reason(), "not_json");
-        assert_eq!(read(b"\xff\xfe", 200, 7).unwrap_err().reason(), "not_json");
-        assert_eq!(read(b"", 200, 7).unwrap_err().reason(), "not_json");
+        let reason = |body: &[u8], status| read_reply(body, status, 7).unwrap_err().reason();
+        assert!(read_reply(result, 500, 7).is_ok());
+        assert_eq!(reason(b"<html>", 502), "http_status");
+        assert_eq!(reason(b"", 429), "rate_limited");
+        assert_eq!(reason(b"<html>", 200), "not_json");
+        assert_eq!(reason(b"\xff\xfe", 200), "not_json");
+        assert_eq!(reason(b"", 200), "not_json");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::fee_history::{BlockCount, FeeHistoryRequest};
+use super::health::{Health, Penalty, Standing};
 use super::{Client, Error, quantity};
 use crate::config::RpcUrl;
 use crate::fees::FeeHistory;
@@ -26,17 +27,39 @@ struct Knowledge {
     chain_checked: Option<Instant>,
     /// How the node wants the block count.
     block_count: BlockCount,
+    health: Health,
 }
 
 impl Upstream {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// The node at `url`, which has to serve `chain_id`. Nothing is asked yet.
+    /// The node at `url`, which has to serve `chain_id` with a block every `block_time`. Nothing is
+    /// asked yet.
     #[must_use]
-    pub fn new(client: Client, url: RpcUrl, chain_id: u64) -> Self {
-        let knowledge = Knowledge { chain_checked: None, block_count: BlockCount::Quantity };
+    pub fn new(client: Client, url: RpcUrl, chain_id: u64, block_time: Duration) -> Self {
+        let (block_count, health) = (BlockCount::Quantity, Health::new(block_time));
+        let knowledge = Knowledge { chain_checked: None, block_count, health };
         Self { client, url, chain_id, knowledge: Mutex::new(knowledge) }
+    }
+
+    /// Remembers that an answer of this node was believed.
+    pub fn succeeded(&self) {
+        self.learn(|knowledge| knowledge.health.succeeded());
+    }
+
+    /// Remembers that a call to this node failed, which says when it is asked next.
+    pub fn failed(&self, error: &Error) {
+        self.learn(|knowledge| knowledge.health.failed(error.penalty(), Instant::now()));
+    }
+
+    /// Remembers that an answer of this node could not be believed for what it says.
+    pub fn was_refused(&self) {
+        self.learn(|knowledge| knowledge.health.failed(Penalty::Rest, Instant::now()));
+    }
+
+    pub(super) fn standing(&self, now: Instant) -> Standing {
+        self.knowledge().health.standing(now)
     }
 
     /// Asks for a fee history, after the chain id where that is due: before the first use, after

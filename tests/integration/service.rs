@@ -32,8 +32,12 @@ impl Service {
     /// The same with `more` in the `[server]` section, or after it.
     pub(crate) async fn with_server(more: &str, chains: &str) -> Self {
         let text = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n{more}\n{chains}"
+            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+             drain_delay = \"0s\"\n{more}\n{chains}"
         );
+        // All tests are one client, which asks as often as it can.
+        let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
+        let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
         let server = Server::bind(Config::from_toml(&text).unwrap()).await.unwrap();
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,325 @@
+//! Who asks, and how much they may.
+//!
+//! A client is an IPv4 address or an IPv6 /64 network. What is kept of one is of fixed size, and
+//! goes when it has no connection and its budget is whole again.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderName};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use ipnet::IpNet;
+
+use crate::config::Limits;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// All clients of one listener. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Of one client; 0: no limit.
+    max_connections: usize,
+    quota: Option<Quota>,
+    /// Whose `X-Forwarded-For` is believed.
+    trusted_proxies: Vec<IpNet>,
+    table: Mutex<HashMap<IpAddr, Arc<Client>>>,
+}
+
+#[derive(Debug)]
+struct Client {
+    connections: AtomicUsize,
+    budget: Option<DefaultDirectRateLimiter>,
+    /// When it was last heard of, unless it is connected.
+    seen: Mutex<Instant>,
+}
+
+/// One connection's other end; to drop it is to hang up.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    clients: Clients,
+    peer: IpAddr,
+    /// `None`: the peer is a trusted proxy, and each request tells its client.
+    client: Option<Arc<Client>>,
+}
+
+/// The client has as many connections as one may have.
+#[derive(Debug)]
+pub(crate) struct TooManyConnections;
+
+impl Clients {
+    /// Nobody here yet.
+    pub(crate) fn new(limits: &Limits, trusted_proxies: &[IpNet]) -> Self {
+        let per_second = NonZeroU32::new(limits.requests_per_second_per_client);
+        let burst = NonZeroU32::new(limits.request_burst_per_client);
+        let quota =
+            per_second.zip(burst).map(|(rate, burst)| Quota::per_second(rate).allow_burst(burst));
+        Self {
+            shared: Arc::new(Shared {
+                max_connections: limits.max_connections_per_client,
+                quota,
+                trusted_proxies: trusted_proxies.to_vec(),
+                table: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Counts a new connection from `peer`. A trusted proxy may have as many as it likes.
+    pub(crate) fn connect(&self, peer: IpAddr) -> Result<Visitor, TooManyConnections> {
+        let peer = peer.to_canonical();
+        if self.is_trusted(peer) {
+            return Ok(Visitor { clients: self.clone(), peer, client: None });
+        }
+        let mut table = self.table();
+        let client = self.entry(&mut table, peer);
+        let most = self.shared.max_connections;
+        if most > 0 && client.connections.load(Ordering::Relaxed) >= most {
+            return Err(TooManyConnections);
+        }
+        client.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(Visitor { clients: self.clone(), peer, client: Some(client) })
+    }
+
+    /// Forgets the clients that are gone and whose budget is whole again.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let refill = self
+            .shared
+            .quota
+            .map(|quota| quota.replenish_interval().saturating_mul(quota.burst_size().get()));
+        let refill = refill.unwrap_or_default();
+        self.table().retain(|_, client| {
+            let absence = now.saturating_duration_since(*client.seen());
+            client.connections.load(Ordering::Relaxed) > 0 || absence <= refill
+        });
+    }
+
+    fn entry(&self, table: &mut HashMap<IpAddr, Arc<Client>>, address: IpAddr) -> Arc<Client> {
+        let client = table.entry(client_of(address)).or_insert_with(|| {
+            let budget = self.shared.quota.map(RateLimiter::direct);
+            let seen = Mutex::new(Instant::now());
+            Arc::new(Client { connections: AtomicUsize::new(0), budget, seen })
+        });
+        Arc::clone(client)
+    }
+
+    fn is_trusted(&self, address: IpAddr) -> bool {
+        self.shared.trusted_proxies.iter().any(|network| network.contains(&address))
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<IpAddr, Arc<Client>>> {
+        self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    fn seen(&self) -> MutexGuard<'_, Instant> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spend(&self) -> Result<(), Duration> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        budget.check().map_err(|refused| refused.wait_time_from(DefaultClock::default().now()))
+    }
+}
+
+impl Visitor {
+    /// Charges the client for one request with these headers.
+    ///
+    /// # Errors
+    ///
+    /// How long the client has to wait, when it has spent what it may.
+    pub(crate) fn spend(&self, headers: &HeaderMap) -> Result<(), Duration> {
+        if let Some(client) = &self.client {
+            return client.spend();
+        }
+        if self.clients.shared.quota.is_none() {
+            return Ok(());
+        }
+        let client = {
+            let address = self.clients.forwarded_for(headers).unwrap_or(self.peer);
+            let mut table = self.clients.table();
+            let client = self.clients.entry(&mut table, address);
+            *client.seen() = Instant::now();
+            client
+        };
+        client.spend()
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        if let Some(client) = &self.client {
+            *client.seen() = Instant::now();
+            client.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Clients {
+    /// The client behind trusted proxies: each of them appends whom it heard from, so the list is
+    /// true from its right end up to the first address that is no trusted proxy's. Where it cannot
+    /// be read any further, the last proxy that could be read answers for what is behind it.
+    fn forwarded_for(&self, headers: &HeaderMap) -> Option<IpAddr> {
+        let values: Vec<_> = headers.get_all(X_FORWARDED_FOR).iter().collect();
+        let mut found = None;
+        for value in values.into_iter().rev() {
+            let Ok(list) = value.to_str() else { return found };
+            for entry in list.rsplit(',') {
+                let Some(address) = parse_address(entry.trim()) else { return found };
+                found = Some(address);
+                if !self.is_trusted(address) {
+                    return found;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// `[2001:db8::1]:80`.
+fn parse_address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok();
+    let with_port = || text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
+    address.or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+/// What counts as one client: whoever has an IPv6 address has at least a /64 of them.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clients(limits: &Limits) -> Clients {
+        let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
+        Clients::new(limits, &trusted)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_client_is_the_last_that_no_trusted_proxy_vouches_for() {
+        let clients = clients(&Limits::default());
+        let found = |lists: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for list in lists {
+                headers.append(X_FORWARDED_FOR, list.parse().unwrap());
+            }
+            clients.forwarded_for(&headers).map(|address| address.to_string())
+        };
+        assert_eq!(found(&[]), None);
+        for (lists, client) in [
+            (["192.0.2.1", ""], None),
+            (["192.0.2.9", "192.0.2.1"], Some("192.0.2.1")),
+            (["192.0.2.1", "10.0.0.1"], Some("192.0.2.1")),
+            (["1.1.1.1, 192.0.2.1,10.0.0.1 ", "fd00::1"], Some("192.0.2.1")),
+            (["1.1.1.1, nonsense", "10.0.0.1, fd00::1"], Some("10.0.0.1")),
+            (["10.0.0.2", "10.0.0.1"], Some("10.0.0.2")),
+            (["192.0.2.1:4711", "10.0.0.1:80"], Some("192.0.2.1")),
+            (["[2001:db8::1]:4711", "::ffff:10.0.0.1"], Some("2001:db8::1")),
+            (["::ffff:192.0.2.1", "[fd00::1]"], Some("192.0.2.1")),
+            (["unknown", "_hidden"], None),
+        ] {
+            assert_eq!(found(&lists).as_deref(), client, "{lists:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_is_spent_and_refills() {
+        let limits = Limits {
+            requests_per_second_per_client: 20,
+            request_burst_per_client: 3,
+            ..Limits::default()
+        };
+        let clients = clients(&limits);
+        let (one, other) =
+            (clients.connect(address("192.0.2.1")).unwrap(), clients.connect(address("192.0.2.2")));
+        let none = HeaderMap::new();
+        let mut allowed = 0;
+        let wait = loop {
+            match one.spend(&none) {
+                Ok(()) => allowed += 1,
+                Err(wait) => break wait,
+            }
+            assert!(allowed < 100, "the budget has no end");
+        };
+        assert!(allowed >= 3, "{allowed}");
+        assert!(wait <= Duration::from_millis(50), "{wait:?}");
+        // Another client's budget is its own; another connection of the same client shares it.
+        assert!(other.unwrap().spend(&none).is_ok());
+        assert!(clients.connect(address("::ffff:192.0.2.1")).unwrap().spend(&none).is_err());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while one.spend(&none).is_err() {
+            assert!(Instant::now() < deadline, "it never refills");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client_and_a_trusted_proxy_is_none() {
+        let limits = Limits { max_connections_per_client: 2, ..Limits::default() };
+        let clients = clients(&limits);
+        let connect = |text| clients.connect(address(text));
+        let (first, _second) = (connect("2001:db8::1"), connect("2001:db8::2"));
+        assert!(connect("2001:db8::ffff:3").is_err());
+        assert!(connect("2001:db8:0:1::1").is_ok());
+        drop(first);
+        assert!(connect("2001:db8::4").is_ok());
+        let proxies: Vec<_> = (0..10).map(|_| connect("10.1.2.3")).collect();
+        assert!(proxies.iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn clients_that_are_gone_are_forgotten_once_their_budget_is_whole() {
+        let clients = clients(&Limits::default());
+        let visitor = clients.connect(address("192.0.2.1")).unwrap();
+        let proxy = clients.connect(address("10.0.0.1")).unwrap();
+        for count in 0..=255 {
+            let mut headers = HeaderMap::new();
+            headers.insert(X_FORWARDED_FOR, format!("192.0.2.{count}").parse().unwrap());
+            proxy.spend(&headers).unwrap();
+        }
+        // A thousand requests at five hundred a second are made up for in two seconds.
+        let now = Instant::now();
+        clients.sweep(now + Duration::from_millis(1900));
+        assert_eq!(clients.table().len(), 256);
+        clients.sweep(now + Duration::from_secs(3));
+        assert_eq!(clients.table().len(), 1);
+        drop(visitor);
+        clients.sweep(Instant::now() + Duration::from_secs(3));
+        assert_eq!(clients.table().len(), 0);
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        for (rate, burst) in [(0, 0), (0, 1), (1, 0)] {
+            let limits = Limits {
+                max_connections_per_client: 0,
+                requests_per_second_per_client: rate,
+                request_burst_per_client: burst,
+                ..Limits::default()
+            };
+            let clients = clients(&limits);
+            let visitors: Vec<_> =
+                (0..2000).map(|_| clients.connect(address("192.0.2.1")).unwrap()).collect();
+            assert!(visitors.iter().all(|visitor| visitor.spend(&HeaderMap::new()).is_ok()));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! One connection, from its first byte to its last.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use bytes::Bytes;
+use futures_util::future::{Either, FutureExt, ready};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::Drain;
+use super::line::{Line, Missed, Order};
+use super::tape::Framing;
+use super::watched::Watched;
+use crate::api::App;
+use crate::clients::Visitor;
+
+/// The most that the headers of a request, its first line included, may take.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Answers requests until the client goes, misses a deadline or sends what cannot be read, or the
+/// `line` is told to finish.
+pub(super) async fn serve(
+    stream: TcpStream,
+    app: App,
+    visitor: Visitor,
+    line: Arc<Line>,
+    drain: Arc<Drain>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+    }
+    let answer = |request: Request<Incoming>| {
+        let framing = line.received_head(request.headers());
+        let answer = match framing {
+            Framing::Ambiguous => Either::Left(ready(Ok(app.refusal(StatusCode::BAD_REQUEST)))),
+            Framing::Plain | Framing::Chunked => Either::Right(app.answer(request, &visitor)),
+        };
+        let (line, drain) = (Arc::clone(&line), Arc::clone(&drain));
+        answer.map(move |answer| {
+            answer.map(|mut response| {
+                if framing != Framing::Plain || drain.has_begun() {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
+                }
+                response.map(|body| Tracked { body, line })
+            })
+        })
+    };
+    let stream = TokioIo::new(Watched::new(stream, Arc::clone(&line)));
+    let mut connection = http1::Builder::new()
+        // Answers are small: one buffer is cheaper than a list of them.
+        .writev(false)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(stream, service_fn(answer));
+
+    let mut is_finishing = false;
+    let ended = poll_fn(|context| {
+        let mut connection = Pin::new(&mut connection);
+        match line.order(context) {
+            Order::Serve => {}
+            Order::Finish if is_finishing => {}
+            Order::Finish => {
+                is_finishing = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            Order::Cut(missed) => return Poll::Ready(Err(missed)),
+        }
+        connection.poll(context).map(Ok)
+    });
+    let ended = ended.await;
+    if let Ok(Err(error)) = &ended {
+        // Clients go away in the middle all the time.
+        tracing::debug!(%error, "a connection ended early");
+    }
+    let stream = connection.into_parts().io.into_inner();
+    let refusal = match ended {
+        Ok(_) => stream.own_answer().map(|status| {
+            let is_first_line = line.is_in_first_line();
+            let is_too_long =
+                status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && is_first_line;
+            if is_too_long { StatusCode::URI_TOO_LONG } else { status }
+        }),
+        Err(Missed::Head) if line.has_part_of_a_request() => Some(StatusCode::REQUEST_TIMEOUT),
+        Err(Missed::Write) => {
+            // Nothing more will be taken, so nothing more is to be kept for it.
+            let _ = stream.into_stream().set_zero_linger();
+            return;
+        }
+        Err(_) => None,
+    };
+    if let Some(status) = refusal {
+        close_with(stream.into_stream(), app.refusal(status)).await;
+    }
+}
+
+/// Sends `response` and closes the connection, after what the client is still sending: to close
+/// before that could take the answer away from it.
+pub(super) async fn close_with(mut stream: TcpStream, response: Response<Body>) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const MOST_READ: u64 = 256 * 1024;
+    let farewell = async {
+        stream.write_all(&to_bytes(response).await).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut (&mut stream).take(MOST_READ), &mut tokio::io::sink()).await
+    };
+    // A client that is gone, or takes its time, is none of our business any more.
+    let _ = tokio::time::timeout(PATIENCE, farewell).await;
+}
+
+/// A response as HTTP/1.1 for the end of a connection.
+async fn to_bytes(response: Response<Body>) -> Vec<u8> {
+    let (parts, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {}\r\n", parts.status).into_bytes();
+    let mut write = |name: &str, value: &[u8]| {
+        bytes.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
+    };
+    for (name, value) in &parts.headers {
+        write(name.as_str(), value.as_bytes());
+    }
+    write("content-length", body.len().to_string().as_bytes());
+    write("date", httpdate::fmt_http_date(SystemTime::now()).as_bytes());
+    write("connection", b"close");
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// A body that tells the line when the last of it was made.
+struct Tracked {
+    body: Body,
+    line: Arc<Line>,
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.line.made_answer();
+    }
+}
+
+impl hyper::body::Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

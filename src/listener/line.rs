@@ -1,0 +1,236 @@
+//! What happens on one connection, as far as its deadlines are concerned.
+//!
+//! The connection's own task writes it as it goes, with a few relaxed stores per request and without
+//! reading a clock; the accept loop looks at all of them a few times a second and cuts those that
+//! are late. That is several times cheaper than timers of each request's own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use axum::http::HeaderMap;
+use crossbeam_utils::atomic::AtomicCell;
+use futures_util::task::AtomicWaker;
+
+use super::tape::{Framing, Tape};
+use crate::config::Limits;
+
+/// Time in steps of [`STEP`](Clock::STEP), which whoever owns the clock makes.
+#[derive(Debug)]
+pub(super) struct Clock {
+    started: Instant,
+    millis: AtomicU64,
+}
+
+impl Clock {
+    /// How often the time is to be told: deadlines are kept to about this.
+    pub(super) const STEP: Duration = Duration::from_millis(200);
+
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), millis: AtomicU64::new(0) }
+    }
+
+    pub(super) fn tell(&self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.started).as_millis();
+        self.millis.store(u64::try_from(elapsed).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        self.millis.load(Ordering::Relaxed)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Line {
+    clock: Arc<Clock>,
+    phase: AtomicCell<Phase>,
+    /// When the phase began, or last made progress.
+    since: AtomicU64,
+    answer: AtomicCell<Answer>,
+    order: AtomicCell<Order>,
+    waker: AtomicWaker,
+    tape: Mutex<Tape>,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The rest of a request's headers.
+    Head,
+    /// Another request.
+    Idle,
+    /// Ourselves.
+    Serving,
+    /// The client, to take what is sent to it.
+    Writing,
+}
+
+/// How far the answer to the last request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// All of it is sent, or nothing was asked yet.
+    Sent,
+    /// It is being made.
+    Open,
+    /// All of it is made.
+    Made,
+}
+
+/// What the connection's task is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Go on.
+    Serve,
+    /// Finish the request under way, if any, and end.
+    Finish,
+    /// End at once, for this deadline was missed.
+    Cut(Missed),
+}
+
+/// A deadline of the listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// For the headers of a request.
+    Head,
+    /// For another request.
+    Idle,
+    /// For taking an answer.
+    Write,
+}
+
+/// How long a phase may take; `None`: for ever.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadlines {
+    head: Option<Duration>,
+    idle: Option<Duration>,
+    write: Option<Duration>,
+}
+
+impl Deadlines {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let some = |limit: Duration| (!limit.is_zero()).then_some(limit);
+        Self {
+            head: some(limits.header_timeout),
+            idle: some(limits.idle_timeout),
+            write: some(limits.write_timeout),
+        }
+    }
+}
+
+impl Line {
+    /// A new connection, which owes its first request.
+    pub(super) fn new(clock: &Arc<Clock>) -> Self {
+        Self {
+            since: AtomicU64::new(clock.now()),
+            clock: Arc::clone(clock),
+            phase: AtomicCell::new(Phase::Head),
+            answer: AtomicCell::new(Answer::Sent),
+            order: AtomicCell::new(Order::Serve),
+            waker: AtomicWaker::new(),
+            tape: Mutex::default(),
+        }
+    }
+
+    /// Bytes came from the client.
+    pub(super) fn received(&self, bytes: &[u8]) {
+        if self.phase.load() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
+        self.tape().record(bytes);
+    }
+
+    /// The headers of a request are complete; how its body is delimited.
+    pub(super) fn received_head(&self, headers: &HeaderMap) -> Framing {
+        self.answer.store(Answer::Open);
+        self.enter(Phase::Serving);
+        self.tape().next_head(headers)
+    }
+
+    /// The last byte of the answer is made.
+    pub(super) fn made_answer(&self) {
+        self.answer.store(Answer::Made);
+    }
+
+    /// The client took a part of what is sent to it.
+    pub(super) fn sent_some(&self) {
+        if self.phase.load() == Phase::Writing {
+            self.enter(Phase::Writing);
+        }
+    }
+
+    /// The client takes nothing more for now.
+    pub(super) fn is_blocked(&self) {
+        if self.phase.load() != Phase::Writing {
+            self.enter(Phase::Writing);
+        }
+    }
+
+    /// The client took all that there is to send so far.
+    pub(super) fn sent_all(&self) {
+        if self.answer.load() == Answer::Made {
+            self.answer.store(Answer::Sent);
+            self.enter(Phase::Idle);
+        } else if self.phase.load() == Phase::Writing {
+            self.enter(Phase::Serving);
+        }
+    }
+
+    /// Whether no answer of ours is under way: what is written now is hyper's own, to a request
+    /// that it could not read.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.answer.load() == Answer::Sent
+    }
+
+    /// Whether anything of a request came that is not answered.
+    pub(super) fn has_part_of_a_request(&self) -> bool {
+        self.phase.load() == Phase::Head && !self.tape().is_empty()
+    }
+
+    /// Whether the request under way has no complete first line.
+    pub(super) fn is_in_first_line(&self) -> bool {
+        self.tape().is_in_first_line()
+    }
+
+    /// What the task is to do; it is woken when that changes.
+    pub(super) fn order(&self, context: &Context<'_>) -> Order {
+        self.waker.register(context.waker());
+        self.order.load()
+    }
+
+    /// Tells the task to finish what it does.
+    pub(super) fn finish(&self) {
+        self.order.store(Order::Finish);
+        self.waker.wake();
+    }
+
+    /// Cuts the connection when it is late.
+    pub(super) fn check(&self, deadlines: Deadlines) -> Option<Missed> {
+        let (limit, missed) = match self.phase.load() {
+            Phase::Head => (deadlines.head, Missed::Head),
+            Phase::Idle => (deadlines.idle, Missed::Idle),
+            Phase::Writing => (deadlines.write, Missed::Write),
+            Phase::Serving => return None,
+        };
+        let since = Duration::from_millis(self.since.load(Ordering::Relaxed));
+        let elapsed = Duration::from_millis(self.clock.now()).saturating_sub(since);
+        // The clock may have been a step behind when the phase began.
+        if elapsed <= limit?.saturating_add(Clock::STEP) {
+            return None;
+        }
+        let is_news = !matches!(self.order.load(), Order::Cut(_));
+        self.order.store(Order::Cut(missed));
+        self.waker.wake();
+        is_news.then_some(missed)
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.store(phase);
+        self.since.store(self.clock.now(), Ordering::Relaxed);
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,64 @@
+//! The nodes of one chain and the order in which they are asked.
+
+use std::time::{Duration, Instant};
+
+use super::health::Standing;
+use super::{Client, Upstream};
+use crate::config;
+
+/// All upstreams of one chain, in order of preference.
+#[derive(Debug)]
+pub struct Upstreams {
+    upstreams: Vec<Upstream>,
+    attempt_deadline: Duration,
+}
+
+impl Upstreams {
+    /// The upstreams that `chain` configures. Nothing is asked yet.
+    #[must_use]
+    pub fn new(client: &Client, chain: &config::Chain) -> Self {
+        let upstream = |url: &config::RpcUrl| {
+            Upstream::new(client.clone(), url.clone(), chain.chain_id, chain.block_time)
+        };
+        let upstreams = chain.rpc_urls.iter().map(upstream).collect();
+        Self { upstreams, attempt_deadline: attempt_deadline(chain.block_time) }
+    }
+
+    /// How long one attempt at one of them may take.
+    #[must_use]
+    pub fn attempt_deadline(&self) -> Duration {
+        self.attempt_deadline
+    }
+
+    /// Those that may be asked at `now`: first those that are well, then those that failed lately,
+    /// both in order of preference.
+    #[must_use]
+    pub fn in_order(&self, now: Instant) -> Vec<Candidate<'_>> {
+        let standing = |(index, upstream): (usize, &Upstream)| (upstream.standing(now), index);
+        let mut order: Vec<_> = self.upstreams.iter().enumerate().map(standing).collect();
+        order.sort_unstable();
+        let candidate = |(standing, index)| {
+            let upstream = self.upstreams.get(index)?;
+            let is_well = standing == Standing::Well;
+            (standing != Standing::Barred).then_some(Candidate { index, upstream, is_well })
+        };
+        order.into_iter().filter_map(candidate).collect()
+    }
+}
+
+/// An upstream that may be asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Its place in the configuration.
+    pub index: usize,
+    /// The upstream.
+    pub upstream: &'a Upstream,
+    /// Whether it did not fail lately.
+    pub is_well: bool,
+}
+
+/// Half a block time leaves the rest of the tick to the other upstreams; no node needs more than
+/// 2 s, and none can be expected to answer in less than half a second across the world.
+fn attempt_deadline(block_time: Duration) -> Duration {
+    (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))
+}
