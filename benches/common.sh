@@ -11,7 +11,10 @@ need() { # command, how to get it
 start_service() {
     local log
     log=$(mktemp)
-    GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
+    # The limits are in force, and above what one client can ask.
+    GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT=10000000 \
+        GAS_LIMITS__REQUEST_BURST_PER_CLIENT=10000000 \
+        GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
         target/release/gas-suggestion demo 2>"$log" &
     service=$!
     local deadline=$((SECONDS + 10))

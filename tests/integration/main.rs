@@ -12,6 +12,7 @@ mod expected;
 mod failover;
 mod fake_node;
 mod fixtures;
+mod hostile_replies;
 mod http;
 mod lifecycle;
 mod polling;

@@ -7,7 +7,34 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::fixtures;
+use crate::{fixtures, hostile_replies};
+
+#[test]
+fn no_generated_reply_makes_a_wrong_publication() {
+    let tally = hostile_replies::run(20_000, 1);
+    // The sample has seen every way that a reply can go.
+    let outcomes: Vec<_> = tally.keys().copied().collect();
+    let expected = [
+        "amount_too_large",
+        "bad_base_fee",
+        "bad_lengths",
+        "bad_oldest_block",
+        "confirmed",
+        "head_ahead",
+        "head_behind",
+        "invalid_reply",
+        "no_base_fees",
+        "no_rewards",
+        "node_error",
+        "not_a_fee_history",
+        "not_json",
+        "overflow",
+        "published",
+        "rate_limited",
+        "unsupported",
+    ];
+    assert_eq!(outcomes, expected);
+}
 
 /// Amounts from real to absurd.
 fn amount() -> impl Strategy<Value = u128> {

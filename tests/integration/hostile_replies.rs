@@ -1,0 +1,428 @@
+//! Polls of nodes that send anything: generated replies, in bytes, through the code that reads,
+//! prices, judges and publishes them, each publication held against rules written down here a second
+//! time.
+//!
+//! The ordinary tests run a sample, `benches/replies.rs` millions.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use gas_suggestion::book::{Book, Publisher};
+use gas_suggestion::config::{Chain, Config};
+use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
+use gas_suggestion::heads::{Heads, Round};
+use gas_suggestion::rpc::{self, FeeHistoryRequest};
+use serde_json::{Value, json};
+
+/// What came of the replies, by outcome: `published`, `confirmed`, or the reason of a refusal.
+pub(crate) type Tally = BTreeMap<&'static str, u64>;
+
+const BLOCK_TIME: Duration = Duration::from_secs(2);
+const WINDOW: usize = 20;
+
+/// Lets services poll until this many replies were read.
+///
+/// # Panics
+///
+/// When a rule was broken; the message has the seed and the reply.
+pub(crate) fn run(replies: u64, seed: u64) -> Tally {
+    let mut tally = Tally::new();
+    let mut random = Random(seed);
+    let chains = chains();
+    while tally.values().sum::<u64>() < replies {
+        let chain = &chains[random.below(chains.len())];
+        session(chain, &mut random, &mut tally);
+    }
+    tally
+}
+
+/// One percentile and two, with floors and without.
+fn chains() -> Vec<Chain> {
+    const NO_FLOORS: &str = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"\n";
+    const TWO: &str = "reward_percentiles = [60, 100]\n";
+    let texts = ["", NO_FLOORS, TWO, &[TWO, NO_FLOORS].concat(), "zero_base_fee = \"eip-1559\"\n"];
+    let chain = |pricing: &&str| {
+        let text = format!(
+            "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nblock_time = \"2s\"\n\
+             max_age = \"1h\"\nhistory_blocks = 64\n[chains.a.pricing]\n{pricing}"
+        );
+        Config::from_toml(&text).unwrap().chains.remove(0)
+    };
+    texts.iter().map(chain).collect()
+}
+
+/// A service's life: some hundred polls of one chain through up to three nodes.
+fn session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
+    let (book, mut publishers) = Book::new(std::slice::from_ref(chain));
+    let mut poller = Poller {
+        book,
+        publisher: publishers.remove(0),
+        heads: Heads::new(BLOCK_TIME),
+        request: FeeHistoryRequest::new(&chain.pricing),
+        chain: chain.clone(),
+        rules: Rules::default(),
+    };
+    let nodes = 1 + random.below(3);
+    let hostility = random.below(4);
+    let mut now = Instant::now();
+    let mut head = random.next() >> random.below(64);
+    for _ in 0..200 {
+        // Mostly a block a poll; now and then a pause, a burst, a reset.
+        now += BLOCK_TIME * (1 + u32::try_from(random.below(20) / 19 * random.below(30)).unwrap());
+        head = match random.below(60) {
+            0 => random.next() >> random.below(64),
+            1 => head.saturating_sub(random.next() >> 50),
+            2..10 => head,
+            _ => head.saturating_add(1 + u64::try_from(random.below(3)).unwrap()),
+        };
+        poller.poll(nodes, head, hostility, now, random, tally);
+    }
+}
+
+struct Poller {
+    book: Book,
+    publisher: Publisher,
+    heads: Heads,
+    request: FeeHistoryRequest,
+    chain: Chain,
+    rules: Rules,
+}
+
+impl Poller {
+    /// As the service's poller does it: the nodes in their order, until one gives something to
+    /// publish.
+    fn poll(
+        &mut self,
+        nodes: usize,
+        head: u64,
+        hostility: usize,
+        now: Instant,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) {
+        let mut round = self.heads.round(now);
+        let mut waiting = Vec::new();
+        let mut claims = Vec::new();
+        let mut published = None;
+        for node in 0..nodes {
+            let lag = if random.below(8) == 0 { random.below(12) } else { 0 };
+            let head = head.saturating_sub(u64::try_from(lag).unwrap());
+            let reply = reply(
+                head,
+                hostility,
+                self.chain.pricing.reward_percentiles.as_slice().len(),
+                random,
+            );
+            let outcome = read(&reply, &self.request, &self.chain);
+            let outcome = outcome.and_then(|(history, market)| {
+                claims.push((node, history.newest_block()));
+                offer(&mut round, node, history, market, &mut waiting)
+            });
+            match outcome {
+                Ok(priced) => {
+                    *tally.entry("published").or_default() += 1;
+                    published = Some((priced, reply, false));
+                    break;
+                }
+                Err(reason) => {
+                    *tally.entry(reason).or_default() += 1;
+                    waiting.last_mut().into_iter().for_each(|(_, _, of)| {
+                        if of.is_empty() {
+                            of.clone_from(&reply);
+                        }
+                    });
+                }
+            }
+        }
+        if let Some(confirmed) = round.close() {
+            let (_, priced, reply) =
+                waiting.into_iter().find(|(node, ..)| *node == confirmed).unwrap();
+            *tally.entry("confirmed").or_default() += 1;
+            published = Some((priced, reply, true));
+        }
+        let Some(((history, market), reply, is_confirmed)) = published else {
+            return self.rules.nothing_published(&claims);
+        };
+        let told = || String::from_utf8_lossy(&reply).into_owned();
+        self.rules.head(history.newest_block(), &claims, is_confirmed, now).unwrap_or_else(
+            |broken| {
+                panic!("{broken}: {}", told());
+            },
+        );
+        self.publisher.publish(&history, market);
+        self.check_published(&history, &reply).unwrap_or_else(|broken| {
+            panic!("{broken}: {}", told());
+        });
+    }
+
+    /// What is served now, against the reply that it was made from.
+    fn check_published(&self, history: &FeeHistory, reply: &[u8]) -> Result<(), String> {
+        let reading = self.book.chains()[0].read().map_err(|why| format!("{why:?}"))?;
+        let quote = &reading.observation.quote;
+        let (suggestion, pricing) = (quote.suggestion(), &self.chain.pricing);
+        ensure(quote.newest_block() == history.newest_block(), "another block is served")?;
+        ensure(history.blocks().len() <= WINDOW, "more blocks than the window")?;
+        for tier in [suggestion.medium, suggestion.high] {
+            let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
+            ensure(sum == Some(tier.max_fee_per_gas), "the fees do not add up")?;
+            ensure(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor, "below the floor")?;
+        }
+        let (medium, high) = (suggestion.medium, suggestion.high);
+        ensure(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "high is lower")?;
+        if suggestion.pricing_type == PricingType::Eip1559 {
+            ensure(
+                suggestion.base_fee_per_gas >= pricing.base_fee_floor,
+                "below the base fee floor",
+            )?;
+        }
+        let sent: Value =
+            serde_json::from_slice(&without_nan(reply)).map_err(|error| error.to_string())?;
+        ensure(sent["error"].is_null() && sent["id"] == json!(7), "no answer to the call")?;
+        ensure(
+            medium.max_priority_fee_per_gas > 0 || has_a_reward(&sent["result"]["reward"]),
+            "a tip of 0 from absence",
+        )?;
+        let body: Value =
+            serde_json::from_slice(quote.body()).map_err(|error| error.to_string())?;
+        for tier in ["medium", "high"] {
+            for amount in ["max_fee_per_gas", "max_priority_fee_per_gas"] {
+                let text = body[tier][amount].as_str().unwrap_or_default();
+                let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+                ensure(is_decimal && text.parse::<u128>().is_ok(), "an amount is no wei")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type Priced = (FeeHistory, Market);
+
+fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Priced, &'static str> {
+    let result = rpc::read_reply(reply, 200, 7).map_err(|error| error.reason())?;
+    let history = request.read(&result).map_err(|error| rpc::Error::from(error).reason())?;
+    let market = fees::price(&history, &chain.pricing).map_err(fees::Rejection::reason)?;
+    Ok((history, market))
+}
+
+fn offer(
+    round: &mut Round<'_>,
+    node: usize,
+    history: FeeHistory,
+    market: Market,
+    waiting: &mut Vec<(usize, Priced, Vec<u8>)>,
+) -> Result<Priced, &'static str> {
+    match round.offer(node, history.newest_block()) {
+        Ok(()) => Ok((history, market)),
+        Err(implausible) => {
+            waiting.push((node, (history, market), Vec::new()));
+            Err(implausible.reason())
+        }
+    }
+}
+
+/// The head rules once more, in the plainest form.
+#[derive(Default)]
+struct Rules {
+    published: Option<(u64, Instant)>,
+    /// Polls in a row that published nothing although a head was claimed.
+    refused: u32,
+}
+
+impl Rules {
+    fn nothing_published(&mut self, claims: &[(usize, u64)]) {
+        self.refused += u32::from(!claims.is_empty());
+    }
+
+    fn head(
+        &mut self,
+        head: u64,
+        claims: &[(usize, u64)],
+        is_confirmed: bool,
+        now: Instant,
+    ) -> Result<(), String> {
+        if let Some((last, since)) = self.published {
+            let agree = claims.iter().any(|one| {
+                claims.iter().any(|other| one.0 != other.0 && one.1.abs_diff(other.1) <= 5)
+            });
+            let may_leap = agree || self.refused >= 2;
+            ensure(is_confirmed || head >= last, "a lower head")?;
+            // At most eight times as fast as configured.
+            let expected = (now - since).as_millis().div_ceil(BLOCK_TIME.as_millis() / 8);
+            let highest = u128::from(last) + 2 * expected + 5;
+            ensure(is_confirmed || u128::from(head) <= highest, "a head too far ahead")?;
+            ensure(!is_confirmed || may_leap, "confirmed by nobody")?;
+        }
+        if self.published.is_none_or(|(last, _)| last != head) {
+            self.published = Some((head, now));
+        }
+        self.refused = 0;
+        Ok(())
+    }
+}
+
+fn ensure(holds: bool, rule: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("broken: {rule}")) }
+}
+
+/// Whether any row has a first element that is a quantity.
+fn has_a_reward(rewards: &Value) -> bool {
+    let is_quantity = |value: &Value| match value {
+        Value::String(text) => text.strip_prefix("0x").is_some_and(|digits| {
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        }),
+        Value::Number(number) => number.is_u64(),
+        _ => false,
+    };
+    let rows = rewards.as_array().map(Vec::as_slice).unwrap_or_default();
+    rows.iter().any(|row| row.as_array().and_then(|row| row.first()).is_some_and(is_quantity))
+}
+
+fn without_nan(reply: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(reply).replace("NaN", "null").into_bytes()
+}
+
+/// A reply to the call 7 by a node whose newest block is `head`: right, or broken in some ways.
+fn reply(head: u64, hostility: usize, percentiles: usize, random: &mut Random) -> Vec<u8> {
+    let blocks = if random.below(10) == 0 { random.below(64) } else { WINDOW };
+    let amount = |random: &mut Random| format!("{:#x}", random.amount());
+    let base_fees: Vec<Value> = (0..=blocks).map(|_| amount(random).into()).collect();
+    let rewards: Vec<Value> = (0..blocks)
+        .map(|_| (0..percentiles).map(|_| amount(random)).collect::<Vec<_>>().into())
+        .collect();
+    let oldest = head.saturating_sub(u64::try_from(blocks).unwrap().saturating_sub(1));
+    let mut result = json!({
+        "oldestBlock": format!("{oldest:#x}"),
+        "baseFeePerGas": base_fees,
+        "gasUsedRatio": vec![0.5; blocks],
+        "reward": rewards,
+    });
+    let mut envelope = json!({ "jsonrpc": "2.0", "id": 7 });
+    for _ in 0..(random.below(3) * hostility).min(3) {
+        break_result(&mut result, random);
+    }
+    envelope["result"] = result;
+    if hostility > 0 && random.below(12) == 0 {
+        match random.below(6) {
+            0 => envelope["id"] = odd(random),
+            1 => envelope["error"] = odd(random),
+            2 => envelope["error"] = json!({ "code": -32005, "message": "limit" }),
+            3 => envelope["error"] = json!({ "code": -32601 }),
+            4 => envelope["result"] = odd(random),
+            _ => _ = envelope.as_object_mut().unwrap().remove("id"),
+        }
+    }
+    let mut bytes = envelope.to_string().into_bytes();
+    if hostility > 0 {
+        match random.below(40) {
+            0 => bytes.truncate(random.below(bytes.len())),
+            1 => {
+                let at = random.below(bytes.len());
+                bytes[at] = random.next().to_le_bytes()[0];
+            }
+            2 => bytes = String::from_utf8(bytes).unwrap().replace("0.5", "NaN").into_bytes(),
+            3 => bytes = b"<html>".to_vec(),
+            4 => bytes.clear(),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+fn break_result(result: &mut Value, random: &mut Random) {
+    const MEMBERS: [&str; 4] = ["oldestBlock", "baseFeePerGas", "gasUsedRatio", "reward"];
+    let member = MEMBERS[random.below(4)];
+    let Some(object) = result.as_object_mut() else { return };
+    match random.below(12) {
+        0 => _ = object.remove(member),
+        1 => _ = object.insert(member.into(), odd(random)),
+        2 => {
+            if let Some(value) = object.remove(member) {
+                object.insert(member.to_lowercase(), value);
+            }
+        }
+        3..6 => {
+            if let Some(Value::Array(array)) = object.get_mut(member)
+                && !array.is_empty()
+            {
+                let at = random.below(array.len());
+                array[at] = odd(random);
+            }
+        }
+        6 => {
+            if let Some(Value::Array(array)) = object.get_mut(member) {
+                array.truncate(random.below(array.len() + 1));
+            }
+        }
+        7 => {
+            if let Some(Value::Array(array)) = object.get_mut(member) {
+                array.push(odd(random));
+            }
+        }
+        8 => {
+            // Rewards of one kind only: none, nulls, zeros.
+            let row = [json!(null), json!([]), json!(["0x0", "0x0"]), json!([null])];
+            object.insert("reward".into(), vec![row[random.below(4)].clone(); WINDOW].into());
+        }
+        9 => _ = object.insert("reward".into(), Value::Null),
+        10 => _ = object.insert("baseFeePerGas".into(), vec!["0x0"; WINDOW + 1].into()),
+        _ => {
+            let head = random.next() >> random.below(64);
+            object.insert("oldestBlock".into(), format!("{head:#x}").into());
+        }
+    }
+}
+
+/// What nodes put where something else belongs.
+fn odd(random: &mut Random) -> Value {
+    let odd = [
+        json!(null),
+        json!("0x"),
+        json!("0x00000a"),
+        json!("-0x5"),
+        json!("12"),
+        json!(""),
+        json!(0),
+        json!(7),
+        json!(-1),
+        json!(1.5),
+        json!(u64::MAX),
+        json!("0xffffffffffffffffffffffffffffffff"),
+        json!("0x100000000000000000000000000000000"),
+        json!("0xde0b6b3a764000000"),
+        json!([]),
+        json!(["0x1"]),
+        json!([null, "0x1"]),
+        json!({}),
+        json!(true),
+        json!("latest"),
+        json!("0x7fffffffffffffff"),
+        json!("0xffffffffffffffff"),
+    ];
+    odd[random.below(odd.len())].clone()
+}
+
+/// The `SplitMix64` generator: what a seed gives is the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(end.max(1)).unwrap()).unwrap()
+    }
+
+    /// Wei, from nothing to what does not fit.
+    fn amount(&mut self) -> u128 {
+        match self.below(40) {
+            0 => 0,
+            1 => u128::MAX,
+            2 => u128::from(self.next()) << self.below(64),
+            _ => u128::from(self.next() % 1_000_000_000_000),
+        }
+    }
+}
