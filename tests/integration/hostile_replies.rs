@@ -284,7 +284,8 @@ fn without_nan(reply: &[u8]) -> Vec<u8> {
 /// A reply to the call 7 by a node whose newest block is `head`: right, or broken in some ways.
 fn reply(head: u64, hostility: usize, percentiles: usize, random: &mut Random) -> Vec<u8> {
     let blocks = if random.below(10) == 0 { random.below(64) } else { WINDOW };
-    let amount = |random: &mut Random| format!("{:#x}", random.amount());
+    let is_absurd = hostility > 0 && random.below(10) == 0;
+    let amount = |random: &mut Random| format!("{:#x}", random.amount(is_absurd));
     let base_fees: Vec<Value> = (0..=blocks).map(|_| amount(random).into()).collect();
     let rewards: Vec<Value> = (0..blocks)
         .map(|_| (0..percentiles).map(|_| amount(random)).collect::<Vec<_>>().into())
@@ -416,12 +417,12 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(end.max(1)).unwrap()).unwrap()
     }
 
-    /// Wei, from nothing to what does not fit.
-    fn amount(&mut self) -> u128 {
+    /// Wei: what is paid, or anything from nothing to what does not fit.
+    fn amount(&mut self, is_absurd: bool) -> u128 {
         match self.below(40) {
-            0 => 0,
-            1 => u128::MAX,
-            2 => u128::from(self.next()) << self.below(64),
+            0 if is_absurd => u128::MAX,
+            1..8 if is_absurd => u128::from(self.next()) << self.below(64),
+            0..4 => 0,
             _ => u128::from(self.next() % 1_000_000_000_000),
         }
     }
