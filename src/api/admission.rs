@@ -1,6 +1,6 @@
 //! What a request must be like before anybody looks at what it wants.
 
-use axum::http::{HeaderMap, Request, StatusCode, Version, header};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Version, header};
 use metrics::Counter;
 
 use super::problem::{Code, Problem};
@@ -27,10 +27,17 @@ impl Admission {
         Self { probes: probes.collect(), rate_limited }
     }
 
-    /// Lets a request in that has one host, a URI of a sane length, and a client with a budget.
+    /// Lets a request in that has one host, wants no tunnel, and has a URI of a sane length and a
+    /// client with a budget.
     pub(super) fn check<B>(&self, request: &Request<B>, visitor: &Visitor) -> Result<(), Problem> {
         if !has_one_host(request.version(), request.headers()) {
             return Err(Problem::new(Code::BadRequest, "a request needs exactly one valid Host"));
+        }
+        if *request.method() == Method::CONNECT {
+            return Err(Problem::new(
+                Code::BadRequest,
+                "there are no tunnels through this service",
+            ));
         }
         let uri = request.uri();
         let length = uri.path().len().saturating_add(uri.query().map_or(0, str::len));

@@ -154,6 +154,10 @@ pub(super) fn write(response: &mut Response, id: &HeaderValue) {
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if problem.code == Code::BadRequest {
+        // What comes behind a request that cannot be understood cannot be either.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if let Some(seconds) = problem.retry_after {
         headers.insert(header::RETRY_AFTER, seconds.into());
     }
