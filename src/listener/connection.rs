@@ -43,12 +43,19 @@ pub(super) async fn serve(
         let framing = line.received_head(request.headers());
         let answer = match framing {
             Framing::Ambiguous => Either::Left(ready(Ok(app.refusal(StatusCode::BAD_REQUEST)))),
-            Framing::Plain | Framing::Chunked => Either::Right(app.answer(request, &visitor)),
+            Framing::Plain | Framing::Unfinished | Framing::Chunked => {
+                Either::Right(app.answer(request, &visitor))
+            }
         };
         let (line, drain) = (Arc::clone(&line), Arc::clone(&drain));
         answer.map(move |answer| {
             answer.map(|mut response| {
-                if framing != Framing::Plain || drain.has_begun() {
+                let is_last = match framing {
+                    Framing::Plain => false,
+                    Framing::Unfinished => line.may_owe_a_body(),
+                    Framing::Chunked | Framing::Ambiguous => true,
+                };
+                if is_last || drain.has_begun() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
@@ -84,12 +91,17 @@ pub(super) async fn serve(
     }
     let stream = connection.into_parts().io.into_inner();
     let refusal = match ended {
-        Ok(_) => stream.own_answer().map(|status| {
-            let is_first_line = line.is_in_first_line();
-            let is_too_long =
-                status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && is_first_line;
-            if is_too_long { StatusCode::URI_TOO_LONG } else { status }
-        }),
+        Ok(outcome) => match stream.own_answer() {
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) if line.is_in_first_line() => {
+                Some(StatusCode::URI_TOO_LONG)
+            }
+            Some(status) => Some(status),
+            // To the preface of HTTP/2 hyper says nothing.
+            None if outcome.is_err_and(|error| error.is_parse()) && line.owes_nothing() => {
+                Some(StatusCode::BAD_REQUEST)
+            }
+            None => None,
+        },
         Err(Missed::Head) if line.has_part_of_a_request() => Some(StatusCode::REQUEST_TIMEOUT),
         Err(Missed::Write) => {
             // Nothing more will be taken, so nothing more is to be kept for it.
@@ -100,16 +112,23 @@ pub(super) async fn serve(
     };
     if let Some(status) = refusal {
         close_with(stream.into_stream(), app.refusal(status)).await;
+    } else if line.may_owe_a_body() {
+        close_after(stream.into_stream(), &[]).await;
     }
 }
 
-/// Sends `response` and closes the connection, after what the client is still sending: to close
-/// before that could take the answer away from it.
-pub(super) async fn close_with(mut stream: TcpStream, response: Response<Body>) {
+/// Sends `response` and closes the connection.
+pub(super) async fn close_with(stream: TcpStream, response: Response<Body>) {
+    close_after(stream, &to_bytes(response).await).await;
+}
+
+/// Sends these `last_words` and closes the connection, after what the client is still sending: to
+/// close before that could take the last answer away from it.
+async fn close_after(mut stream: TcpStream, last_words: &[u8]) {
     const PATIENCE: Duration = Duration::from_secs(1);
     const MOST_READ: u64 = 256 * 1024;
     let farewell = async {
-        stream.write_all(&to_bytes(response).await).await?;
+        stream.write_all(last_words).await?;
         stream.shutdown().await?;
         tokio::io::copy(&mut (&mut stream).take(MOST_READ), &mut tokio::io::sink()).await
     };
@@ -119,18 +138,15 @@ pub(super) async fn close_with(mut stream: TcpStream, response: Response<Body>) 
 
 /// A response as HTTP/1.1 for the end of a connection.
 async fn to_bytes(response: Response<Body>) -> Vec<u8> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-    let mut bytes = format!("HTTP/1.1 {}\r\n", parts.status).into_bytes();
-    let mut write = |name: &str, value: &[u8]| {
-        bytes.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
-    };
+    parts.headers.insert(header::CONTENT_LENGTH, body.len().into());
+    parts.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let mut bytes = format!("HTTP/1.1 {}\r\ndate: {date}\r\n", parts.status).into_bytes();
     for (name, value) in &parts.headers {
-        write(name.as_str(), value.as_bytes());
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
-    write("content-length", body.len().to_string().as_bytes());
-    write("date", httpdate::fmt_http_date(SystemTime::now()).as_bytes());
-    write("connection", b"close");
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(&body);
     bytes

@@ -171,7 +171,8 @@ impl Line {
     pub(super) fn sent_all(&self) {
         if self.answer.load() == Answer::Made {
             self.answer.store(Answer::Sent);
-            self.enter(Phase::Idle);
+            // The beginning of the next request may have come together with the last one.
+            self.enter(if self.tape().is_empty() { Phase::Idle } else { Phase::Head });
         } else if self.phase.load() == Phase::Writing {
             self.enter(Phase::Serving);
         }
@@ -186,6 +187,11 @@ impl Line {
     /// Whether anything of a request came that is not answered.
     pub(super) fn has_part_of_a_request(&self) -> bool {
         self.phase.load() == Phase::Head && !self.tape().is_empty()
+    }
+
+    /// Whether more of the last request's body may come.
+    pub(super) fn may_owe_a_body(&self) -> bool {
+        self.tape().may_be_in_body()
     }
 
     /// Whether the request under way has no complete first line.

@@ -21,6 +21,8 @@ pub(super) struct Tape {
 pub(super) enum Framing {
     /// In one way, after which another request may follow.
     Plain,
+    /// By its length, and not all of it is known to be here.
+    Unfinished,
     /// In chunks. Their end is not followed here, so the connection has to close.
     Chunked,
     /// In two ways, or nobody can tell.
@@ -57,20 +59,29 @@ impl Tape {
         if is_chunked {
             self.lose();
             return match head {
-                Some(Head { has_length: false, .. }) => Framing::Chunked,
+                Some(Head { has_length: false, .. }) if is_chunked_alone(headers) => {
+                    Framing::Chunked
+                }
                 _ => Framing::Ambiguous,
             };
         }
-        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if let Some(head) = head {
-            self.bytes.drain(..head.bytes);
-            self.body = self.body.saturating_add(length.unwrap_or_default());
-            let behind = std::mem::take(&mut self.bytes);
-            self.record(&behind);
-        } else {
-            self.lose();
+        match (head, length) {
+            (Some(head), length) => {
+                let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+                self.bytes.drain(..head.bytes);
+                self.body = self.body.saturating_add(length.unwrap_or_default());
+                let behind = std::mem::take(&mut self.bytes);
+                self.record(&behind);
+            }
+            (None, None) => return Framing::Plain,
+            (None, Some(_)) => self.lose(),
         }
-        Framing::Plain
+        if self.may_be_in_body() { Framing::Unfinished } else { Framing::Plain }
+    }
+
+    /// Whether what comes next may belong to the last request's body.
+    pub(super) fn may_be_in_body(&self) -> bool {
+        self.is_lost || self.body > 0
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -84,6 +95,15 @@ impl Tape {
     fn lose(&mut self) {
         *self = Self { is_lost: true, ..Self::default() };
     }
+}
+
+/// Whether the body is in chunks once and is nothing else: to the rest, which hyper would take, not
+/// everybody gives the same meaning.
+fn is_chunked_alone(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let first =
+        codings.next().is_some_and(|first| first.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    first && codings.next().is_none()
 }
 
 /// The headers of one request as bytes.
@@ -140,8 +160,11 @@ mod tests {
     fn a_length_in_a_chunk_or_an_earlier_request_is_none_of_the_request() {
         let mut tape = Tape::default();
         tape.record(b"POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\nab");
-        assert_eq!(tape.next_head(&headers(&[("content-length", "7")])), Framing::Plain);
-        tape.record(b"cdefgPOST / HTTP/1.1\r\nTransfer-Enc");
+        assert_eq!(tape.next_head(&headers(&[("content-length", "7")])), Framing::Unfinished);
+        tape.record(b"cdef");
+        assert!(tape.may_be_in_body());
+        tape.record(b"gPOST / HTTP/1.1\r\nTransfer-Enc");
+        assert!(!tape.may_be_in_body());
         tape.record(b"oding: chunked\r\n\r\n19\r\nContent-Length: 5\r\n");
         assert_eq!(tape.next_head(&headers(CHUNKED)), Framing::Chunked);
     }
@@ -152,6 +175,37 @@ mod tests {
         tape.record(b"GET / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
         assert_eq!(tape.next_head(&headers(&[])), Framing::Plain);
         assert_eq!(tape.next_head(&headers(CHUNKED)), Framing::Ambiguous);
+    }
+
+    #[test]
+    fn requests_that_came_together_are_plain_to_the_last() {
+        let mut tape = Tape::default();
+        let get = b"GET / HTTP/1.1\r\n\r\n";
+        tape.record(&get.repeat(3));
+        for _ in 0..3 {
+            assert_eq!(tape.next_head(&headers(&[])), Framing::Plain);
+        }
+        // One in two pieces, the first of which came with others.
+        tape.record(&[&get[..], get, b"POST / HTTP/1.1\r\nContent-"].concat());
+        assert_eq!(tape.next_head(&headers(&[])), Framing::Plain);
+        assert_eq!(tape.next_head(&headers(&[])), Framing::Plain);
+        assert!(!tape.is_empty());
+        tape.record(b"Length: 2\r\n\r\nabPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(tape.next_head(&headers(&[("content-length", "2")])), Framing::Plain);
+        assert_eq!(tape.next_head(&headers(CHUNKED)), Framing::Chunked);
+    }
+
+    #[test]
+    fn only_chunked_alone_and_once_is_followed_by_everybody() {
+        for codings in [&["gzip, chunked"][..], &["chunked", "chunked"], &["identity", "chunked"]] {
+            let mut tape = Tape::default();
+            tape.record(b"POST / HTTP/1.1\r\nTransfer-Encoding: whatever\r\n\r\n");
+            let mut headers = HeaderMap::new();
+            for coding in codings {
+                headers.append(header::TRANSFER_ENCODING, coding.parse().unwrap());
+            }
+            assert_eq!(tape.next_head(&headers), Framing::Ambiguous, "{codings:?}");
+        }
     }
 
     #[test]
