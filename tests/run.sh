@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing, then runs every check of the project.
 #
-# Needs a Rust toolchain with rustfmt and clippy, and Node.js with npm; as root on Debian it installs
-# the latter by itself. Where something cannot be had, it says what and fails: nothing is skipped.
+# Needs a Rust toolchain with rustfmt and clippy, Node.js with npm, and nginx; as root on Debian it
+# installs the latter two by itself. Where something cannot be had, it says what and fails: nothing is
+# skipped.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,6 +33,9 @@ install_package() { # command, package
     command -v "$1" >/dev/null || missing "$1" "The package $2 did not provide it."
 }
 install_package npm npm
+# The tests start their own nginx on ports of their own; one that runs already is none of theirs.
+PATH=$PATH:/usr/sbin
+install_package nginx nginx
 
 if [ -z "${ANVIL:-}" ]; then
     [ "$(uname -sm)" = "Linux x86_64" ] ||

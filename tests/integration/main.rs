@@ -17,6 +17,8 @@ mod http;
 mod lifecycle;
 mod polling;
 mod properties;
+mod raw;
 mod real_node;
 mod service;
 mod shapes;
+mod smuggling;
