@@ -9,7 +9,7 @@ use crate::clients::Visitor;
 /// The door to one listener's routes.
 #[derive(Debug)]
 pub(super) struct Admission {
-    /// Paths that are answered however much a client asks.
+    /// Paths that are answered however much a client asks, and cost it nothing.
     probes: Vec<String>,
     rate_limited: Counter,
 }
@@ -44,10 +44,10 @@ impl Admission {
         if length > Self::MAX_URI_BYTES {
             return Err(Problem::of_framework(StatusCode::URI_TOO_LONG));
         }
-        let Err(wait) = visitor.spend(request.headers()) else { return Ok(()) };
         if self.probes.iter().any(|probe| probe == uri.path()) {
             return Ok(());
         }
+        let Err(wait) = visitor.spend(request.headers()) else { return Ok(()) };
         self.rate_limited.increment(1);
         Err(Problem::rate_limited(wait))
     }
