@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 use line::{Clock, Deadlines, Line, Missed};
 
 /// How many refused connections are being told so; more are closed without a word.
-const MAX_REFUSALS: usize = 256;
+pub(crate) const MAX_REFUSALS: usize = 256;
 
 /// How a listener is told to end.
 #[derive(Debug, Clone, Default)]
@@ -120,12 +120,15 @@ impl Listener {
             tokio::select! {
                 accepted = listener.accept(), if !pause.is_on() => match accepted {
                     Ok((stream, peer)) => {
-                        pause.end();
+                        pause.is_over();
                         self.take(stream, peer.ip());
                     }
                     Err(error) => pause.begin(&error),
                 },
-                _ = ticker.tick() => self.sweep(),
+                _ = ticker.tick() => {
+                    self.sweep();
+                    pause.settle();
+                }
                 Some(ended) = self.connections.join_next_with_id() => self.forget(ended),
                 Some(_) = self.refusals.join_next() => {}
                 () = stop.drain.cancelled(), if !self.drain.has_begun() => {
@@ -189,31 +192,43 @@ impl Listener {
 }
 
 /// A pause of accepting after an error, so that running out of file descriptors is no busy loop.
+///
+/// Where they are short, an error follows a success follows an error: that is told once.
 #[derive(Debug, Default)]
 struct Pause {
     until: Option<Instant>,
     failures: u32,
+    last_failure: Option<Instant>,
 }
 
 impl Pause {
     const FIRST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(1);
+    /// Without an error for this long, the shortage is over.
+    const CALM: Duration = Duration::from_secs(30);
 
     fn is_on(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() < until)
     }
 
     fn begin(&mut self, error: &std::io::Error) {
-        if self.failures == 0 {
+        let now = Instant::now();
+        if self.last_failure.replace(now).is_none() {
             tracing::warn!(%error, "cannot accept connections");
         }
         let length = Self::FIRST.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);
-        self.until = Some(Instant::now() + length.min(Self::LONGEST));
+        self.until = Some(now + length.min(Self::LONGEST));
     }
 
-    fn end(&mut self) {
-        if std::mem::take(self).failures > 0 {
+    fn is_over(&mut self) {
+        self.until = None;
+        self.failures = 0;
+    }
+
+    fn settle(&mut self) {
+        if self.last_failure.is_some_and(|last| last.elapsed() > Self::CALM) {
+            *self = Self::default();
             tracing::info!("connections are accepted again");
         }
     }

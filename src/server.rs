@@ -12,7 +12,7 @@ use crate::api::{self, Health};
 use crate::book::Book;
 use crate::clients::Clients;
 use crate::config::{Config, Limits};
-use crate::listener::{Listener, Stop};
+use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
 use crate::poller::Poller;
 use crate::rpc::Client;
@@ -117,8 +117,9 @@ impl Server {
     fn limits(&self) -> Limits {
         const OTHERS: usize = 64;
         let urls: usize = self.config.chains.iter().map(|chain| chain.rpc_urls.len()).sum();
-        let reserved =
-            urls.saturating_mul(2).saturating_add(Limits::MAX_ADMIN_CONNECTIONS + OTHERS);
+        let reserved = urls
+            .saturating_mul(2)
+            .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);
         let mut limits = self.config.limits.clone();
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
             Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
