@@ -9,6 +9,7 @@ mod quote;
 mod recent;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -45,6 +46,8 @@ struct Shared {
     /// The newest quote however old it is; `None`: the chain was never read.
     newest: watch::Sender<Option<Arc<Quote>>>,
     recent: RwLock<RecentBlocks>,
+    /// Whether a first poll has come to its end, whatever came of it.
+    was_polled: AtomicBool,
 }
 
 /// One accepted reply: what it said, and when.
@@ -134,13 +137,20 @@ impl Book {
     pub fn has_read_any(&self) -> bool {
         self.chains.iter().any(Chain::was_read)
     }
+
+    /// Whether every chain was polled: those that can be read have been.
+    #[must_use]
+    pub fn has_polled_all(&self) -> bool {
+        self.chains.iter().all(|chain| chain.shared.was_polled.load(Ordering::Relaxed))
+    }
 }
 
 impl Chain {
     fn new(config: config::Chain, fresh: Cache<u64, Arc<Observation>>) -> Self {
         let recent = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
         let newest = watch::Sender::new(None);
-        Self { shared: Arc::new(Shared { config, fresh, newest, recent }) }
+        let was_polled = AtomicBool::new(false);
+        Self { shared: Arc::new(Shared { config, fresh, newest, recent, was_polled }) }
     }
 
     /// The chain's configuration.
@@ -228,6 +238,11 @@ impl Publisher {
             shared.newest.send_replace(Some(Arc::clone(&quote)));
         }
         self.last = Some(Published { quote, head_moved });
+    }
+
+    /// Takes note that a poll has come to its end, whether anything was published or not.
+    pub fn conclude_poll(&self) {
+        self.chain.shared.was_polled.store(true, Ordering::Relaxed);
     }
 
     /// The quote for `suggestion`, made from the last one as far as that still holds.

@@ -78,6 +78,7 @@ impl Poller {
         loop {
             ticker.tick().await;
             self.poll().await;
+            self.publisher.conclude_poll();
         }
     }
 

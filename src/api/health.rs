@@ -16,7 +16,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Ready once any chain of `book` was read, until `stop`.
+    /// Ready once every chain of `book` was polled and any was read, until `stop`.
     #[must_use]
     pub fn new(book: Book, stop: CancellationToken) -> Self {
         Self { book, stop }
@@ -35,6 +35,10 @@ pub(super) async fn ready(State(health): State<Health>) -> Result<Response, Prob
     }
     if !health.book.has_read_any() {
         return Err(Problem::new(Code::NotReady, "no chain was read yet"));
+    }
+    // Else a new instance would get requests for chains that it can answer a moment later.
+    if !health.book.has_polled_all() {
+        return Err(Problem::new(Code::NotReady, "not every chain was polled yet"));
     }
     Ok(ok("ready"))
 }

@@ -1,6 +1,6 @@
 //! How the service stops: when it is told to, and when a part of it fails.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gas_suggestion::config::Config;
 use gas_suggestion::server::Server;
@@ -55,6 +55,28 @@ async fn a_stopping_service_is_not_ready_and_takes_no_new_connection() {
     assert_eq!((ready.status, ready.json()["code"].as_str()), (503, Some("not_ready")));
     client.write_all(b"\r\n").await.unwrap();
     stopped.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_service_is_ready_when_every_chain_was_polled_and_one_was_read() {
+    let well = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let silent = FakeNode::start(8, Answer::Silence).await;
+    let started = Instant::now();
+    let chains = format!(
+        "{}[chains.b]\nchain_id = 8\nrpc_urls = [\"{}\"]\nblock_time = \"1h\"\nmax_age = \"3h\"\n",
+        chain(&well),
+        silent.url()
+    );
+    let service = Service::start(&chains).await;
+    service.wait_for(SUGGESTION, |answer| answer.status == 200).await;
+    let early = service.get("/readyz").await;
+    // A node gets two seconds to answer.
+    if started.elapsed() < Duration::from_secs(2) {
+        assert_eq!((early.status, early.json()["code"].as_str()), (503, Some("not_ready")));
+    }
+    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
+    assert_eq!(service.get("/v1/b/gas-suggestion").await.status, 503);
 }
 
 #[tokio::test]
