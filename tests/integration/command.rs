@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use crate::service::{self, Answer};
 
 /// A configuration file that goes when this is dropped.
-struct File(std::path::PathBuf);
+pub(crate) struct File(std::path::PathBuf);
 
 impl File {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let path = std::env::temp_dir().join(format!("{}-{name}.toml", std::process::id()));
         std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
         Self(path)
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 }
@@ -31,13 +31,28 @@ impl Drop for File {
 }
 
 /// The command with nothing of this environment's configuration.
-fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gas-suggestion"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GAS_")) {
         command.env_remove(name);
     }
     command.args(arguments).envs(variables.iter().copied());
     command
+}
+
+/// The same command, which may have no more than so many files open.
+pub(crate) fn with_open_files(command: &Command, most: usize) -> Command {
+    let mut limited = Command::new("sh");
+    let program = command.get_program();
+    limited.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(program);
+    limited.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
 }
 
 fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
@@ -47,34 +62,42 @@ fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, Strin
 }
 
 /// A running service; killed when dropped.
-struct Process {
+#[derive(Debug)]
+pub(crate) struct Process {
     child: Child,
     /// Kept open: a log that nobody can write to would end the process.
     log: BufReader<ChildStderr>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
-const FREE_PORTS: [(&str, &str); 3] = [
+pub(crate) const FREE_PORTS: [(&str, &str); 3] = [
     ("GAS_SERVER__LISTEN", "127.0.0.1:0"),
     ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
     ("GAS_LOG__FORMAT", "json"),
 ];
 
 impl Process {
-    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = command(arguments, &FREE_PORTS);
-        let mut child =
-            command.envs(variables.iter().copied()).stderr(Stdio::piped()).spawn().unwrap();
+        command.envs(variables.iter().copied());
+        Self::of(command)
+    }
+
+    /// With a log in JSON.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let address = loop {
+        let [address, admin] = loop {
             let mut line = String::new();
             assert_ne!(log.read_line(&mut line).unwrap(), 0, "it ended before it listened");
             let entry: Value = serde_json::from_str(&line).unwrap();
             if entry["message"] == "listening" {
-                break entry["address"].as_str().unwrap().parse().unwrap();
+                break ["address", "admin"]
+                    .map(|key| entry[key].as_str().unwrap().parse().unwrap());
             }
         };
-        Self { child, log, address }
+        Self { child, log, address, admin }
     }
 
     async fn get(&self, path: &str) -> Answer {
@@ -82,19 +105,32 @@ impl Process {
         Answer::of(reqwest::get(url).await.unwrap()).await
     }
 
-    async fn wait_for(&self, path: &str, as_expected: impl Fn(&Answer) -> bool) -> Answer {
+    pub(crate) async fn wait_for(
+        &self,
+        path: &str,
+        as_expected: impl Fn(&Answer) -> bool,
+    ) -> Answer {
         let url = format!("http://{}{path}", self.address);
         service::wait_for(&reqwest::Client::new(), &url, as_expected).await
     }
 
-    fn signal(&self, signal: &str) {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
     /// Sends `signal` and gives the exit code and the rest of the log.
-    fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
+    pub(crate) fn end_by(self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
+        self.end()
+    }
+
+    /// Waits for the end and gives the exit code and the rest of the log.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         while self.log.read_line(&mut rest).unwrap() > 0 {}
         (self.child.wait().unwrap().code(), rest)

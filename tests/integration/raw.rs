@@ -47,7 +47,11 @@ impl Connection {
 
     /// Sends what the other side takes; that it has closed, its answers tell.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.write_all(bytes.as_ref()).await;
+        let _ = self.try_send(bytes).await;
+    }
+
+    pub(crate) async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref()).await
     }
 
     /// The next response; `None` when the other side closed instead.

@@ -38,7 +38,12 @@ impl Service {
         // All tests are one client, which asks as often as it can.
         let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
         let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
-        let server = Server::bind(Config::from_toml(&text).unwrap()).await.unwrap();
+        Self::with_config(&text).await
+    }
+
+    /// With this whole configuration.
+    pub(crate) async fn with_config(text: &str) -> Self {
+        let server = Server::bind(Config::from_toml(text).unwrap()).await.unwrap();
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {
@@ -68,6 +73,14 @@ impl Service {
         Answer::of(self.client.get(self.admin_url(path)).send().await.unwrap()).await
     }
 
+    /// The count of the counter with this name and these labels, `name{a="b",c="d"}`.
+    pub(crate) async fn count(&self, counter: &str) -> u64 {
+        let text = self.admin("/metrics").await.body;
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(counter));
+        let count = lines.find_map(|rest| rest.strip_prefix(' '));
+        count.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
+    }
+
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -88,6 +101,15 @@ impl Service {
         as_expected: impl Fn(&Answer) -> bool,
     ) -> Answer {
         wait_for(&self.client, &self.url(path), as_expected).await
+    }
+
+    /// The same of the admin listener, which limits nobody.
+    pub(crate) async fn wait_admin(
+        &self,
+        path: &str,
+        as_expected: impl Fn(&Answer) -> bool,
+    ) -> Answer {
+        wait_for(&self.client, &self.admin_url(path), as_expected).await
     }
 
     /// Stops the service and gives what its run came to.
