@@ -1,0 +1,287 @@
+//! What clients that hold their connections and give nothing back do to those that ask and go.
+//!
+//! Usage: `slow_clients ADDRESS`, of a service with the built-in deadlines and a chain `ethereum`.
+//! It fails when good requests take too long meanwhile, or a bad connection outlives its deadline.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+const OF_EACH_KIND: u32 = 1000;
+/// No client has more connections than one may have.
+const SOURCES: u32 = 16;
+const OPENED_PER_STEP: u32 = 40;
+const OPENING_STEP: Duration = Duration::from_millis(10);
+/// How long good requests are measured before there is any other.
+const BEFORE: Duration = Duration::from_secs(8);
+const MOST_P99: Duration = Duration::from_millis(50);
+const MOST_LATE: Duration = Duration::from_secs(1);
+/// A bad connection that is still there by now is not waited for any longer.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+const GOOD: &[u8] = b"GET /v1/ethereum/gas-suggestion HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// What a client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It sends nothing.
+    Silent,
+    /// It sends one byte of its headers a second.
+    Dripping,
+    /// It sends the beginning of a body.
+    Stalling,
+    /// It sends requests as fast as it can and reads no answer.
+    NotReading,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Silent, Self::Dripping, Self::Stalling, Self::NotReading];
+
+    /// The built-in `header_timeout`, `body_timeout` and `write_timeout`.
+    const fn deadline(self) -> Duration {
+        match self {
+            Self::Silent | Self::Dripping | Self::Stalling | Self::NotReading => {
+                Duration::from_secs(10)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Silent => "sends nothing",
+            Self::Dripping => "drips its headers",
+            Self::Stalling => "stalls its body",
+            Self::NotReading => "does not read",
+        })
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let address = std::env::args().nth(1).and_then(|text| text.parse().ok());
+    let Some(address) = address else {
+        eprintln!("usage: slow_clients ADDRESS; benches/slow_clients.sh starts a service for it");
+        return ExitCode::from(2);
+    };
+    match run(address).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("slow_clients: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all went as it should.
+async fn run(address: SocketAddr) -> io::Result<bool> {
+    rlimit::increase_nofile_limit(u64::MAX)?;
+    let before = Good::measure(address);
+    sleep(BEFORE).await;
+    let before = before.finish().await?;
+
+    let during = Good::measure(address);
+    let mut bad = JoinSet::new();
+    for count in 0..OF_EACH_KIND {
+        for kind in Kind::ALL {
+            // From 127.0.1.0 on; the good ones come from 127.0.0.1.
+            let source = Ipv4Addr::from_bits(0x7f00_0100 + count % SOURCES);
+            bad.spawn(async move { (kind, endure(kind, source, address).await) });
+        }
+        if count % (OPENED_PER_STEP / 4) == 0 {
+            sleep(OPENING_STEP).await;
+        }
+    }
+    let mut ends = Vec::new();
+    while let Some(end) = bad.join_next().await {
+        let (kind, elapsed) = end?;
+        ends.push((kind, elapsed?));
+    }
+    let during = during.finish().await?;
+
+    let mut is_well = true;
+    println!("good requests (ms)   before: p50    p99    during: p50    p99  requests");
+    for (name, before, during) in [
+        ("kept connection", &before.kept, &during.kept),
+        ("new connection", &before.new, &during.new),
+    ] {
+        println!(
+            "{name:19} {:12.2} {:6.2} {:14.2} {:6.2} {:9}",
+            millis(percentile(before, 50)),
+            millis(percentile(before, 99)),
+            millis(percentile(during, 50)),
+            millis(percentile(during, 99)),
+            during.len()
+        );
+        is_well &= percentile(during, 99) < MOST_P99;
+    }
+    println!("\nbad connections      count  deadline (s)  gone after (s): first    last");
+    for kind in Kind::ALL {
+        let mut gone: Vec<_> =
+            ends.iter().filter(|(of, _)| *of == kind).map(|(_, elapsed)| *elapsed).collect();
+        gone.sort();
+        let (first, last) = (percentile(&gone, 0), percentile(&gone, 100));
+        println!(
+            "{kind:19} {:6} {:13} {:21.2} {:7.2}",
+            gone.len(),
+            kind.deadline().as_secs(),
+            first.as_secs_f64(),
+            last.as_secs_f64()
+        );
+        is_well &= last <= kind.deadline() + MOST_LATE;
+    }
+    println!("\n{}", if is_well { "all within the limits" } else { "NOT within the limits" });
+    Ok(is_well)
+}
+
+/// Behaves as a client of this kind until the service closes the connection; after how long that
+/// was, from when its deadline began.
+async fn endure(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result<Duration> {
+    const SMALL: u32 = 4096;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((source, 0).into())?;
+    if kind == Kind::NotReading {
+        socket.set_recv_buffer_size(SMALL)?;
+        socket.set_send_buffer_size(SMALL)?;
+    }
+    let mut stream = socket.connect(address).await?;
+    let mut since = Instant::now();
+    let gone = async {
+        match kind {
+            Kind::Silent => until_closed(&mut stream).await,
+            Kind::Dripping => {
+                let (mut from, mut to) = stream.split();
+                let mut ticker = interval(Duration::from_secs(1));
+                let mut head = GOOD.iter().copied().cycle();
+                let dripping = async {
+                    loop {
+                        ticker.tick().await;
+                        let Some(byte) = head.next() else { continue };
+                        // That the other side is gone is what reading tells.
+                        let _ = to.write_all(&[byte]).await;
+                    }
+                };
+                tokio::select! {
+                    () = until_closed(&mut from) => {}
+                    () = dripping => {}
+                }
+            }
+            Kind::Stalling => {
+                let begin = b"POST /v1/chains HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{";
+                if stream.write_all(begin).await.is_ok() {
+                    until_closed(&mut stream).await;
+                }
+            }
+            Kind::NotReading => {
+                let requests = GOOD.repeat(100);
+                while stream.write(&requests).await.is_ok() {
+                    since = Instant::now();
+                }
+            }
+        }
+    };
+    if timeout(PATIENCE, gone).await.is_err() {
+        eprintln!("a client that {kind} is still connected");
+    }
+    Ok(since.elapsed())
+}
+
+async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) {
+    let mut buffer = [0; 1024];
+    while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
+}
+
+/// Good requests under way, at a steady pace.
+struct Good {
+    stop: watch::Sender<()>,
+    kept: tokio::task::JoinHandle<io::Result<Vec<Duration>>>,
+    new: tokio::task::JoinHandle<io::Result<Vec<Duration>>>,
+}
+
+/// How long they took, in ascending order.
+struct Latencies {
+    kept: Vec<Duration>,
+    new: Vec<Duration>,
+}
+
+impl Good {
+    const KEPT_EVERY: Duration = Duration::from_millis(5);
+    const NEW_EVERY: Duration = Duration::from_millis(10);
+
+    fn measure(address: SocketAddr) -> Self {
+        let (stop, stopped) = watch::channel(());
+        let kept = tokio::spawn(measure(address, Self::KEPT_EVERY, true, stopped.clone()));
+        let new = tokio::spawn(measure(address, Self::NEW_EVERY, false, stopped));
+        Self { stop, kept, new }
+    }
+
+    async fn finish(self) -> io::Result<Latencies> {
+        drop(self.stop);
+        Ok(Latencies { kept: self.kept.await??, new: self.new.await?? })
+    }
+}
+
+async fn measure(
+    address: SocketAddr,
+    pace: Duration,
+    is_kept: bool,
+    mut stopped: watch::Receiver<()>,
+) -> io::Result<Vec<Duration>> {
+    let mut ticker = interval(pace);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut kept = None;
+    let mut latencies = Vec::new();
+    loop {
+        tokio::select! {
+            _ = ticker.tick() => {}
+            _ = stopped.changed() => break,
+        }
+        let started = Instant::now();
+        let mut stream = match kept.take() {
+            Some(stream) => stream,
+            None => TcpStream::connect(address).await?,
+        };
+        ask(&mut stream).await?;
+        latencies.push(started.elapsed());
+        kept = is_kept.then_some(stream);
+    }
+    latencies.sort();
+    Ok(latencies)
+}
+
+/// One request, answered with 200.
+async fn ask(stream: &mut TcpStream) -> io::Result<()> {
+    stream.write_all(GOOD).await?;
+    let mut answer = Vec::new();
+    // The last bytes of every suggestion.
+    while !answer.ends_with(b"\"}}") {
+        if stream.read_buf(&mut answer).await? == 0 {
+            return Err(io::Error::other("a good request was not answered"));
+        }
+    }
+    if answer.starts_with(b"HTTP/1.1 200 ") {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned()))
+    }
+}
+
+/// Of values in ascending order.
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let place = sorted.len().saturating_sub(1) * percent / 100;
+    sorted.get(place).copied().unwrap_or(Duration::MAX)
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

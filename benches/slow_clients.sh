@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# What 4,000 clients that hold their connections do to good requests, and when each of them is gone.
+# Fails when the 99th percentile of good requests reaches 50 ms, or when a connection outlives its
+# deadline by more than a second. Takes half a minute once everything is built.
+
+cd "$(dirname "$0")/.."
+. benches/common.sh
+
+need curl "apt-get install curl"
+need timeout "apt-get install coreutils"
+
+# The service needs a file for each of them, and so does the other side.
+ulimit -n "$(ulimit -Hn)"
+if [ "$(ulimit -n)" != unlimited ] && [ "$(ulimit -n)" -lt 8192 ]; then
+    echo "8192 open files are needed, $(ulimit -n) are allowed: raise the hard limit (ulimit -Hn)" >&2
+    exit 1
+fi
+
+cargo build --release --quiet
+bench=$(cargo bench --no-run --bench slow_clients --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*slow_clients[^"]*\)".*/\1/p')
+
+start_service
+trap stop_service EXIT
+timeout 100 "$bench" "${url#http://}"
