@@ -117,6 +117,16 @@ impl App {
         Self { shared: Arc::new(Shared { routes, hot_path, admission, cors, ids }) }
     }
 
+    /// Answers one request without a connection: no limit per client applies. Needs a tokio runtime
+    /// with time; dropping the future drops the request.
+    pub async fn respond<B>(&self, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let Ok(response) = self.answer(request, &Visitor::unlimited()).await;
+        response
+    }
+
     /// Answers one request of `visitor`; every answer has a request id, every error a problem body.
     pub(crate) fn answer<B>(&self, request: Request<B>, visitor: &Visitor) -> Answer
     where

@@ -4,7 +4,7 @@
 //! goes when it has no connection and its budget is whole again.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,6 +132,13 @@ impl Client {
 }
 
 impl Visitor {
+    /// One without a connection, that may ask as much as it likes.
+    pub(crate) fn unlimited() -> Self {
+        let limits = Limits { requests_per_second_per_client: 0, ..Limits::default() };
+        let clients = Clients::new(&limits, &[]);
+        Self { clients, peer: Ipv4Addr::UNSPECIFIED.into(), client: None }
+    }
+
     /// Charges the client for one request with these headers.
     ///
     /// # Errors
