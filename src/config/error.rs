@@ -63,10 +63,16 @@ impl ConfigError {
     }
 }
 
-/// A dotted key without the parts that may be a secret.
+/// A dotted key, or its section alone where a part of it may be a secret: the dots may be those of a
+/// URL then, and plain parts of that may be secrets too.
 fn shown_key(key: &str) -> String {
-    let part = |part| plain(part, LONGEST_KEY).unwrap_or("…");
-    key.split('.').map(part).collect::<Vec<_>>().join(".")
+    if key.split('.').all(|part| plain(part, LONGEST_KEY).is_some()) {
+        return key.into();
+    }
+    match key.split_once('.') {
+        Some((section, _)) if SECTIONS.contains(&section) => format!("{section}.…"),
+        _ => "…".into(),
+    }
 }
 
 fn describe(kind: &Kind) -> String {
@@ -95,6 +101,7 @@ fn describe(kind: &Kind) -> String {
     }
 }
 
+const SECTIONS: [&str; 5] = ["server", "limits", "cors", "log", "chains"];
 const LONGEST_KEY: usize = 40;
 const LONGEST_VALUE: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";

@@ -231,6 +231,18 @@ fn no_refusal_shows_a_url() {
     }
     let refused = refusal(&chain(url, 1, ""));
     assert!(refused.contains("made of a-z") && !refused.contains("canary"), "{refused}");
+    // Between dots, which separate keys too.
+    for url in ["\"https://node.canary.example/\"", "\"node.canary.example/v2\""] {
+        for text in [
+            chain(url, 1, ""),
+            chain(url, 1, "max_age = 1"),
+            chain("a", 1, &format!("{url} = 1")),
+            format!("{url} = 1"),
+        ] {
+            let refused = refusal(&text);
+            assert!(refused.contains('…') && !refused.contains("canary"), "{refused}");
+        }
+    }
 }
 
 #[test]
