@@ -50,7 +50,9 @@ struct NodeError<'a> {
 pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
     let body = Json::of(body);
     let reply: Reply = match serde_json::from_slice(&body.0) {
-        Ok(reply) => reply,
+        // A derived reader would also take an array of the members in order.
+        Ok(reply) if body.0.trim_ascii_start().starts_with(b"{") => reply,
+        Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
         Err(_) if status == 429 => return Err(Error::RateLimited(None)),
         Err(_) if !(200..300).contains(&status) => {
             return Err(Error::Status(status, Excerpt::default()));
@@ -156,6 +158,7 @@ mod tests {
             r#"{"id":7,"result":null}"#,
             r#"{"id":7,"id":7,"result":1}"#,
             r#"[{"id":7,"result":1}]"#,
+            "[7,1,null]",
             r#"{"id":8,"error":{"code":-32000}}"#,
         ] {
             assert_eq!(outcome(body), Err("invalid_reply"), "{body}");
