@@ -194,7 +194,7 @@ fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
         before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()).saturating_add(1);
     Err(ConfigError::general(format!(
         "{name} is not valid TOML: {} at line {line}, column {column}",
-        error.message().lines().next().unwrap_or("syntax error"),
+        error::shown_message(error.message().lines().next().unwrap_or("syntax error")),
     )))
 }
 

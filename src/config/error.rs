@@ -75,6 +75,13 @@ fn shown_key(key: &str) -> String {
     }
 }
 
+/// What the TOML parser says, up to the first key that it quotes where one may be a secret.
+pub(super) fn shown_message(message: &str) -> &str {
+    let (words, quoted) = message.split_once('`').unwrap_or((message, ""));
+    let is_plain = quoted.split(['`', '.', ' ']).all(|part| plain(part, LONGEST_KEY).is_some());
+    if is_plain { message } else { words.trim_end() }
+}
+
 fn describe(kind: &Kind) -> String {
     match kind {
         Kind::UnknownField(_, []) => "unknown key".into(),

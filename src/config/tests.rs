@@ -246,6 +246,22 @@ fn no_refusal_shows_a_url() {
 }
 
 #[test]
+fn a_key_that_is_set_twice_is_shown_unless_it_may_be_a_secret() {
+    let refused = |key: &str, twice: &str| {
+        let refused = refusal(&format!("[chains.{key}]\nchain_id = 1\n{twice} = 1\n"));
+        let message = refused.strip_prefix("the configuration is not valid TOML: ").unwrap();
+        message.split_once(" at line ").unwrap().0.to_owned()
+    };
+    assert_eq!(refused("a", "chain_id"), "duplicate key `chain_id` in table `chains.a`");
+    let extended = "dotted key `chain_id` attempted to extend non-table type (integer)";
+    assert_eq!(refused("a", "chain_id.b"), extended);
+    for url in ["\"https://node.canary.example/\"", "\"https://canary`canary`canary@a\""] {
+        assert_eq!(refused(url, "chain_id"), "duplicate key");
+        assert_eq!(refused("a", &format!("{url} = 1\n{url}")), "duplicate key");
+    }
+}
+
+#[test]
 fn broken_toml_is_refused_by_line_and_column() {
     assert_eq!(
         refusal("[server]\nlisten = = 1\n"),
