@@ -8,6 +8,7 @@
 )]
 
 mod command;
+mod corpus;
 mod expected;
 mod failover;
 mod fake_node;
@@ -24,3 +25,6 @@ mod restart;
 mod service;
 mod shapes;
 mod smuggling;
+#[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
+#[path = "../../fuzz/targets.rs"]
+mod targets;

@@ -1,0 +1,457 @@
+//! What must hold for any bytes that come in: from a node, from a file, from a client.
+//!
+//! Each function takes one input and panics where a rule is broken. The fuzz targets look for such
+//! inputs; the integration tests run the functions on the inputs that were kept.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use gas_suggestion::api::{self, App, Health};
+use gas_suggestion::book::Book;
+use gas_suggestion::config::{Chain, Config, Pricing, ZeroBaseFee};
+use gas_suggestion::fees::{
+    self, Block, FeeHistory, Market, PricingType, Rejection, Rewards, Suggestion,
+};
+use gas_suggestion::metrics::Metrics;
+use gas_suggestion::rpc::{self, FeeHistoryRequest};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::runtime::Runtime;
+
+/// The id of the call that replies answer.
+const ID: u64 = 7;
+
+fn chain_with(pricing: &str) -> Chain {
+    let text = format!(
+        "[chains.test]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.test.pricing]\n{pricing}"
+    );
+    let config = Config::from_toml(&text).expect("the pricing can be read");
+    config.chains.into_iter().next().expect("a configuration has a chain")
+}
+
+/// A node's reply, all the way to the price.
+pub fn reply(data: &[u8]) {
+    const PRICINGS: [&str; 6] = [
+        "",
+        "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"",
+        "reward_percentiles = [60, 100]",
+        "reward_percentiles = [60, 100]\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"",
+        "window_blocks = 3\nzero_base_fee = \"eip-1559\"\nhigh_multiplier = 1000",
+        "window_blocks = 1\npriority_fee_floor = \"340282366920938463463374607431768211455 wei\"",
+    ];
+    static ALL: LazyLock<Vec<Pricing>> =
+        LazyLock::new(|| PRICINGS.iter().map(|text| chain_with(text).pricing).collect());
+
+    let Ok(result) = rpc::read_reply(data, 200, ID) else { return };
+    for pricing in &*ALL {
+        if let Ok(history) = FeeHistoryRequest::new(pricing).read(&result) {
+            check_history(&history, &result, pricing);
+            check_price(&history, pricing);
+        }
+    }
+}
+
+/// Every block is what the reply says of its number, and none is older than need be.
+fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_str(result.get()).expect("a fee history is an object");
+    let column = |name| members.get(name).map(|json| elements(json)).unwrap_or_default();
+    let (base_fees, ratios, rows) =
+        (column("baseFeePerGas"), column("gasUsedRatio"), column("reward"));
+
+    let blocks = history.blocks().len();
+    assert!((1..=pricing.window_blocks.get()).contains(&blocks), "{blocks} blocks");
+    let above_oldest = history.newest_block() - history.oldest_block();
+    assert_eq!(usize::try_from(above_oldest), Ok(blocks - 1));
+    let first = members.get("oldestBlock").and_then(|json| quantity(json));
+    let first = first.expect("the first block has a number");
+    let skipped = u128::from(history.oldest_block()).checked_sub(first);
+    let skipped = skipped.and_then(|count| usize::try_from(count).ok());
+    let skipped = skipped.expect("no block lies below the first");
+    let mined = skipped + blocks;
+    assert!(mined == base_fees.len() || mined + 1 == base_fees.len(), "the newest blocks count");
+    let next = base_fees.get(mined).and_then(|json| quantity(json));
+    assert_eq!(history.next_base_fee(), next);
+
+    for (block, index) in history.blocks().iter().zip(skipped..) {
+        assert_eq!(Some(block.base_fee), quantity(base_fees[index]), "block {index}");
+        let ratio = ratios.get(index).and_then(|json| json.get().parse::<f64>().ok());
+        assert_eq!(block.gas_used_ratio, ratio.filter(|ratio| (0.0..=1.0).contains(ratio)));
+        let columns = pricing.reward_percentiles.as_slice().len();
+        let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
+        let row: Option<Vec<u128>> =
+            row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
+        let told = row.map(|row| Rewards { medium: row[0], high: row.get(1).copied() });
+        assert_eq!(block.rewards, told, "block {index}: nothing counts that is not there");
+    }
+}
+
+fn elements(json: &RawValue) -> Vec<&RawValue> {
+    serde_json::from_str(json.get()).unwrap_or_default()
+}
+
+/// A whole number of at most 128 bits, hexadecimal in a string or a JSON integer.
+fn quantity(json: &RawValue) -> Option<u128> {
+    let json = json.get();
+    let hex = json.strip_prefix("\"0x").and_then(|rest| rest.strip_suffix('"'));
+    let (digits, radix) = hex.map_or((json, 10), |hex| (hex, 16));
+    let append = |number: u128, digit: char| {
+        number.checked_mul(radix.into())?.checked_add(digit.to_digit(radix)?.into())
+    };
+    digits.chars().try_fold(0, append).filter(|_| !digits.is_empty())
+}
+
+/// A price keeps the rules of the network document's section 2.3, or there is none.
+fn check_price(history: &FeeHistory, pricing: &Pricing) {
+    let blocks = history.blocks();
+    let usable: Vec<Rewards> = blocks.iter().filter_map(|block| block.rewards).collect();
+    match fees::price(history, pricing) {
+        Ok(market) => {
+            check_averages(&market, blocks, &usable);
+            check_suggestion(&market, history, pricing);
+        }
+        Err(Rejection::NoRewards) => {
+            assert!(usable.is_empty() && pricing.priority_fee_floor == 0);
+        }
+        Err(Rejection::Overflow) => {
+            let rewards = usable.iter().flat_map(|rewards| [Some(rewards.medium), rewards.high]);
+            let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards.flatten());
+            let amounts =
+                amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]);
+            // Twenty blocks times a multiplier of 1000 have room below this.
+            assert!(amounts.max() > Some(u128::MAX >> 40), "no amount is near the limit");
+        }
+    }
+}
+
+fn check_averages(market: &Market, blocks: &[Block], usable: &[Rewards]) {
+    let is_between = |average: u128, amounts: &[u128]| {
+        amounts.iter().min() <= Some(&average) && Some(&average) <= amounts.iter().max()
+    };
+    let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
+    assert!(is_between(market.average_base_fee, &base_fees), "{market:?}");
+    let Some(average) = market.average_reward else {
+        assert!(usable.is_empty(), "{market:?}");
+        return;
+    };
+    let mediums: Vec<u128> = usable.iter().map(|rewards| rewards.medium).collect();
+    assert!(is_between(average.medium, &mediums), "{market:?}");
+    let highs: Vec<u128> = usable.iter().filter_map(|rewards| rewards.high).collect();
+    assert_eq!(average.high.is_some(), !highs.is_empty());
+    assert!(average.high.is_none_or(|high| is_between(high, &highs)), "{market:?}");
+    for ratio in [market.gas_used_ratio.latest, market.gas_used_ratio.average] {
+        assert!(ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)), "{market:?}");
+    }
+}
+
+fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
+    let Suggestion { pricing_type, base_fee_per_gas, medium, high } = market.suggestion;
+    let is_legacy =
+        history.newest_known_base_fee() == 0 && pricing.zero_base_fee == ZeroBaseFee::Legacy;
+    assert_eq!(pricing_type == PricingType::Legacy, is_legacy);
+    let base_fee = market.average_base_fee.max(pricing.base_fee_floor);
+    let base_fee = if is_legacy { Some(0) } else { pricing.base_fee_multiplier.apply(base_fee) };
+    assert_eq!(Some(base_fee_per_gas), base_fee);
+    for tier in [medium, high] {
+        let sum = base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
+        assert_eq!(Some(tier.max_fee_per_gas), sum);
+    }
+
+    let floor = pricing.priority_fee_floor;
+    let average = market.average_reward.map(|rewards| rewards.medium);
+    assert_eq!(medium.max_priority_fee_per_gas, average.unwrap_or(floor).max(floor));
+    assert!(average.is_some() || medium.max_priority_fee_per_gas > 0, "a tip of 0 from absence");
+    assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "{market:?}");
+    assert_eq!(market.floors_applied.priority_fee, average.is_none_or(|average| average < floor));
+    let covered = market.covers_full_blocks;
+    assert!(covered.medium <= covered.high && covered.high <= 100, "{market:?}");
+}
+
+/// A body that should answer a call, and JSON as each member of one.
+pub fn envelope(data: &[u8]) {
+    const STATUSES: [u16; 12] = [200, 201, 204, 301, 400, 401, 403, 404, 429, 500, 503, 599];
+    let of_200 = rpc::read_reply(data, 200, ID).ok();
+    for status in STATUSES {
+        let result = match rpc::read_reply(data, status, ID) {
+            Ok(result) => result,
+            Err(error) => {
+                let is_expected = status != 429
+                    || matches!(error, rpc::Error::RateLimited(_) | rpc::Error::InvalidReply(_));
+                assert!(is_expected, "429 is {error}");
+                assert!(of_200.is_none(), "{status} refuses a result");
+                continue;
+            }
+        };
+        let of_200 = of_200.as_ref().map(|result| result.get());
+        assert_eq!(Some(result.get()), of_200, "{status} changes a result");
+        check_result(data, &result);
+        assert!(rpc::read_reply(data, status, ID + 1).is_err(), "the answer to two calls");
+    }
+    let Ok(text) = str::from_utf8(data) else { return };
+    if serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        check_members(text.trim_matches([' ', '\t', '\r', '\n']));
+    }
+}
+
+/// An accepted result is JSON, and what the body's `result` member says.
+fn check_result(body: &[u8], result: &RawValue) {
+    assert!(serde_json::from_str::<IgnoredAny>(result.get()).is_ok(), "{result}");
+    assert_ne!(result.get(), "null");
+    assert_eq!(body.trim_ascii_start().first(), Some(&b'{'), "an answer is an object");
+    // A bare `NaN`, which is read as null, makes a body that is no JSON.
+    let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else { return };
+    let member = |name: &str| members.get(name).map(|json| json.get());
+    assert_eq!(member("id"), Some(ID.to_string().as_str()));
+    assert_eq!(member("result"), Some(result.get()));
+    assert!(member("error").is_none_or(|error| error == "null"), "an error is no result");
+}
+
+/// What `json` means as a result, beside one as an error, and as an id.
+fn check_members(json: &str) {
+    let read = |body: String| rpc::read_reply(body.as_bytes(), 200, ID);
+    let result = read(format!("{{\"id\":{ID},\"result\":{json}}}")).ok();
+    let expected = (json != "null").then_some(json);
+    assert_eq!(result.as_ref().map(|result| result.get()), expected);
+    let failed = read(format!("{{\"id\":{ID},\"result\":1,\"error\":{json}}}"));
+    assert_eq!(failed.is_err(), json != "null", "an error beside a result: {json}");
+    let answer = read(format!("{{\"id\":{json},\"result\":1}}"));
+    assert_eq!(answer.is_ok(), json == ID.to_string(), "the id {json}");
+}
+
+/// A configuration's text, in which `@1` and `@2` stand for URLs with a secret.
+pub fn config(data: &[u8]) {
+    /// Regular configurations take a thousandth of it.
+    const LONGEST: Duration = Duration::from_secs(5);
+    const SECRET: &str = "CANARY";
+    let Ok(text) = str::from_utf8(data) else { return };
+    if text.contains(SECRET) {
+        return;
+    }
+    let text = text.replace("@1", "http://h/CANARY").replace(
+        "@2",
+        "https://CANARY:xCANARY@a.CANARY.b/v2.CANARY.c/CANARY?a.CANARY.b=CANARY&CANARY#CANARY",
+    );
+    let began = Instant::now();
+    let outcome = Config::from_toml(&text);
+    let elapsed = began.elapsed();
+    assert!(elapsed < LONGEST, "took {elapsed:?}");
+    match outcome {
+        Ok(config) => check_config(&config, SECRET),
+        Err(error) => {
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains(SECRET), "{text}");
+        }
+    }
+}
+
+/// An accepted configuration is within its documented bounds.
+fn check_config(config: &Config, secret: &str) {
+    let path = &config.server.base_path;
+    assert!(path.is_empty() || (path.starts_with('/') && !path.ends_with('/')), "{path}");
+    assert!(!path.contains("//") && Uri::try_from(format!("{path}/livez")).is_ok(), "{path}");
+    assert!(config.not_in_force.iter().all(|key| !key.contains(secret)));
+
+    assert!(!config.chains.is_empty());
+    assert!(config.chains.is_sorted_by(|one, next| one.chain_id < next.chain_id));
+    for chain in &config.chains {
+        let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        assert!(chain.key.bytes().all(is_plain) && chain.key.parse::<u128>().is_err());
+        assert!(chain.chain_id > 0 && !chain.name().trim().is_empty());
+        assert!(!chain.rpc_urls.is_empty());
+        for url in &chain.rpc_urls {
+            assert!(matches!(url.expose().scheme(), "http" | "https") && url.expose().has_host());
+        }
+        assert!(!format!("{:?}", chain.rpc_urls).contains(secret));
+
+        let hour = Duration::from_hours(1);
+        assert!((Duration::from_millis(10)..=hour).contains(&chain.block_time));
+        let flashblock = chain.flashblock_time.unwrap_or(chain.block_time);
+        assert!(!flashblock.is_zero() && flashblock <= chain.block_time);
+        assert!(chain.stale_after() >= Duration::from_secs(2).max(chain.block_time * 2));
+        assert!(chain.max_age > chain.stale_after());
+        assert!(chain.stall_after().is_none_or(|after| after >= chain.block_time));
+        assert!(chain.history_blocks.get() <= 65_536);
+        check_pricing(&chain.pricing);
+    }
+}
+
+fn check_pricing(pricing: &Pricing) {
+    assert!(pricing.window_blocks.get() <= 1024);
+    let percentiles = pricing.reward_percentiles.as_slice();
+    let percentiles: Vec<f64> =
+        percentiles.iter().map(|number| number.as_f64().expect("a percentile is finite")).collect();
+    assert!(matches!(percentiles.len(), 1 | 2) && percentiles.is_sorted());
+    assert!(percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile)));
+    for multiplier in [pricing.base_fee_multiplier, pricing.high_multiplier] {
+        let million = multiplier.apply(1_000_000).expect("a billion fits");
+        assert!((1_000_000..=1_000_000_000).contains(&million), "{multiplier:?}");
+    }
+}
+
+/// A request as HTTP/1.1 writes it: a first line, headers, an empty line, a body.
+pub fn request(data: &[u8]) {
+    static STAGE: LazyLock<Stage> = LazyLock::new(Stage::new);
+    let stage = &*STAGE;
+    for app in [&stage.plain, &stage.moved] {
+        let Some(request) = read_request(data) else { return };
+        let (asked, body) = request.into_parts();
+        let given = asked.clone();
+        let answer = stage.runtime.block_on(async {
+            let request = Request::from_parts(given, Body::from(body));
+            let (parts, body) = app.respond(request).await.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await;
+            (parts, body.expect("a body from memory is whole"))
+        });
+        check_answer(stage, &asked, &answer.0, &answer.1);
+    }
+}
+
+/// The public routes at the root and, with less CORS, below a path; one chain is known, one not.
+struct Stage {
+    runtime: Runtime,
+    plain: App,
+    moved: App,
+    published: Vec<u8>,
+}
+
+impl Stage {
+    const MOVED: &str = "/proxy/public";
+
+    fn new() -> Self {
+        let chains = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
+             block_time = \"1h\"\nmax_age = \"1year\"\n\
+             [chains.ill]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+        let moved = format!(
+            "[server]\nbase_path = \"{}\"\n[cors]\nallowed_origins = [\"https://app.example\"]\n",
+            Self::MOVED
+        );
+        let config = |more: &str| {
+            Config::from_toml(&format!("{more}{chains}")).expect("the configuration can be read")
+        };
+        let (plain, moved) = (config(""), config(&moved));
+        let (book, mut publishers) = Book::new(&plain.chains);
+        for publisher in &mut publishers {
+            let chain = publisher.chain().config();
+            if chain.key != "ronin" {
+                continue;
+            }
+            let rewards = Some(Rewards { medium: 7_000_000_000, high: None });
+            let block = Block { base_fee: 1_000_000_000, gas_used_ratio: Some(0.5), rewards };
+            let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
+            let history = history.expect("there are blocks");
+            let market = fees::price(&history, &chain.pricing).expect("they have a price");
+            publisher.publish(&history, market);
+        }
+        let reading = book.chain("2020").expect("it is configured").read();
+        let published = reading.expect("it was published").observation.quote.body().to_vec();
+        let app = |config: &Config| {
+            api::public(
+                config,
+                &book,
+                Health::new(book.clone(), tokio_util::sync::CancellationToken::new()),
+                &Metrics::new(),
+            )
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        Self {
+            runtime: runtime.expect("a runtime without IO starts"),
+            plain: app(&plain),
+            moved: app(&moved),
+            published,
+        }
+    }
+}
+
+/// `None` for what no HTTP library would let through.
+fn read_request(data: &[u8]) -> Option<Request<Vec<u8>>> {
+    let mut lines = data.split(|byte| *byte == b'\n');
+    let mut words = lines.next()?.split(|byte| *byte == b' ');
+    let mut request = Request::new(Vec::new());
+    *request.method_mut() = Method::from_bytes(words.next()?).ok()?;
+    *request.uri_mut() = Uri::try_from(words.next()?).ok()?;
+    if words.next() == Some(b"HTTP/1.0") {
+        *request.version_mut() = Version::HTTP_10;
+    }
+    let headers = request.headers_mut();
+    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = line.split_at(colon);
+        let value = HeaderValue::from_bytes(value[1..].trim_ascii()).ok()?;
+        headers.try_append(HeaderName::from_bytes(name).ok()?, value).ok()?;
+    }
+    *request.body_mut() = lines.collect::<Vec<_>>().join(&b'\n');
+    Some(request)
+}
+
+fn check_answer(
+    stage: &Stage,
+    asked: &axum::http::request::Parts,
+    answer: &axum::http::response::Parts,
+    body: &[u8],
+) {
+    let header = |name: &str| answer.headers.get(name).map(HeaderValue::as_bytes);
+    let id = header("x-request-id").expect("every answer has a request id");
+    assert!((1..=64).contains(&id.len()) && id.is_ascii(), "{answer:?}");
+    assert_eq!(answer.headers.get_all("x-request-id").iter().count(), 1, "{answer:?}");
+    assert!(
+        answer.headers.contains_key(header::ACCESS_CONTROL_EXPOSE_HEADERS)
+            || asked.method == Method::OPTIONS
+    );
+    if answer.status.is_client_error() || answer.status.is_server_error() {
+        return check_problem(answer.status, header("content-type"), id, body);
+    }
+    match answer.status {
+        StatusCode::NOT_MODIFIED => {
+            assert!(asked.headers.contains_key(header::IF_NONE_MATCH) && body.is_empty());
+            assert!(answer.headers.contains_key(header::ETAG));
+        }
+        StatusCode::OK if asked.method == Method::OPTIONS => assert!(body.is_empty()),
+        StatusCode::OK if asked.method == Method::HEAD => {}
+        StatusCode::OK => {
+            assert_eq!(asked.method, Method::GET);
+            assert_eq!(header("content-type"), Some(b"application/json".as_slice()));
+            assert!(answer.headers.contains_key(header::CACHE_CONTROL));
+            assert!(serde_json::from_slice::<Value>(body).is_ok(), "{}", body.escape_ascii());
+            if asked.uri.path().ends_with("/gas-suggestion") {
+                assert_eq!(body, stage.published, "{}", asked.uri);
+                assert!(answer.headers.contains_key(header::ETAG));
+            }
+            if asked.uri.path().ends_with("/gas-suggestions") {
+                assert_eq!(body, [b"[", stage.published.as_slice(), b"]"].concat());
+            }
+        }
+        status => panic!("{status} for {} {}", asked.method, asked.uri),
+    }
+}
+
+/// The contract's codes of each status that this version can answer.
+fn codes(status: StatusCode) -> &'static [&'static str] {
+    match status.as_u16() {
+        400 => &["bad_request", "invalid_parameter"],
+        404 => &["not_found", "unknown_chain"],
+        405 => &["method_not_allowed"],
+        408 => &["request_timeout"],
+        413 => &["payload_too_large"],
+        414 => &["uri_too_long"],
+        415 => &["unsupported_media_type"],
+        429 => &["rate_limited"],
+        431 => &["headers_too_large"],
+        503 => &["no_data", "stale_data", "overloaded", "not_ready"],
+        _ => &[],
+    }
+}
+
+fn check_problem(status: StatusCode, content_type: Option<&[u8]>, id: &[u8], body: &[u8]) {
+    assert_eq!(content_type, Some(b"application/problem+json".as_slice()), "{status}");
+    let problem: Value = serde_json::from_slice(body).expect("a problem is JSON");
+    let names: Vec<_> = problem.as_object().expect("a problem is an object").keys().collect();
+    assert_eq!(names, ["code", "detail", "request_id", "status", "title", "type"]);
+    assert_eq!(problem["status"], status.as_u16());
+    let code = problem["code"].as_str().unwrap_or_default();
+    assert!(codes(status).contains(&code), "{status} with {code:?}");
+    assert_eq!(problem["request_id"].as_str().map(str::as_bytes), Some(id));
+}
