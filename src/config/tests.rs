@@ -246,6 +246,14 @@ fn no_refusal_shows_a_url() {
 }
 
 #[test]
+fn no_value_in_a_log_filter_takes_long_to_read() {
+    let expression = ["(x|y)*x", &"(x|y)".repeat(40)].concat();
+    let log = format!("[log]\nfilter = \"[span{{field={expression}}}]=info\"\n");
+    let config = Config::from_toml(&[log, chain("a", 1, "")].concat()).unwrap();
+    assert!(config.log.directives().unwrap().to_string().contains(&expression));
+}
+
+#[test]
 fn a_key_that_is_set_twice_is_shown_unless_it_may_be_a_secret() {
     let refused = |key: &str, twice: &str| {
         let refused = refusal(&format!("[chains.{key}]\nchain_id = 1\n{twice} = 1\n"));
