@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use headers::{HeaderMapExt, IfNoneMatch};
+use headers::HeaderMapExt;
 
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
@@ -38,10 +38,7 @@ pub(super) fn headers(quote: &Quote, freshness: Freshness) -> HeaderMap {
 
 /// The answer with these headers, which is 304 where `request` names the quote.
 pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap) -> Response {
-    // A condition that cannot be read is none.
-    let is_known = request
-        .typed_get::<IfNoneMatch>()
-        .is_some_and(|condition| !condition.precondition_passes(quote.etag()));
+    let is_known = headers.get(header::ETAG).is_some_and(|tag| is_named(tag, request));
     let mut response = Response::new(Body::empty());
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -51,6 +48,20 @@ pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap)
     }
     *response.headers_mut() = headers;
     response
+}
+
+/// Whether the `If-None-Match` of `request` names `tag`, weakly or not (RFC 9110, section 13.1.2). What
+/// is no entity tag there is passed over; the typed header refuses some of it by a panic.
+fn is_named(tag: &HeaderValue, request: &HeaderMap) -> bool {
+    // A foreign tag may have a comma in it, but no part of that has the quotes of a whole tag.
+    let names_tag = |entry: &[u8]| {
+        let entry = entry.trim_ascii();
+        entry.strip_prefix(b"W/").unwrap_or(entry) == tag.as_bytes()
+    };
+    let conditions = request.get_all(header::IF_NONE_MATCH).iter();
+    conditions
+        .map(HeaderValue::as_bytes)
+        .any(|condition| condition == b"*" || condition.split(|byte| *byte == b',').any(names_tag))
 }
 
 /// The suggestions of all chains that have one to serve.
