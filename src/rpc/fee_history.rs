@@ -25,6 +25,16 @@ pub(super) enum BlockCount {
     Integer,
 }
 
+impl BlockCount {
+    /// What is tried where this is refused.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Quantity => Self::Integer,
+            Self::Integer => Self::Quantity,
+        }
+    }
+}
+
 impl FeeHistoryRequest {
     /// The request that `pricing` needs.
     #[must_use]

@@ -93,14 +93,14 @@ impl Upstream {
     async fn ask_fee_history(&self, request: &FeeHistoryRequest) -> Result<FeeHistory, Error> {
         let block_count = self.knowledge().block_count;
         let answer = self.call_fee_history(request, block_count).await;
-        if block_count == BlockCount::Integer || !is_refused(&answer) {
+        if !is_refused(&answer) {
             return answer;
         }
         // Remembered before it has worked, so that a deadline in between does not lose it.
-        self.learn(|knowledge| knowledge.block_count = BlockCount::Integer);
-        let answer = self.call_fee_history(request, BlockCount::Integer).await;
+        self.learn(|knowledge| knowledge.block_count = block_count.other());
+        let answer = self.call_fee_history(request, block_count.other()).await;
         if is_refused(&answer) {
-            self.learn(|knowledge| knowledge.block_count = BlockCount::Quantity);
+            self.learn(|knowledge| knowledge.block_count = block_count);
         }
         answer
     }
