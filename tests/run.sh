@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing, then runs every check of the project.
 #
-# Needs a Rust toolchain with rustfmt and clippy, Node.js with npm, and nginx; as root on Debian it
-# installs the latter two by itself. Where something cannot be had, it says what and fails: nothing is
+# Needs a Rust toolchain with rustfmt and clippy, Node.js with npm, nginx and faketime; as root on Debian
+# it installs the last three by itself. Where something cannot be had, it says what and fails: nothing is
 # skipped.
 
 set -euo pipefail
@@ -36,6 +36,7 @@ install_package npm npm
 # The tests start their own nginx on ports of their own; one that runs already is none of theirs.
 PATH=$PATH:/usr/sbin
 install_package nginx nginx
+install_package faketime faketime
 
 if [ -z "${ANVIL:-}" ]; then
     [ "$(uname -sm)" = "Linux x86_64" ] ||

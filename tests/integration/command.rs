@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::service::{self, Answer};
 
 /// A configuration file that goes when this is dropped.
+#[derive(Debug)]
 pub(crate) struct File(std::path::PathBuf);
 
 impl File {
@@ -21,6 +22,11 @@ impl File {
 
     pub(crate) fn path(&self) -> &str {
         self.0.to_str().unwrap()
+    }
+
+    /// What is in it by now.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.0).unwrap()).into_owned()
     }
 }
 
@@ -55,7 +61,10 @@ pub(crate) fn with_open_files(command: &Command, most: usize) -> Command {
     limited
 }
 
-fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
+pub(crate) fn output(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command(arguments, variables).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))

@@ -1,5 +1,6 @@
 //! An RPC node that says what a test tells it to, and checks what it is asked.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +24,8 @@ pub(crate) struct FakeNode {
 
 #[derive(Debug)]
 struct Shared {
-    chain_id: u64,
+    /// `None`: the number that is the second segment of the path.
+    chain_id: Option<u64>,
     percentiles: Value,
     answer: Answer,
     calls: Vec<Value>,
@@ -47,6 +49,24 @@ pub(crate) enum Answer {
     Redirect(String),
     /// Nothing, for as long as anybody waits.
     Silence,
+    /// A result that is made anew for each call.
+    Made(Made),
+}
+
+/// Makes a result of as many reward columns as it is told.
+#[derive(Clone)]
+pub(crate) struct Made(Arc<dyn Fn(usize) -> Value + Send + Sync>);
+
+impl Made {
+    pub(crate) fn by(make: impl Fn(usize) -> Value + Send + Sync + 'static) -> Answer {
+        Answer::Made(Self(Arc::new(make)))
+    }
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Made")
+    }
 }
 
 impl FakeNode {
@@ -60,6 +80,15 @@ impl FakeNode {
         percentiles: Value,
         answer: Answer,
     ) -> Self {
+        Self::of(Some(chain_id), percentiles, answer).await
+    }
+
+    /// A node of all chains: `/rpc/7` is that of chain 7, whatever follows in the path.
+    pub(crate) async fn of_every_chain(answer: Answer) -> Self {
+        Self::of(None, json!([60]), answer).await
+    }
+
+    async fn of(chain_id: Option<u64>, percentiles: Value, answer: Answer) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (calls, violations) = (Vec::new(), Vec::new());
@@ -112,7 +141,14 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
         let mut shared = shared.lock().unwrap();
         let is_json =
             parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
-        if parts.method != Method::POST || parts.uri != "/rpc" || !is_json {
+        let of_path =
+            parts.uri.path().split('/').nth(2).and_then(|number| number.parse::<u64>().ok());
+        let is_place = if shared.chain_id.is_some() {
+            parts.uri == "/rpc"
+        } else {
+            parts.uri.path().starts_with("/rpc/") && of_path.is_some()
+        };
+        if parts.method != Method::POST || !is_place || !is_json {
             shared.violations.push(format!("{} {} {:?}", parts.method, parts.uri, parts.headers));
         }
         if let Err(violation) = check(&call, &shared.percentiles) {
@@ -121,7 +157,8 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
         shared.calls.push(call.clone());
         match call["method"].as_str() {
             Some("eth_chainId") => {
-                let chain_id = json!(format!("{:#x}", shared.chain_id));
+                let chain_id = shared.chain_id.or(of_path).unwrap_or_default();
+                let chain_id = json!(format!("{chain_id:#x}"));
                 match shared.answer {
                     Answer::Slow(pause, _) => Answer::Slow(pause, chain_id),
                     _ => Answer::Result(chain_id),
@@ -155,6 +192,9 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
         Answer::Silence => std::future::pending().await,
+        Answer::Made(Made(make)) => {
+            envelope("result", make(call["params"][2].as_array().map_or(0, Vec::len)))
+        }
     }
 }
 

@@ -12,6 +12,8 @@ mod corpus;
 mod expected;
 mod failover;
 mod fake_node;
+mod fault_proxy;
+mod faults;
 mod fixtures;
 mod hostile_replies;
 mod http;

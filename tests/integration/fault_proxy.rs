@@ -1,0 +1,466 @@
+//! A node's network gone wrong: a proxy in front of a node that passes calls on and does to the
+//! replies what a test tells it to.
+
+use std::fmt;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// A proxy on a free loopback port. It stops when it is dropped.
+#[derive(Debug)]
+pub(crate) struct FaultProxy {
+    address: SocketAddr,
+    setting: watch::Sender<Setting>,
+    /// The last switch that is in force.
+    in_force: watch::Receiver<u64>,
+    seen: Arc<Mutex<Seen>>,
+    task: JoinHandle<()>,
+}
+
+/// What the proxy does to a reply.
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    /// Nothing.
+    Pass,
+    /// The reply comes after this pause.
+    Delay(Duration),
+    /// This many bytes of the reply come at once, then as many after every pause.
+    Drip(usize, Duration),
+    /// Only this many bytes of the body come, then the connection is closed.
+    Truncate(usize),
+    /// The declared length lacks this many bytes of the body.
+    CutLength(usize),
+    /// The connection is reset instead of a reply.
+    Reset,
+    /// Nothing ever comes.
+    Blackhole,
+    /// Nobody listens, and the connections that were open are closed.
+    Refuse,
+    /// The connections that are open now are dead without anybody knowing; new ones work.
+    DeadPool,
+    /// The reply says that it is gzip.
+    Gzip(Gzip),
+    /// The reply is far too long.
+    Bloat(Bloat),
+    /// Another reply, made from the call and from the node's reply.
+    Rewrite(Rewrite),
+}
+
+/// What comes under the name of gzip.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Gzip {
+    /// The reply, compressed as it should be.
+    Whole,
+    /// The first half of it.
+    Truncated,
+    /// The reply as it is.
+    Plain,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bloat {
+    /// The reply in an envelope of this many bytes, with their number.
+    Giant(usize),
+    /// A reply that never ends, in chunks.
+    Endless,
+    /// 64 MiB in 64 KiB of gzip.
+    Bomb,
+    /// The same, but nothing says that it is gzip.
+    UnnamedBomb,
+}
+
+/// How a reply is made.
+#[derive(Clone)]
+pub(crate) struct Rewrite(Arc<Make>);
+
+type Make = dyn Fn(&Call, Value) -> Reply + Send + Sync;
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Rewrite")
+    }
+}
+
+/// A call as it came.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// With the query.
+    pub(crate) path: String,
+    pub(crate) json: Value,
+}
+
+/// A reply as it goes out.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: Vec::new(), body: body.into() }
+    }
+
+    pub(crate) fn json(reply: &Value) -> Self {
+        Self::new(200, reply.to_string())
+    }
+
+    pub(crate) fn error(call: &Call, code: i64, message: &str) -> Self {
+        let error = json!({ "code": code, "message": message });
+        Self::json(&json!({ "jsonrpc": "2.0", "id": call.json["id"], "error": error }))
+    }
+
+    pub(crate) fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((header, value.into()));
+        self
+    }
+}
+
+impl Fault {
+    pub(crate) fn rewrite(make: impl Fn(&Call, Value) -> Reply + Send + Sync + 'static) -> Self {
+        Self::Rewrite(Rewrite(Arc::new(make)))
+    }
+
+    /// The node's reply with another `result`.
+    pub(crate) fn result(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Self::rewrite(move |_, mut reply| {
+            change(&mut reply["result"]);
+            Reply::json(&reply)
+        })
+    }
+}
+
+/// Which calls the fault is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    All,
+    FeeHistory,
+    ChainId,
+}
+
+impl Scope {
+    fn covers(self, call: &Value) -> bool {
+        match self {
+            Self::All => true,
+            Self::FeeHistory => call["method"] == "eth_feeHistory",
+            Self::ChainId => call["method"] == "eth_chainId",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Setting {
+    fault: Fault,
+    scope: Scope,
+    /// How often the fault was switched.
+    switches: u64,
+}
+
+/// What has come in.
+#[derive(Debug, Default)]
+struct Seen {
+    connections: usize,
+    /// Each call's method, whether its block count was a quantity, and when it came.
+    calls: Vec<(String, bool, Instant)>,
+}
+
+impl FaultProxy {
+    /// A proxy in front of the node at `target`, which passes everything.
+    pub(crate) async fn start(target: String) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (fault, scope) = (Fault::Pass, Scope::All);
+        let (setting, settings) = watch::channel(Setting { fault, scope, switches: 0 });
+        let (tell, in_force) = watch::channel(0);
+        let seen = Arc::default();
+        let proxy = Proxy { target, client: reqwest::Client::new(), seen: Arc::clone(&seen) };
+        let task = tokio::spawn(proxy.run(listener, settings, tell));
+        Self { address, setting, in_force, seen, task }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// When this returns, `fault` is done to the calls of `scope`.
+    pub(crate) async fn switch(&self, fault: Fault, scope: Scope) {
+        let switches = self.setting.borrow().switches + 1;
+        self.setting.send_replace(Setting { fault, scope, switches });
+        let mut in_force = self.in_force.clone();
+        in_force.wait_for(|last| *last >= switches).await.expect("the proxy runs");
+    }
+
+    /// How many connections were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.seen.lock().unwrap().connections
+    }
+
+    /// When `method` was called.
+    pub(crate) fn times(&self, method: &str) -> Vec<Instant> {
+        let seen = self.seen.lock().unwrap();
+        seen.calls.iter().filter(|(called, ..)| called == method).map(|(.., at)| *at).collect()
+    }
+
+    /// How many calls came.
+    pub(crate) fn calls(&self) -> usize {
+        self.seen.lock().unwrap().calls.len()
+    }
+
+    /// How many fee histories were asked for with a quantity as the count.
+    pub(crate) fn quantities(&self) -> usize {
+        self.seen.lock().unwrap().calls.iter().filter(|(_, is_quantity, _)| *is_quantity).count()
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A socket that is bound but does not listen: it refuses, and keeps the port from everybody else.
+async fn bound(address: SocketAddr) -> TcpSocket {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        match socket.bind(address) {
+            Ok(()) => return socket,
+            // A process that is being started has all files of this one, the listener too, until
+            // it runs its program.
+            Err(_) if Instant::now() < deadline => tokio::task::yield_now().await,
+            Err(error) => panic!("cannot bind {address}: {error}"),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Proxy {
+    target: String,
+    client: reqwest::Client,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Proxy {
+    async fn run(
+        self,
+        mut listener: TcpListener,
+        mut settings: watch::Receiver<Setting>,
+        in_force: watch::Sender<u64>,
+    ) {
+        let address = listener.local_addr().unwrap();
+        let mut connections = JoinSet::new();
+        loop {
+            let Setting { fault, switches, .. } = settings.borrow_and_update().clone();
+            if matches!(fault, Fault::Refuse) {
+                connections.shutdown().await;
+                drop(listener);
+                let socket = bound(address).await;
+                in_force.send_replace(switches);
+                let lifted = |setting: &Setting| !matches!(setting.fault, Fault::Refuse);
+                if settings.wait_for(lifted).await.is_err() {
+                    return;
+                }
+                listener = socket.listen(1024).unwrap();
+                continue;
+            }
+            in_force.send_replace(switches);
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let (stream, _) = accepted.unwrap();
+                    self.seen.lock().unwrap().connections += 1;
+                    let settings = settings.clone();
+                    let switches = settings.borrow().switches;
+                    let connection = Connection { stream, settings, switches };
+                    connections.spawn(self.clone().serve(connection));
+                }
+                changed = settings.changed() => if changed.is_err() {
+                    return;
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+
+    /// Answers one connection's calls. Whatever goes wrong with it is its end.
+    async fn serve(self, mut connection: Connection) {
+        let mut buffer = Vec::new();
+        while let Some(call) = connection.read_call(&mut buffer).await {
+            let method = call.json["method"].as_str().unwrap_or_default().to_owned();
+            let is_quantity = call.json["params"][0].is_string();
+            self.seen.lock().unwrap().calls.push((method, is_quantity, Instant::now()));
+            let setting = connection.settings.borrow().clone();
+            let is_old = connection.switches < setting.switches;
+            let fault = match setting.fault {
+                Fault::DeadPool if is_old => Fault::Blackhole,
+                Fault::DeadPool => Fault::Pass,
+                fault if setting.scope.covers(&call.json) => fault,
+                _ => Fault::Pass,
+            };
+            match fault {
+                Fault::Reset => {
+                    connection.stream.set_zero_linger().unwrap();
+                    return;
+                }
+                Fault::Blackhole => std::future::pending().await,
+                _ => {}
+            }
+            let Some(reply) = self.forward(&call).await else { return };
+            if connection.answer(&call, reply, fault).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn forward(&self, call: &Call) -> Option<Value> {
+        let sent = self.client.post(&self.target).json(&call.json).send().await;
+        sent.ok()?.json().await.ok()
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    settings: watch::Receiver<Setting>,
+    /// How often the fault had been switched when this was accepted.
+    switches: u64,
+}
+
+impl Connection {
+    /// `None` when the other side is gone or does not speak HTTP.
+    async fn read_call(&mut self, buffer: &mut Vec<u8>) -> Option<Call> {
+        loop {
+            if let Some(end) = find(buffer, b"\r\n\r\n") {
+                let head = String::from_utf8(buffer[..end].to_vec()).ok()?;
+                let mut lines = head.lines();
+                let path = lines.next()?.strip_prefix("POST ")?.strip_suffix(" HTTP/1.1")?;
+                let length = lines.find_map(|line| {
+                    let (name, value) = line.split_once(": ")?;
+                    name.eq_ignore_ascii_case("content-length").then_some(value)
+                });
+                let length: usize = length?.parse().ok()?;
+                let start = end + 4;
+                let end = start + length;
+                if buffer.len() >= end {
+                    let json = serde_json::from_slice(&buffer[start..end]).unwrap_or_default();
+                    buffer.drain(..end);
+                    return Some(Call { path: path.into(), json });
+                }
+            } else if !buffer.is_empty() && !buffer.starts_with(b"P") {
+                return None;
+            }
+            if self.stream.read_buf(buffer).await.ok()? == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// `None` when the connection is of no more use.
+    async fn answer(&mut self, call: &Call, json: Value, fault: Fault) -> Option<()> {
+        let reply = Reply::json(&json);
+        match fault {
+            Fault::Delay(pause) => {
+                tokio::time::sleep(pause).await;
+                self.send(&reply, reply.body.len()).await
+            }
+            Fault::Drip(bytes, pause) => {
+                let mut ticks = tokio::time::interval(pause);
+                for piece in [head(&reply, reply.body.len()), reply.body].concat().chunks(bytes) {
+                    ticks.tick().await;
+                    self.stream.write_all(piece).await.ok()?;
+                }
+                Some(())
+            }
+            Fault::Truncate(bytes) => {
+                let body = &reply.body[..bytes.min(reply.body.len())];
+                let cut = [head(&reply, reply.body.len()).as_slice(), body].concat();
+                self.stream.write_all(&cut).await.ok()?;
+                self.stream.shutdown().await.ok()?;
+                None
+            }
+            Fault::CutLength(bytes) => {
+                self.send(&reply, reply.body.len() - bytes).await?;
+                None
+            }
+            Fault::Gzip(kind) => {
+                let body = match kind {
+                    Gzip::Whole => gzip(&reply.body),
+                    Gzip::Truncated => {
+                        let whole = gzip(&reply.body);
+                        whole[..whole.len() / 2].to_vec()
+                    }
+                    Gzip::Plain => reply.body,
+                };
+                let reply = Reply::new(200, body).with("content-encoding", "gzip");
+                self.send(&reply, reply.body.len()).await
+            }
+            Fault::Bloat(bloat) => self.bloat(json, bloat).await,
+            Fault::Rewrite(Rewrite(make)) => {
+                let reply = make(call, json);
+                self.send(&reply, reply.body.len()).await
+            }
+            _ => self.send(&reply, reply.body.len()).await,
+        }
+    }
+
+    async fn bloat(&mut self, mut json: Value, bloat: Bloat) -> Option<()> {
+        match bloat {
+            Bloat::Giant(bytes) => {
+                json["padding"] = " ".repeat(bytes).into();
+                let reply = Reply::json(&json);
+                self.send(&reply, reply.body.len()).await
+            }
+            Bloat::Bomb => {
+                let reply = Reply::new(200, BOMB.clone()).with("content-encoding", "gzip");
+                self.send(&reply, reply.body.len()).await
+            }
+            Bloat::UnnamedBomb => {
+                let reply = Reply::new(200, BOMB.clone());
+                self.send(&reply, reply.body.len()).await
+            }
+            Bloat::Endless => {
+                let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                self.stream.write_all(head).await.ok()?;
+                let chunk = [b"4000\r\n", " ".repeat(0x4000).as_bytes(), b"\r\n"].concat();
+                loop {
+                    self.stream.write_all(&chunk).await.ok()?;
+                }
+            }
+        }
+    }
+
+    async fn send(&mut self, reply: &Reply, declared: usize) -> Option<()> {
+        let bytes = [head(reply, declared).as_slice(), &reply.body].concat();
+        self.stream.write_all(&bytes).await.ok()
+    }
+}
+
+fn head(reply: &Reply, declared: usize) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {} Status\r\ncontent-length: {declared}\r\n", reply.status);
+    for (name, value) in &reply.headers {
+        head.extend([name, ": ", value, "\r\n"]);
+    }
+    (head + "\r\n").into_bytes()
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Sixty-four members of a MiB each, which count as one.
+static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| gzip(&vec![b' '; 1 << 20]).repeat(64));
