@@ -57,7 +57,7 @@ struct Refused {
 }
 
 /// How many cases are played at once: they mostly wait.
-const PLAYERS: usize = 8;
+const PLAYERS: usize = 6;
 
 #[test]
 fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
@@ -89,8 +89,6 @@ fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
             });
         }
     });
-    let _guard = runtime.enter();
-    drop(healthy);
     let failures = failures.into_inner().unwrap();
     assert!(
         failures.is_empty(),
