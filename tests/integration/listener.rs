@@ -71,6 +71,7 @@ async fn a_client_that_drips_its_headers_is_told_so_and_gone() {
     let endless = format!("GET {SUGGESTION} HTTP/1.1\r\nHost: a\r\nX-A: {}", "x".repeat(100_000));
     let mut bytes = endless.as_bytes().chunks(1);
     let answer = loop {
+        assert!(since.elapsed() < GONE, "it is still there");
         client.send(bytes.next().unwrap()).await;
         if let Ok(answer) = tokio::time::timeout(DEADLINE / 10, client.next()).await {
             break answer.unwrap().unwrap();
@@ -113,7 +114,7 @@ async fn the_beginning_of_a_next_request_has_the_deadline_of_headers_even_if_it_
 #[tokio::test]
 async fn a_client_that_stalls_its_body_is_answered_and_gone() {
     for headers in ["Content-Length: 100\r\n", "Transfer-Encoding: chunked\r\n"] {
-        let (_node, service) = start(&format!("{DEADLINES}max_connections = 1\n"), "").await;
+        let (_node, service) = start("body_timeout = \"300ms\"\nmax_connections = 1\n", "").await;
         let since = Instant::now();
         let mut client = Connection::open(service.address()).await;
         client.send(format!("POST /v1/chains HTTP/1.1\r\nHost: a\r\n{headers}\r\n5\r\nab")).await;
@@ -128,7 +129,7 @@ async fn a_client_that_stalls_its_body_is_answered_and_gone() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_gone() {
-    let limits = format!("{DEADLINES}{NO_RATE}max_connections = 1\n");
+    let limits = format!("write_timeout = \"300ms\"\n{NO_RATE}max_connections = 1\n");
     let (_node, service) = start(&limits, "").await;
     let mut client = Connection::open(service.address()).await;
     let requests = get("/v1/chains", "").repeat(100);
@@ -204,11 +205,13 @@ async fn wait_for_a_place(address: SocketAddr) {
     loop {
         let mut client = Connection::open(address).await;
         client.send(get(SUGGESTION, "")).await;
-        let answer = client.next().await.unwrap().unwrap();
-        if answer.status == 200 {
-            return;
+        // With short deadlines it may itself be cut, if this test is not let run for a while.
+        let answer = client.next().await.ok().flatten();
+        match answer.as_ref().map(|answer| answer.status) {
+            Some(200) => return,
+            Some(503 | 429) | None => {}
+            _ => panic!("{answer:#?}"),
         }
-        assert!(matches!(answer.status, 503 | 429), "{answer:#?}");
         assert!(since.elapsed() < PATIENCE, "no place is free: {answer:#?}");
         tokio::task::yield_now().await;
     }
