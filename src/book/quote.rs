@@ -1,7 +1,7 @@
 //! A suggestion in the form that is served.
 
+use axum::http::HeaderValue;
 use bytes::Bytes;
-use headers::ETag;
 use sha2::{Digest, Sha256};
 
 use crate::fees::Suggestion;
@@ -13,7 +13,7 @@ pub struct Quote {
     newest_block: u64,
     suggestion: Suggestion,
     body: Bytes,
-    etag: ETag,
+    etag: HeaderValue,
 }
 
 impl Quote {
@@ -47,17 +47,17 @@ impl Quote {
         &self.body
     }
 
-    /// The strong entity tag of [`body`](Self::body).
+    /// The strong entity tag of [`body`](Self::body), in its quotes.
     #[must_use]
-    pub fn etag(&self) -> &ETag {
+    pub fn etag(&self) -> &HeaderValue {
         &self.etag
     }
 }
 
 /// 64 bits of the body's SHA-256: replicas that serve the same bytes serve the same tag.
-fn etag_of(body: &[u8]) -> ETag {
+fn etag_of(body: &[u8]) -> HeaderValue {
     let digest: [u8; 32] = Sha256::digest(body).into();
     let head = digest.first_chunk().expect("32 bytes have a first 8");
     let tag = u64::from_be_bytes(*head);
-    format!("\"{tag:016x}\"").parse().expect("quoted hex digits are an entity tag")
+    HeaderValue::try_from(format!("\"{tag:016x}\"")).expect("quoted hex digits are a header value")
 }
