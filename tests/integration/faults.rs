@@ -59,6 +59,12 @@ struct Refused {
 /// How many cases are played at once: they mostly wait.
 const PLAYERS: usize = 6;
 
+/// How many cases may be played once more, alone.
+const MOST_SECOND_TRIES: usize = 10;
+
+/// What no busy machine is an excuse for.
+const NEVER_BY_CHANCE: [&str; 3] = ["a wrong number", "a secret is told", "a panic"];
+
 #[test]
 fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
     let cases = cases();
@@ -77,19 +83,26 @@ fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(number) else { return };
-                    let phase = Arc::new(Mutex::new("before the start"));
-                    let stage = Stage { healthy: Arc::clone(&healthy), number, phase };
-                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| play(case, &stage))) {
-                        let phase = *stage.phase.lock().unwrap();
-                        let (row, name, text) = (case.row, &case.name, text_of(&*panic));
-                        let failure = format!("row {row}, {name}, phase {phase}: {text}");
-                        failures.lock().unwrap().push(failure);
+                    if let Err(failure) = try_play(case, number, &healthy) {
+                        failures.lock().unwrap().push((number, failure));
                     }
                 }
             });
         }
     });
-    let failures = failures.into_inner().unwrap();
+    let mut failures = failures.into_inner().unwrap();
+    // A machine that is busy with other things may miss a deadline; then few cases fail, and not
+    // alone and again.
+    if failures.len() <= MOST_SECOND_TRIES {
+        failures.retain_mut(|(number, failure)| {
+            if NEVER_BY_CHANCE.iter().any(|text| failure.contains(text)) {
+                return true;
+            }
+            eprintln!("played again: {failure}");
+            try_play(&cases[*number], *number, &healthy).map_err(|again| *failure = again).is_err()
+        });
+    }
+    let failures: Vec<_> = failures.into_iter().map(|(_, failure)| failure).collect();
     assert!(
         failures.is_empty(),
         "{} of {} cases fail:\n\n{}",
@@ -97,6 +110,16 @@ fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
         cases.len(),
         failures.join("\n\n")
     );
+}
+
+/// Plays the case and says how it fails.
+fn try_play(case: &Case, number: usize, healthy: &Arc<Healthy>) -> Result<(), String> {
+    let phase = Arc::new(Mutex::new("before the start"));
+    let stage = Stage { healthy: Arc::clone(healthy), number, phase };
+    catch_unwind(AssertUnwindSafe(|| play(case, &stage))).map_err(|panic| {
+        let phase = *stage.phase.lock().unwrap();
+        format!("row {}, {}, phase {phase}: {}", case.row, case.name, text_of(&*panic))
+    })
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {

@@ -572,7 +572,7 @@ impl Watch {
     const PAUSE: Duration = Duration::from_millis(200);
     /// How far a suggestion may be behind its chain: a block time, and a poll and a read on a busy
     /// machine.
-    const MAX_LAG_BLOCKS: u64 = 9;
+    const MAX_LAG_BLOCKS: u64 = 7;
 
     /// Waits until all nine are there.
     async fn start(process: &Process, healthy: &Arc<Healthy>) -> Self {
