@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::api::{self, Health};
@@ -32,9 +32,10 @@ impl Server {
     /// # Errors
     ///
     /// When an address cannot be had; the text names it.
+    #[expect(clippy::unused_async, reason = "a listener is bound within a runtime")]
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
-        let public = bind("server.listen", config.server.listen).await?;
-        let admin = bind("server.admin_listen", config.server.admin_listen).await?;
+        let public = bind("server.listen", config.server.listen)?;
+        let admin = bind("server.admin_listen", config.server.admin_listen)?;
         Ok(Self { config, public, admin, background: JoinSet::new() })
     }
 
@@ -143,8 +144,21 @@ impl Server {
     }
 }
 
-async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
+fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    listen(address).with_context(|| format!("cannot listen on {address} ({key})"))
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    /// What the system keeps of answers that a client does not take. By itself it would keep
+    /// megabytes, and a client that never reads would have as many answers made.
+    const SEND_BUFFER_BYTES: u32 = 64 * 1024;
+    const BACKLOG: u32 = 1024;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted service takes its port over at once.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// What a task that should have run for ever says about its end.
