@@ -18,8 +18,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 const OF_EACH_KIND: u32 = 1000;
 /// No client has more connections than one may have.
 const SOURCES: u32 = 16;
-const OPENED_PER_STEP: u32 = 40;
-const OPENING_STEP: Duration = Duration::from_millis(10);
 /// How long good requests are measured before there is any other.
 const BEFORE: Duration = Duration::from_secs(8);
 const MOST_P99: Duration = Duration::from_millis(50);
@@ -96,16 +94,16 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
         for kind in Kind::ALL {
             // From 127.0.1.0 on; the good ones come from 127.0.0.1.
             let source = Ipv4Addr::from_bits(0x7f00_0100 + count % SOURCES);
-            bad.spawn(async move { (kind, endure(kind, source, address).await) });
+            let stream = open(kind, source, address).await?;
+            bad.spawn(async move { (kind, endure(kind, stream).await) });
         }
-        if count % (OPENED_PER_STEP / 4) == 0 {
-            sleep(OPENING_STEP).await;
-        }
+        // When this is answered, those before it were accepted. A connection that finds no place in
+        // the system's queue is one for its client alone, and the service could not end it.
+        ask(&mut TcpStream::connect(address).await?).await?;
     }
     let mut ends = Vec::new();
     while let Some(end) = bad.join_next().await {
-        let (kind, elapsed) = end?;
-        ends.push((kind, elapsed?));
+        ends.push(end?);
     }
     let during = during.finish().await?;
 
@@ -144,9 +142,7 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
     Ok(is_well)
 }
 
-/// Behaves as a client of this kind until the service closes the connection; after how long that
-/// was, from when its deadline began.
-async fn endure(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result<Duration> {
+async fn open(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream> {
     const SMALL: u32 = 4096;
     let socket = TcpSocket::new_v4()?;
     socket.bind((source, 0).into())?;
@@ -154,7 +150,12 @@ async fn endure(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result
         socket.set_recv_buffer_size(SMALL)?;
         socket.set_send_buffer_size(SMALL)?;
     }
-    let mut stream = socket.connect(address).await?;
+    socket.connect(address).await
+}
+
+/// Behaves as a client of this kind until the service closes the connection; after how long that
+/// was, from when its deadline began.
+async fn endure(kind: Kind, mut stream: TcpStream) -> Duration {
     let mut since = Instant::now();
     let gone = async {
         match kind {
@@ -193,7 +194,7 @@ async fn endure(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result
     if timeout(PATIENCE, gone).await.is_err() {
         eprintln!("a client that {kind} is still connected");
     }
-    Ok(since.elapsed())
+    since.elapsed()
 }
 
 async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) {
