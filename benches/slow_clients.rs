@@ -3,6 +3,7 @@
 //! Usage: `slow_clients ADDRESS`, of a service with the built-in deadlines and a chain `ethereum`.
 //! It fails when good requests take too long meanwhile, or a bad connection outlives its deadline.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -89,13 +90,14 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
     let before = before.finish().await?;
 
     let during = Good::measure(address);
+    let sightings = Sightings::start(address);
     let mut bad = JoinSet::new();
     for count in 0..OF_EACH_KIND {
         for kind in Kind::ALL {
             // From 127.0.1.0 on; the good ones come from 127.0.0.1.
             let source = Ipv4Addr::from_bits(0x7f00_0100 + count % SOURCES);
             let stream = open(kind, source, address).await?;
-            bad.spawn(async move { (kind, endure(kind, stream).await) });
+            bad.spawn(endure(kind, stream.local_addr()?, stream));
         }
         // When this is answered, those before it were accepted. A connection that finds no place in
         // the system's queue is one for its client alone, and the service could not end it.
@@ -106,6 +108,7 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
         ends.push(end?);
     }
     let during = during.finish().await?;
+    let sightings = sightings.finish().await?;
 
     let mut is_well = true;
     println!("good requests (ms)   before: p50    p99    during: p50    p99  requests");
@@ -126,7 +129,7 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
     println!("\nbad connections      count  deadline (s)  gone after (s): first    last");
     for kind in Kind::ALL {
         let mut gone: Vec<_> =
-            ends.iter().filter(|(of, _)| *of == kind).map(|(_, elapsed)| *elapsed).collect();
+            ends.iter().filter(|end| end.kind == kind).map(|end| sightings.lifetime(end)).collect();
         gone.sort();
         let (first, last) = (percentile(&gone, 0), percentile(&gone, 100));
         println!(
@@ -153,9 +156,16 @@ async fn open(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result<T
     socket.connect(address).await
 }
 
-/// Behaves as a client of this kind until the service closes the connection; after how long that
-/// was, from when its deadline began.
-async fn endure(kind: Kind, mut stream: TcpStream) -> Duration {
+/// A bad connection from when its deadline began to its end.
+struct End {
+    kind: Kind,
+    client: SocketAddr,
+    since: Instant,
+    at: Instant,
+}
+
+/// Behaves as a client of this kind until the service closes the connection.
+async fn endure(kind: Kind, client: SocketAddr, mut stream: TcpStream) -> End {
     let mut since = Instant::now();
     let gone = async {
         match kind {
@@ -185,8 +195,24 @@ async fn endure(kind: Kind, mut stream: TcpStream) -> Duration {
             }
             Kind::NotReading => {
                 let requests = GOOD.repeat(100);
-                while stream.write(&requests).await.is_ok() {
-                    since = Instant::now();
+                let mut ticker = interval(Duration::from_millis(100));
+                let mut queue = vec![0; 64 * 1024];
+                let mut taken = 0;
+                loop {
+                    tokio::select! {
+                        written = stream.write(&requests) => match written {
+                            Ok(_) => since = Instant::now(),
+                            Err(_) => break,
+                        },
+                        _ = ticker.tick() => {
+                            // Nobody reads it, but the system takes a little more now and then.
+                            let queued = timeout(Duration::ZERO, stream.peek(&mut queue)).await;
+                            let length = queued.map_or(0, Result::unwrap_or_default);
+                            if length > taken {
+                                (taken, since) = (length, Instant::now());
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -194,12 +220,76 @@ async fn endure(kind: Kind, mut stream: TcpStream) -> Duration {
     if timeout(PATIENCE, gone).await.is_err() {
         eprintln!("a client that {kind} is still connected");
     }
-    since.elapsed()
+    End { kind, client, since, at: Instant::now() }
 }
 
 async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) {
     let mut buffer = [0; 1024];
     while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
+}
+
+/// The service's ends of connections, as the system lists them.
+///
+/// The client's end is not enough: one that is full may get a reset that it has to doubt (RFC 5961)
+/// and hear of the end seconds later, when it asks again.
+struct Sightings {
+    last: HashMap<SocketAddr, Instant>,
+}
+
+/// Looking for them.
+struct Lookout {
+    stop: watch::Sender<()>,
+    task: tokio::task::JoinHandle<io::Result<Sightings>>,
+}
+
+impl Sightings {
+    const EVERY: Duration = Duration::from_millis(200);
+
+    fn start(service: SocketAddr) -> Lookout {
+        let (stop, mut stopped) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let mut last = HashMap::new();
+            let mut ticker = interval(Self::EVERY);
+            loop {
+                tokio::select! {
+                    _ = ticker.tick() => {}
+                    _ = stopped.changed() => break,
+                }
+                let table = std::fs::read_to_string("/proc/net/tcp")?;
+                let now = Instant::now();
+                last.extend(table.lines().filter_map(|line| Some((peer_of(service, line)?, now))));
+            }
+            Ok(Self { last })
+        });
+        Lookout { stop, task }
+    }
+
+    /// How long the connection was there, from when its deadline began.
+    fn lifetime(&self, end: &End) -> Duration {
+        let last = self.last.get(&end.client).map_or(end.since, |last| *last + Self::EVERY);
+        last.min(end.at).saturating_duration_since(end.since)
+    }
+}
+
+impl Lookout {
+    async fn finish(self) -> io::Result<Sightings> {
+        drop(self.stop);
+        self.task.await?
+    }
+}
+
+/// Whose connection to the service this line of the system's table is, if it is established.
+fn peer_of(service: SocketAddr, line: &str) -> Option<SocketAddr> {
+    const ESTABLISHED: &str = "01";
+    let address = |text: &str| {
+        let (ip, port) = text.split_once(':')?;
+        let ip = u32::from_str_radix(ip, 16).ok()?.to_ne_bytes();
+        let port = u16::from_str_radix(port, 16).ok()?;
+        Some(SocketAddr::from((ip, port)))
+    };
+    let mut fields = line.split_whitespace().skip(1);
+    let (own, peer) = (address(fields.next()?)?, address(fields.next()?)?);
+    (own == service && fields.next()? == ESTABLISHED).then_some(peer)
 }
 
 /// Good requests under way, at a steady pace.
