@@ -434,7 +434,9 @@ async fn clients_that_are_gone_leave_nothing_in_memory() {
             for place in 0..5 {
                 let source = Ipv4Addr::from_bits(0x7f01_0000 + next + place);
                 let mut client = Connection::open_from(source, service.address).await;
-                assert_eq!(client.ask(get("/livez", "")).await.status, 200);
+                // With headers that take some memory.
+                let headers = format!("X-A: {}\r\n", "x".repeat(12_000));
+                assert_eq!(client.ask(get("/livez", &headers)).await.status, 200);
             }
         }
         resident(service.id())
