@@ -12,6 +12,8 @@ use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
 use gas_suggestion::heads::{Heads, Round};
 use gas_suggestion::rpc::{self, FeeHistoryRequest};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// What came of the replies, by outcome: `published`, `confirmed`, or the reason of a refusal.
@@ -24,7 +26,7 @@ const WINDOW: usize = 20;
 ///
 /// # Panics
 ///
-/// When a rule was broken; the message has the seed and the reply.
+/// When a rule was broken; the message has it and the reply.
 pub(crate) fn run(replies: u64, seed: u64) -> Tally {
     let mut tally = Tally::new();
     let mut random = Random(seed);
@@ -175,11 +177,11 @@ impl Poller {
                 "below the base fee floor",
             )?;
         }
-        let sent: Value =
-            serde_json::from_slice(&without_nan(reply)).map_err(|error| error.to_string())?;
-        ensure(sent["error"].is_null() && sent["id"] == json!(7), "no answer to the call")?;
+        let sent = without_nan(reply);
+        let sent: Sent = serde_json::from_slice(&sent).map_err(|error| error.to_string())?;
+        ensure(sent.error.is_none() && sent.id.get() == "7", "no answer to the call")?;
         ensure(
-            medium.max_priority_fee_per_gas > 0 || has_a_reward(&sent["result"]["reward"]),
+            medium.max_priority_fee_per_gas > 0 || has_a_reward(sent.result.reward),
             "a tip of 0 from absence",
         )?;
         let body: Value =
@@ -264,17 +266,34 @@ fn ensure(holds: bool, rule: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("broken: {rule}")) }
 }
 
+/// A reply that was taken for good, read in another way than the service does.
+#[derive(Deserialize)]
+struct Sent<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    error: Option<&'a RawValue>,
+    result: SentResult<'a>,
+}
+
+#[derive(Deserialize)]
+struct SentResult<'a> {
+    #[serde(borrow)]
+    reward: Option<&'a RawValue>,
+}
+
 /// Whether any row has a first element that is a quantity.
-fn has_a_reward(rewards: &Value) -> bool {
-    let is_quantity = |value: &Value| match value {
-        Value::String(text) => text.strip_prefix("0x").is_some_and(|digits| {
-            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-        }),
-        Value::Number(number) => number.is_u64(),
-        _ => false,
+fn has_a_reward(rewards: Option<&RawValue>) -> bool {
+    fn elements(array: &RawValue) -> Vec<&RawValue> {
+        serde_json::from_str(array.get()).unwrap_or_default()
+    }
+    let is_quantity = |element: &&RawValue| {
+        let text = element.get().trim_matches('"');
+        let digits = text.strip_prefix("0x").unwrap_or_default();
+        let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hex || text.parse::<u64>().is_ok()
     };
-    let rows = rewards.as_array().map(Vec::as_slice).unwrap_or_default();
-    rows.iter().any(|row| row.as_array().and_then(|row| row.first()).is_some_and(is_quantity))
+    let rows = rewards.map(elements).unwrap_or_default();
+    rows.into_iter().any(|row| elements(row).first().is_some_and(is_quantity))
 }
 
 fn without_nan(reply: &[u8]) -> Vec<u8> {
