@@ -3,7 +3,7 @@
 //! Pure: block numbers and instants in, verdicts out. A poll opens a [`Round`], offers it each head
 //! that an upstream claims, and closes it. A claim that is lower than what is published, or further
 //! ahead than the chain can be, counts only once it is confirmed: by a second upstream in the same
-//! round, or by three rounds in a row.
+//! round, or by three rounds whose claims go on from each other.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,27 +12,36 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Heads {
     block_time: Duration,
-    published: Option<Published>,
+    published: Option<Seen>,
     /// The moves of the published head, oldest first: the observed cadence.
-    moves: VecDeque<Published>,
-    suspect: Option<Suspect>,
-    /// When another upstream is asked whether the head really stands still.
-    second_opinion_at: Option<Instant>,
+    moves: VecDeque<Seen>,
+    behind: Option<Suspect>,
+    ahead: Option<Suspect>,
+    /// From where on the head is expected to move by a block per block time.
+    pace: Option<Seen>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Published {
+struct Seen {
     head: u64,
-    /// When this head was first seen.
     at: Instant,
 }
 
 /// A claim that is not believed yet.
 #[derive(Debug, Clone, Copy)]
 struct Suspect {
-    head: u64,
-    at: Instant,
+    seen: Seen,
     rounds: u32,
+}
+
+/// What is to be done with a head that can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It is to be published, and counts as published.
+    Publish,
+    /// Another upstream's answer at this head was published in this round.
+    Known,
 }
 
 /// Why a head is not published.
@@ -41,7 +50,7 @@ pub enum Implausible {
     /// Lower than the published one: a node that lags, or a chain that was reset.
     #[error("the newest block is behind the one that is known")]
     Behind,
-    /// Higher than the chain can be by now, unless it was reset.
+    /// Higher than the chain can be by now, unless what is known is wrong or lags itself.
     #[error("the newest block is further ahead than the chain can be")]
     Ahead,
 }
@@ -58,24 +67,24 @@ impl Implausible {
 }
 
 impl Heads {
-    /// How many rounds in a row confirm a claim.
+    /// How many rounds confirm a claim.
     const CONFIRMING_ROUNDS: u32 = 3;
     /// By how many blocks a head may be ahead of twice what is expected, and by how many two
     /// upstreams that agree may differ.
     const SLACK_BLOCKS: u64 = 5;
-    /// For how many block times a head stands still before another upstream is asked.
-    const STANDING_BLOCKS: u32 = 3;
-    const MIN_STANDING: Duration = Duration::from_secs(1);
+    /// By how many blocks a head falls behind its pace before another upstream is asked.
+    const LATE_BLOCKS: u32 = 3;
+    const MIN_LATE: Duration = Duration::from_secs(1);
     /// How many moves tell the cadence.
     const MOVES: usize = 16;
     /// How much faster than configured a chain is believed to be.
-    const MAX_SPEED_UP: u32 = 8;
+    const MAX_SPEED_UP: u32 = 100;
 
     /// Nothing published yet, on a chain that should have a block every `block_time`.
     #[must_use]
     pub fn new(block_time: Duration) -> Self {
         let moves = VecDeque::with_capacity(Self::MOVES);
-        Self { block_time, published: None, moves, suspect: None, second_opinion_at: None }
+        Self { block_time, published: None, moves, behind: None, ahead: None, pace: None }
     }
 
     /// A poll's look at the upstreams, at `now`.
@@ -83,27 +92,15 @@ impl Heads {
         Round { heads: self, now, claims: Vec::new(), is_settled: false }
     }
 
-    fn standing(&self) -> Duration {
-        self.block_time.saturating_mul(Self::STANDING_BLOCKS).max(Self::MIN_STANDING)
-    }
-
     fn judge(&self, head: u64, now: Instant) -> Result<(), Implausible> {
         let Some(published) = self.published else { return Ok(()) };
         if head < published.head {
             Err(Implausible::Behind)
-        } else if head > self.highest(published.head, published.at, now) {
+        } else if head > highest(published, now, self.observed_block_time()) {
             Err(Implausible::Ahead)
         } else {
             Ok(())
         }
-    }
-
-    /// The highest head that can follow `head`, seen at `at`: twice what is expected and a few.
-    fn highest(&self, head: u64, at: Instant, now: Instant) -> u64 {
-        let elapsed = now.saturating_duration_since(at).as_nanos();
-        let expected = elapsed.div_ceil(self.observed_block_time().as_nanos().max(1));
-        let expected = u64::try_from(expected).unwrap_or(u64::MAX);
-        head.saturating_add(expected.saturating_mul(2)).saturating_add(Self::SLACK_BLOCKS)
     }
 
     /// The configured block time, or what the last moves of the head tell where that is less: a
@@ -115,28 +112,81 @@ impl Heads {
         let blocks = u32::try_from(last.head.saturating_sub(first.head)).unwrap_or(u32::MAX);
         let elapsed = last.at.saturating_duration_since(first.at);
         match elapsed.checked_div(blocks) {
-            Some(observed) => observed.clamp(self.block_time / Self::MAX_SPEED_UP, self.block_time),
+            Some(observed) => observed.clamp(self.least_block_time(), self.block_time),
             None => self.block_time,
         }
     }
 
+    fn least_block_time(&self) -> Duration {
+        self.block_time / Self::MAX_SPEED_UP
+    }
+
     fn publish(&mut self, head: u64, now: Instant) {
-        self.suspect = None;
+        self.behind = None;
+        self.ahead = self.ahead.filter(|ahead| ahead.seen.head > head);
         let last = self.published.map(|published| published.head);
         if last == Some(head) {
             return;
         }
-        let published = Published { head, at: now };
+        let seen = Seen { head, at: now };
         if last.is_some_and(|last| head < last) {
             self.moves.clear();
+            self.pace = None;
         }
         if self.moves.len() == Self::MOVES {
             self.moves.pop_front();
         }
-        self.moves.push_back(published);
-        self.published = Some(published);
-        self.second_opinion_at = Some(now + self.standing());
+        self.moves.push_back(seen);
+        self.published = Some(seen);
+        // A head that is further than its pace gets no credit for later.
+        if self.lateness(now).is_none_or(|late| late.is_zero()) {
+            self.pace = Some(seen);
+        }
     }
+
+    /// By how much the published head is behind one block per block time.
+    fn lateness(&self, now: Instant) -> Option<Duration> {
+        let (pace, published) = (self.pace?, self.published?);
+        let blocks = u32::try_from(published.head.saturating_sub(pace.head)).unwrap_or(u32::MAX);
+        let expected = self.block_time.saturating_mul(blocks);
+        Some(now.saturating_duration_since(pace.at).saturating_sub(expected))
+    }
+
+    /// Takes note of one more round with a claim of this kind; the claim that is confirmed by now.
+    /// Claims that leap about confirm nothing.
+    fn suspect(
+        &mut self,
+        kind: Implausible,
+        claims: &[Claim],
+        now: Instant,
+    ) -> Option<(usize, u64)> {
+        let least_block_time = self.least_block_time();
+        let suspect = match kind {
+            Implausible::Behind => &mut self.behind,
+            Implausible::Ahead => &mut self.ahead,
+        };
+        let goes_on = |claim: &Claim| {
+            suspect.is_some_and(|last| {
+                let lowest = last.seen.head.saturating_sub(Self::SLACK_BLOCKS);
+                (lowest..=highest(last.seen, now, least_block_time)).contains(&claim.head)
+            })
+        };
+        let mut claims = claims.iter().filter(|claim| claim.kind == kind);
+        let first = claims.clone().next()?;
+        let claim = claims.find(|claim| goes_on(claim)).unwrap_or(first);
+        let before = if goes_on(claim) { suspect.map_or(0, |last| last.rounds) } else { 0 };
+        let rounds = before.saturating_add(1);
+        *suspect = Some(Suspect { seen: Seen { head: claim.head, at: now }, rounds });
+        (rounds >= Self::CONFIRMING_ROUNDS).then_some((claim.upstream, claim.head))
+    }
+}
+
+/// The highest head that can follow the one that was seen: twice what is expected and a few.
+fn highest(seen: Seen, now: Instant, block_time: Duration) -> u64 {
+    let elapsed = now.saturating_duration_since(seen.at).as_nanos();
+    let expected = elapsed.div_ceil(block_time.as_nanos().max(1));
+    let expected = u64::try_from(expected).unwrap_or(u64::MAX);
+    seen.head.saturating_add(expected.saturating_mul(2)).saturating_add(Heads::SLACK_BLOCKS)
 }
 
 /// One poll: what the upstreams claim, and what is made of it.
@@ -144,80 +194,84 @@ impl Heads {
 pub struct Round<'a> {
     heads: &'a mut Heads,
     now: Instant,
-    claims: Vec<(usize, u64)>,
+    claims: Vec<Claim>,
     is_settled: bool,
 }
 
+/// A head that was refused.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    upstream: usize,
+    head: u64,
+    kind: Implausible,
+}
+
 impl Round<'_> {
-    /// Whether `head`, which `upstream` claims, is to be published now. When it is, it counts as
-    /// published. What is refused may still be confirmed by the round's [`close`](Self::close).
+    /// What is to be done with `head`, which `upstream` claims. What is refused may still be
+    /// confirmed by the round's [`close`](Self::close).
     ///
     /// # Errors
     ///
-    /// Why it is not.
-    pub fn offer(&mut self, upstream: usize, head: u64) -> Result<(), Implausible> {
-        match self.heads.judge(head, self.now) {
-            Ok(()) => {
-                self.heads.publish(head, self.now);
-                self.is_settled = true;
-                Ok(())
-            }
-            Err(implausible) => {
-                self.claims.push((upstream, head));
-                Err(implausible)
-            }
+    /// Why it cannot be believed.
+    pub fn offer(&mut self, upstream: usize, head: u64) -> Result<Verdict, Implausible> {
+        self.heads.judge(head, self.now).inspect_err(|&kind| {
+            self.claims.push(Claim { upstream, head, kind });
+        })?;
+        let is_known = self.heads.published.is_some_and(|published| published.head == head);
+        if self.is_settled && is_known {
+            return Ok(Verdict::Known);
         }
-    }
-
-    /// Whether the published head has stood still for so long that another upstream should be
-    /// asked too; true at most once per three block times.
-    pub fn wants_second_opinion(&mut self) -> bool {
-        let is_due = self.heads.second_opinion_at.is_some_and(|at| self.now >= at);
-        if is_due {
-            self.heads.second_opinion_at = Some(self.now + self.heads.standing());
-        }
-        is_due
-    }
-
-    /// Ends the round. Where nothing was published, a refused claim may be confirmed by now: its
-    /// upstream is given, and its head counts as published.
-    #[must_use]
-    pub fn close(mut self) -> Option<usize> {
-        if self.is_settled {
-            return None;
-        }
-        let (upstream, head) = self.agreed().or_else(|| self.repeated())?;
         self.heads.publish(head, self.now);
+        self.is_settled = true;
+        Ok(Verdict::Publish)
+    }
+
+    /// Whether other upstreams should be asked although this one was good: when the head has fallen
+    /// three blocks behind its pace since they were asked last, or when one of them claims to be
+    /// far ahead.
+    pub fn wants_second_opinion(&mut self) -> bool {
+        let longest = self.heads.block_time.saturating_mul(Heads::LATE_BLOCKS).max(Heads::MIN_LATE);
+        let is_late = self.heads.lateness(self.now).is_some_and(|late| late >= longest);
+        if is_late {
+            self.heads.pace =
+                self.heads.published.map(|published| Seen { at: self.now, ..published });
+        }
+        is_late || self.heads.ahead.is_some()
+    }
+
+    /// Ends the round. A refused claim may be confirmed by now: its upstream is given, and its head
+    /// counts as published. Where something was published, only a higher head can be.
+    #[must_use]
+    pub fn close(self) -> Option<usize> {
+        let Self { heads, now, claims, is_settled } = self;
+        let counts = |claim: &Claim| !is_settled || claim.kind == Implausible::Ahead;
+        let claims: Vec<_> = claims.into_iter().filter(counts).collect();
+        if !claims.iter().any(|claim| claim.kind == Implausible::Ahead) {
+            // All were asked while it stood, and nobody claims it any more.
+            heads.ahead = None;
+        }
+        let ahead = heads.suspect(Implausible::Ahead, &claims, now);
+        let behind = heads.suspect(Implausible::Behind, &claims, now);
+        let (upstream, head) = agreed(&claims).or(ahead).or(behind)?;
+        heads.publish(head, now);
         Some(upstream)
     }
+}
 
-    /// The higher claim of two upstreams that say nearly the same.
-    fn agreed(&self) -> Option<(usize, u64)> {
-        let agrees = |(upstream, head): &(usize, u64)| {
-            let near = |other: &(usize, u64)| {
-                other.0 != *upstream && other.1.abs_diff(*head) <= Heads::SLACK_BLOCKS
-            };
-            self.claims.iter().any(near)
+/// The higher claim of two upstreams that say nearly the same.
+fn agreed(claims: &[Claim]) -> Option<(usize, u64)> {
+    let agrees = |claim: &&Claim| {
+        let near = |other: &Claim| {
+            other.upstream != claim.upstream
+                && other.head.abs_diff(claim.head) <= Heads::SLACK_BLOCKS
         };
-        self.claims.iter().copied().filter(agrees).max_by_key(|(_, head)| *head)
-    }
-
-    /// A claim that goes on where the last rounds' claims were, and has for long enough. Claims
-    /// that leap about confirm nothing.
-    fn repeated(&mut self) -> Option<(usize, u64)> {
-        let suspect = self.heads.suspect;
-        let goes_on = |(_, head): &(usize, u64)| {
-            suspect.is_some_and(|last| {
-                let lowest = last.head.saturating_sub(Heads::SLACK_BLOCKS);
-                (lowest..=self.heads.highest(last.head, last.at, self.now)).contains(head)
-            })
-        };
-        let claim = *self.claims.iter().find(|claim| goes_on(claim)).or(self.claims.first())?;
-        let before = suspect.filter(|_| goes_on(&claim)).map_or(0, |suspect| suspect.rounds);
-        let rounds = before.saturating_add(1);
-        self.heads.suspect = Some(Suspect { head: claim.1, at: self.now, rounds });
-        (rounds >= Heads::CONFIRMING_ROUNDS).then_some(claim)
-    }
+        claims.iter().any(near)
+    };
+    claims
+        .iter()
+        .filter(agrees)
+        .map(|claim| (claim.upstream, claim.head))
+        .max_by_key(|claim| claim.1)
 }
 
 #[cfg(test)]
@@ -317,6 +371,66 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_that_is_many_times_faster_is_caught_up_with() {
+        let rounds: Vec<_> = (0..30).map(|count| [(0, 1000 + 40 * count)]).collect();
+        let rounds: Vec<&[_]> = rounds.iter().map(<[_; 1]>::as_slice).collect();
+        let published = play(&rounds);
+        assert_eq!(published[..4], [Some(1000), None, None, Some(1120)]);
+        assert!(published[8..].iter().all(Option::is_some), "{published:?}");
+    }
+
+    #[test]
+    fn a_good_upstream_wins_over_one_that_lags_and_was_published() {
+        // The laggard's heads are plausible all the time.
+        let rounds: Vec<_> = (0..6).map(|count| [(1, 120 + count), (0, 100 + count)]).collect();
+        let mut all: Vec<&[_]> = vec![&[(0, 99)]];
+        all.extend(rounds.iter().map(<[_; 2]>::as_slice));
+        let expected = [99, 100, 101, 102, 123, 124, 125].map(Some);
+        // In the third round both the laggard's head and then the confirmed one are published.
+        let mut heads = Heads::new(BLOCK);
+        let start = Instant::now();
+        let mut published = Vec::new();
+        for (count, claims) in (0_u32..).zip(&all) {
+            let mut round = heads.round(start + BLOCK * count);
+            for (upstream, head) in *claims {
+                let _ = round.offer(*upstream, *head);
+            }
+            let _ = round.close();
+            published.push(heads.published.map(|seen| seen.head));
+        }
+        assert_eq!(published[..3], expected[..3]);
+        assert_eq!(published[3], Some(122));
+        assert_eq!(published[4..], expected[4..]);
+    }
+
+    #[test]
+    fn an_equal_head_of_another_upstream_changes_nothing_in_a_round() {
+        let mut heads = Heads::new(BLOCK);
+        let mut round = heads.round(Instant::now());
+        assert_eq!(round.offer(0, 100), Ok(Verdict::Publish));
+        assert_eq!(round.offer(1, 100), Ok(Verdict::Known));
+        assert_eq!(round.offer(2, 101), Ok(Verdict::Publish));
+        assert_eq!(round.offer(3, 100), Err(Implausible::Behind));
+        assert_eq!(round.close(), None);
+    }
+
+    #[test]
+    fn a_head_that_is_slower_than_its_chain_calls_for_a_second_opinion() {
+        let mut heads = Heads::new(BLOCK);
+        let start = Instant::now();
+        let mut wanted = Vec::new();
+        for count in 0..20 {
+            // Two blocks in five block times.
+            let mut round = heads.round(start + BLOCK * count);
+            let _ = round.offer(0, 100 + u64::from(count) * 2 / 5).unwrap();
+            if round.wants_second_opinion() {
+                wanted.push(count);
+            }
+        }
+        assert!((3..=4).contains(&wanted.len()), "{wanted:?}");
+    }
+
+    #[test]
     fn a_head_that_stands_calls_for_a_second_opinion_now_and_then() {
         let mut heads = Heads::new(BLOCK);
         let start = Instant::now();
@@ -324,7 +438,7 @@ mod tests {
         for count in 0..10 {
             let now = start + BLOCK * count;
             let mut round = heads.round(now);
-            round.offer(0, 100).unwrap();
+            let _ = round.offer(0, 100).unwrap();
             if round.wants_second_opinion() {
                 wanted.push(count);
             }

@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use crate::book::Publisher;
 use crate::config;
 use crate::fees::{self, FeeHistory, Market, Rejection};
-use crate::heads::{Heads, Implausible, Round};
+use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
 use crate::rpc::{self, Candidate, Client, FeeHistoryRequest, Upstream, Upstreams};
 
@@ -84,7 +84,8 @@ impl Poller {
 
     /// Asks the first upstream that is well and, when that gives nothing to publish, all others at
     /// once: the first good answer is published, within two attempts' deadlines however many
-    /// upstreams are silent. They are asked, too, when the head has stood still for a while.
+    /// upstreams are silent. They are asked, too, when the head seems to be late; then a higher one
+    /// wins.
     async fn poll(&mut self) {
         let now = Instant::now();
         let Self { chain, request, upstreams, heads, publisher, reports } = self;
@@ -92,7 +93,6 @@ impl Poller {
         let order = upstreams.in_order(now);
         let Some((&first, others)) = order.split_first() else { return };
 
-        let published = publisher.newest_block();
         let mut poll = Poll { round: heads.round(now), publisher, reports, waiting: Vec::new() };
         let answer = ask(first.upstream, request, chain, deadline).await;
         let is_published = poll.consider(first, answer);
@@ -100,6 +100,7 @@ impl Poller {
         if is_published && !seeks_newer {
             return;
         }
+        let published = poll.publisher.newest_block();
         // A second opinion is worth no wait for those that do not answer.
         let others = others.iter().copied().filter(|other| other.is_well || !seeks_newer);
         let (request, chain) = (&*request, &*chain);
@@ -109,16 +110,12 @@ impl Poller {
         };
         let mut answers: FuturesUnordered<_> = others.map(ask_other).collect();
         while let Some((other, answer)) = answers.next().await {
-            if !poll.consider(other, answer) {
-                continue;
+            if poll.consider(other, answer) && !seeks_newer {
+                break;
             }
-            if !seeks_newer {
-                return;
-            }
-            if poll.publisher.newest_block() > published {
-                poll.reports.failure(first, &Failure::Stands);
-                return;
-            }
+        }
+        if seeks_newer && poll.publisher.newest_block() > published {
+            poll.reports.failure(first, &Failure::Stands);
         }
         poll.conclude();
     }
@@ -134,14 +131,17 @@ struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// Publishes an answer where that may be; whether it was.
+    /// Publishes an answer where that may be; whether it was good.
     fn consider(&mut self, asked: Candidate<'_>, answer: Result<Priced, Failure>) -> bool {
         let outcome = answer.and_then(|(history, market)| {
-            if let Err(implausible) = self.round.offer(asked.index, history.newest_block()) {
-                self.waiting.push((asked.index, (history, market)));
-                return Err(implausible.into());
+            match self.round.offer(asked.index, history.newest_block()) {
+                Ok(Verdict::Publish) => self.publisher.publish(&history, market),
+                Ok(Verdict::Known) => {}
+                Err(implausible) => {
+                    self.waiting.push((asked.index, (history, market)));
+                    return Err(implausible.into());
+                }
             }
-            self.publisher.publish(&history, market);
             Ok(())
         });
         match &outcome {
@@ -155,9 +155,9 @@ impl Poll<'_> {
     fn conclude(self) {
         let Some(confirmed) = self.round.close() else { return };
         let found = self.waiting.into_iter().find(|(index, _)| *index == confirmed);
-        if let Some((_, (history, market))) = found {
+        if let Some((index, (history, market))) = found {
             self.publisher.publish(&history, market);
-            self.reports.head_reset(history.newest_block());
+            self.reports.confirmed(index, history.newest_block());
         }
     }
 }
@@ -203,6 +203,8 @@ impl Reports {
         let index = asked.index;
         match failure {
             Failure::Rpc(error) => asked.upstream.failed(error),
+            // It may be what is known that lags; to find out it has to be asked.
+            Failure::Implausible(Implausible::Ahead) => {}
             _ => asked.upstream.was_refused(),
         }
         let reason = failure.reason();
@@ -213,8 +215,14 @@ impl Reports {
         }
     }
 
-    fn head_reset(&self, newest_block: u64) {
-        tracing::warn!(chain = self.chain, newest_block, "the chain's head was reset");
+    fn confirmed(&self, index: usize, newest_block: u64) {
+        let chain = self.chain.as_str();
+        tracing::warn!(
+            chain,
+            rpc_url = index,
+            newest_block,
+            "an unexpected newest block is confirmed"
+        );
     }
 
     fn is_news(&mut self, index: usize, outcome: Result<(), &'static str>) -> bool {

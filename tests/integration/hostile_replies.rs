@@ -4,19 +4,19 @@
 //!
 //! The ordinary tests run a sample, `benches/replies.rs` millions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use gas_suggestion::book::{Book, Publisher};
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
-use gas_suggestion::heads::{Heads, Round};
+use gas_suggestion::heads::{Heads, Verdict};
 use gas_suggestion::rpc::{self, FeeHistoryRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What came of the replies, by outcome: `published`, `confirmed`, or the reason of a refusal.
+/// What came of the replies, by outcome: `published`, `known`, `confirmed`, or the reason of a refusal.
 pub(crate) type Tally = BTreeMap<&'static str, u64>;
 
 const BLOCK_TIME: Duration = Duration::from_secs(2);
@@ -91,8 +91,8 @@ struct Poller {
 }
 
 impl Poller {
-    /// As the service's poller does it: the nodes in their order, until one gives something to
-    /// publish.
+    /// As the service's poller does it: the nodes in their order, until one gives something to publish
+    /// and no second opinion is wanted.
     fn poll(
         &mut self,
         nodes: usize,
@@ -105,56 +105,50 @@ impl Poller {
         let mut round = self.heads.round(now);
         let mut waiting = Vec::new();
         let mut claims = Vec::new();
-        let mut published = None;
+        let mut published = Vec::new();
         for node in 0..nodes {
             let lag = if random.below(8) == 0 { random.below(12) } else { 0 };
             let head = head.saturating_sub(u64::try_from(lag).unwrap());
-            let reply = reply(
-                head,
-                hostility,
-                self.chain.pricing.reward_percentiles.as_slice().len(),
-                random,
-            );
-            let outcome = read(&reply, &self.request, &self.chain);
-            let outcome = outcome.and_then(|(history, market)| {
-                claims.push((node, history.newest_block()));
-                offer(&mut round, node, history, market, &mut waiting)
+            let percentiles = self.chain.pricing.reward_percentiles.as_slice().len();
+            let reply = reply(head, hostility, percentiles, random);
+            let outcome = read(&reply, &self.request, &self.chain).and_then(|(history, market)| {
+                let claimed = history.newest_block();
+                claims.push((node, claimed));
+                match round.offer(node, claimed) {
+                    Ok(Verdict::Publish) => {
+                        published.push((history, market, reply, false));
+                        Ok("published")
+                    }
+                    Ok(Verdict::Known) => Ok("known"),
+                    Err(implausible) => {
+                        waiting.push((node, history, market, reply));
+                        Err(implausible.reason())
+                    }
+                }
             });
-            match outcome {
-                Ok(priced) => {
-                    *tally.entry("published").or_default() += 1;
-                    published = Some((priced, reply, false));
-                    break;
-                }
-                Err(reason) => {
-                    *tally.entry(reason).or_default() += 1;
-                    waiting.last_mut().into_iter().for_each(|(_, _, of)| {
-                        if of.is_empty() {
-                            of.clone_from(&reply);
-                        }
-                    });
-                }
+            let (Ok(name) | Err(name)) = outcome;
+            *tally.entry(name).or_default() += 1;
+            if outcome.is_ok() && !round.wants_second_opinion() {
+                break;
             }
         }
         if let Some(confirmed) = round.close() {
-            let (_, priced, reply) =
-                waiting.into_iter().find(|(node, ..)| *node == confirmed).unwrap();
+            let found = waiting.into_iter().find(|(node, ..)| *node == confirmed).unwrap();
             *tally.entry("confirmed").or_default() += 1;
-            published = Some((priced, reply, true));
+            published.push((found.1, found.2, found.3, true));
         }
-        let Some(((history, market), reply, is_confirmed)) = published else {
-            return self.rules.nothing_published(&claims);
-        };
-        let told = || String::from_utf8_lossy(&reply).into_owned();
-        self.rules.head(history.newest_block(), &claims, is_confirmed, now).unwrap_or_else(
-            |broken| {
-                panic!("{broken}: {}", told());
-            },
-        );
-        self.publisher.publish(&history, market);
-        self.check_published(&history, &reply).unwrap_or_else(|broken| {
-            panic!("{broken}: {}", told());
-        });
+        self.rules.claimed(&claims, now);
+        for (history, market, reply, is_confirmed) in published {
+            let head = history.newest_block();
+            self.rules
+                .head(head, &claims, is_confirmed, now)
+                .and_then(|()| {
+                    self.publisher.publish(&history, market);
+                    self.check_published(&history, &reply)
+                })
+                .unwrap_or_else(|broken| panic!("{broken}: {}", String::from_utf8_lossy(&reply)));
+        }
+        self.rules.polled(&claims);
     }
 
     /// What is served now, against the reply that it was made from.
@@ -206,33 +200,30 @@ fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Pric
     Ok((history, market))
 }
 
-fn offer(
-    round: &mut Round<'_>,
-    node: usize,
-    history: FeeHistory,
-    market: Market,
-    waiting: &mut Vec<(usize, Priced, Vec<u8>)>,
-) -> Result<Priced, &'static str> {
-    match round.offer(node, history.newest_block()) {
-        Ok(()) => Ok((history, market)),
-        Err(implausible) => {
-            waiting.push((node, (history, market), Vec::new()));
-            Err(implausible.reason())
-        }
-    }
-}
-
 /// The head rules once more, in the plainest form.
 #[derive(Default)]
 struct Rules {
     published: Option<(u64, Instant)>,
-    /// Polls in a row that published nothing although a head was claimed.
-    refused: u32,
+    /// Polls in a row in which a lower head was claimed and nothing else was published.
+    lower: u32,
+    /// Polls in a row in which a head was claimed that is too far ahead.
+    higher: u32,
 }
 
 impl Rules {
-    fn nothing_published(&mut self, claims: &[(usize, u64)]) {
-        self.refused += u32::from(!claims.is_empty());
+    /// The highest head that may be published without more ado, on a chain as fast as that.
+    fn highest(&self, now: Instant, speed_up: u32) -> u128 {
+        let Some((last, since)) = self.published else { return u128::MAX };
+        let expected = (now - since).as_nanos().div_ceil((BLOCK_TIME / speed_up).as_nanos());
+        u128::from(last) + 2 * expected + 5
+    }
+
+    fn claimed(&mut self, claims: &[(usize, u64)], now: Instant) {
+        let is_higher = claims.iter().any(|claim| u128::from(claim.1) > self.highest(now, 1));
+        self.higher = if is_higher { self.higher + 1 } else { 0 };
+        let is_lower =
+            |claim: &(usize, u64)| self.published.is_some_and(|(last, _)| claim.1 < last);
+        self.lower += u32::from(claims.iter().any(is_lower));
     }
 
     fn head(
@@ -242,23 +233,29 @@ impl Rules {
         is_confirmed: bool,
         now: Instant,
     ) -> Result<(), String> {
-        if let Some((last, since)) = self.published {
-            let agree = claims.iter().any(|one| {
-                claims.iter().any(|other| one.0 != other.0 && one.1.abs_diff(other.1) <= 5)
-            });
-            let may_leap = agree || self.refused >= 2;
-            ensure(is_confirmed || head >= last, "a lower head")?;
-            // At most eight times as fast as configured.
-            let expected = (now - since).as_millis().div_ceil(BLOCK_TIME.as_millis() / 8);
-            let highest = u128::from(last) + 2 * expected + 5;
-            ensure(is_confirmed || u128::from(head) <= highest, "a head too far ahead")?;
-            ensure(!is_confirmed || may_leap, "confirmed by nobody")?;
+        if let Some((last, _)) = self.published {
+            let near = claims.iter().filter(|claim| claim.1.abs_diff(head) <= 5);
+            let agree = near.map(|claim| claim.0).collect::<BTreeSet<_>>().len() >= 2;
+            if is_confirmed {
+                let polls = if head < last { self.lower } else { self.higher };
+                ensure(agree || polls >= 3, "confirmed by nobody")?;
+            } else {
+                ensure(head >= last, "a lower head")?;
+                ensure(u128::from(head) <= self.highest(now, 100), "a head too far ahead")?;
+            }
         }
         if self.published.is_none_or(|(last, _)| last != head) {
             self.published = Some((head, now));
         }
-        self.refused = 0;
         Ok(())
+    }
+
+    /// A poll is over in which all that was refused may have been refused rightly.
+    fn polled(&mut self, claims: &[(usize, u64)]) {
+        let last = self.published.map(|(last, _)| last);
+        if claims.iter().any(|claim| Some(claim.1) == last) {
+            self.lower = 0;
+        }
     }
 }
 

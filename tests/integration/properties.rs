@@ -23,6 +23,7 @@ fn no_generated_reply_makes_a_wrong_publication() {
         "head_ahead",
         "head_behind",
         "invalid_reply",
+        "known",
         "no_base_fees",
         "no_rewards",
         "node_error",
