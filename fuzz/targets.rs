@@ -179,8 +179,7 @@ pub fn envelope(data: &[u8]) {
         let result = match rpc::read_reply(data, status, ID) {
             Ok(result) => result,
             Err(error) => {
-                let is_expected = status != 429
-                    || matches!(error, rpc::Error::RateLimited(_) | rpc::Error::InvalidReply(_));
+                let is_expected = status != 429 || matches!(error, rpc::Error::RateLimited(_));
                 assert!(is_expected, "429 is {error}");
                 assert!(of_200.is_none(), "{status} refuses a result");
                 continue;

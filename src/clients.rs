@@ -67,7 +67,7 @@ impl Clients {
             shared: Arc::new(Shared {
                 max_connections: limits.max_connections_per_client,
                 quota,
-                trusted_proxies: trusted_proxies.to_vec(),
+                trusted_proxies: trusted_proxies.iter().copied().map(canonical).collect(),
                 table: Mutex::default(),
             }),
         }
@@ -201,6 +201,17 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     address.or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
+/// A network of IPv4 that is written as one of IPv6 (`::ffff:10.0.0.0/104`), as the former.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = match network.addr() {
+        IpAddr::V6(address) => address.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
+    };
+    let prefix = network.prefix_len().checked_sub(96);
+    let network_of = |(address, prefix): (Ipv4Addr, u8)| IpNet::new(address.into(), prefix).ok();
+    mapped.zip(prefix).and_then(network_of).unwrap_or(network)
+}
+
 /// What counts as one client: whoever has an IPv6 address has at least a /64 of them.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -214,7 +225,7 @@ mod tests {
     use super::*;
 
     fn clients(limits: &Limits) -> Clients {
-        let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
+        let trusted = ["::ffff:10.0.0.0/104", "fd00::/8"].map(|network| network.parse().unwrap());
         Clients::new(limits, &trusted)
     }
 

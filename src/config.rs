@@ -95,6 +95,9 @@ impl Config {
         if !sections.server.has_usable_base_path() {
             return at("server.base_path", "must be empty or like /a/b, without a trailing slash");
         }
+        if sections.server.drain_delay > Server::MAX_DRAIN_DELAY {
+            return at("server.drain_delay", "must be at most 1h");
+        }
         if !sections.cors.allows_any() && sections.cors.origins().is_none() {
             let allowed = "must be [\"*\"] or origins such as \"https://app.example\", no path";
             return at("cors.allowed_origins", allowed);

@@ -193,7 +193,7 @@ impl Reports {
     fn success(&mut self, asked: Candidate<'_>) {
         let index = asked.index;
         asked.upstream.succeeded();
-        self.metrics.attempt(&self.chain, index, "ok");
+        self.count(index, "ok");
         if self.is_news(index, Ok(())) {
             tracing::info!(chain = self.chain, rpc_url = index, "upstream answers");
         }
@@ -208,7 +208,7 @@ impl Reports {
             _ => asked.upstream.was_refused(),
         }
         let reason = failure.reason();
-        self.metrics.attempt(&self.chain, index, reason);
+        self.count(index, reason);
         if self.is_news(index, Err(reason)) {
             let error = text_of(failure);
             tracing::warn!(chain = self.chain, rpc_url = index, reason, error, "upstream failed");
@@ -223,6 +223,11 @@ impl Reports {
             newest_block,
             "an unexpected newest block is confirmed"
         );
+    }
+
+    fn count(&self, index: usize, outcome: &'static str) {
+        self.metrics.attempt(&self.chain, index, outcome);
+        tracing::trace!(chain = self.chain, rpc_url = index, outcome, "upstream asked");
     }
 
     fn is_news(&mut self, index: usize, outcome: Result<(), &'static str>) -> bool {

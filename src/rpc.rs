@@ -39,6 +39,7 @@ impl Client {
     /// is about 100 KiB.
     const MAX_BODY_BYTES: usize = 256 * 1024;
     const MAX_IDLE: Duration = Duration::from_secs(30);
+    const TOO_MANY_REQUESTS: u16 = 429;
 
     /// A pool without connections.
     ///
@@ -67,12 +68,17 @@ impl Client {
         let request = reply::Request::new(id, method, params);
         let response = self.http.post(url.expose().clone()).json(&request).send().await?;
         let status = response.status().as_u16();
-        if is_encoded(response.headers()) {
-            return Err(Error::Encoded);
-        }
         let retry_after = retry_after(response.headers());
-        let body = read_body(response).await?;
-        read_reply(&body, status, id).map_err(|error| match error {
+        let mut body = Vec::new();
+        let outcome = if is_encoded(response.headers()) {
+            Err(Error::Encoded)
+        } else {
+            read_body(response, &mut body).await
+        };
+        let outcome = outcome.and_then(|()| read_reply(&body, status, id));
+        outcome.map_err(|error| match error {
+            // Whatever else is wrong with it.
+            _ if status == Self::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
             Error::RateLimited(_) => Error::RateLimited(retry_after),
             Error::Status(status, _) => Error::Status(status, Excerpt::of(&body, url)),
             Error::NotJson(_) => Error::NotJson(Excerpt::of(&body, url)),
@@ -96,15 +102,14 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-async fn read_body(mut response: reqwest::Response) -> Result<Vec<u8>, Error> {
-    let mut body = Vec::new();
+async fn read_body(mut response: reqwest::Response, body: &mut Vec<u8>) -> Result<(), Error> {
     while let Some(chunk) = response.chunk().await? {
         if body.len().saturating_add(chunk.len()) > Client::MAX_BODY_BYTES {
             return Err(Error::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(body)
+    Ok(())
 }
 
 /// Why a call gave nothing to believe.

@@ -129,17 +129,20 @@ impl Server {
                 return limits;
             }
         };
-        let most = open_files.saturating_sub(reserved).max(1);
-        if (1..=most).contains(&limits.max_connections) {
-            return limits;
+        let most = open_files.saturating_sub(reserved).max(open_files / 4).max(1);
+        match limits.max_connections {
+            0 => limits.max_connections = most,
+            configured if configured > most => {
+                limits.max_connections = most;
+                tracing::warn!(
+                    configured,
+                    max_connections = most,
+                    open_files,
+                    "fewer connections than configured: the process may not have more open files"
+                );
+            }
+            _ => {}
         }
-        tracing::warn!(
-            configured = limits.max_connections,
-            max_connections = most,
-            open_files,
-            "fewer connections than configured: the process may not have more open files"
-        );
-        limits.max_connections = most;
         limits
     }
 }

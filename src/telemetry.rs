@@ -14,6 +14,11 @@ use crate::config::{Log, LogFormat};
 pub fn init(config: &Log) -> Result<(), TryInitError> {
     // The configuration's check has seen the filter; one that a later change broke logs `info`.
     let filter = config.directives().unwrap_or_default();
+    // What it tells below that is whom it connects to, and a URL is nobody's business.
+    let filter = match "hyper_util=info".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
     let registry = tracing_subscriber::registry().with(filter);
     let lines = fmt::layer().with_writer(std::io::stderr);
     match config.format {

@@ -40,16 +40,18 @@ impl Admission {
             ));
         }
         let uri = request.uri();
+        if self.probes.iter().any(|probe| probe == uri.path()) {
+            return Ok(());
+        }
+        if let Err(wait) = visitor.spend(request.headers()) {
+            self.rate_limited.increment(1);
+            return Err(Problem::rate_limited(wait));
+        }
         let length = uri.path().len().saturating_add(uri.query().map_or(0, str::len));
         if length > Self::MAX_URI_BYTES {
             return Err(Problem::of_framework(StatusCode::URI_TOO_LONG));
         }
-        if self.probes.iter().any(|probe| probe == uri.path()) {
-            return Ok(());
-        }
-        let Err(wait) = visitor.spend(request.headers()) else { return Ok(()) };
-        self.rate_limited.increment(1);
-        Err(Problem::rate_limited(wait))
+        Ok(())
     }
 }
 

@@ -46,6 +46,8 @@ impl Default for Server {
 }
 
 impl Server {
+    pub(super) const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
+
     /// Whether [`base_path`](Self::base_path) can be the prefix of every route as it stands.
     pub(super) fn has_usable_base_path(&self) -> bool {
         let is_segment = |segment: &str| {
@@ -105,7 +107,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(30),
         }
     }
 }

@@ -100,6 +100,7 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
             "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
             "server.trusted_proxies.1: expected a network such as \"10.0.0.0/8\"",
         ),
+        ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (
             "[limits]\nmax_connections = -1\n",
             "limits.max_connections: found -1, expected a whole number from 0 on",

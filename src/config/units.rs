@@ -105,8 +105,8 @@ impl<'de> Deserialize<'de> for Multiplier {
 pub struct RpcUrl(reqwest::Url);
 
 impl RpcUrl {
-    /// Shorter parts of a URL, such as `rpc` or `v2`, are no keys.
-    const SHORTEST_SECRET: usize = 4;
+    /// Longer parts of a path than `rpc` or `mainnet` may be keys.
+    const LONGEST_WORD: usize = 8;
 
     /// The URL itself, for the one place that connects to it.
     #[must_use]
@@ -114,35 +114,14 @@ impl RpcUrl {
         &self.0
     }
 
-    /// `text` without any part of this URL that may be a secret: all but scheme, host and port, in
-    /// whatever case, percent-encoded or not.
+    /// Whether anything but scheme, host, port and short words of the path is in it.
     #[must_use]
-    pub fn blank(&self, text: &str) -> String {
+    pub fn may_hold_a_secret(&self) -> bool {
         let Self(url) = self;
-        let words = url.path_segments().into_iter().flatten();
-        let query = url.query().into_iter().flat_map(|query| query.split(['&', '=']));
-        let user = [Some(url.username()), url.password(), url.fragment()].into_iter().flatten();
-        let mut secrets = Vec::new();
-        for part in words.chain(query).chain(user) {
-            let decoded = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
-            secrets.extend([part.to_ascii_lowercase(), decoded.to_ascii_lowercase()]);
-        }
-        secrets.retain(|secret| secret.len() >= Self::SHORTEST_SECRET);
-        // A secret that has another one in it goes as a whole.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        // Of ASCII alone, so that places in both texts are the same.
-        let lower = text.to_ascii_lowercase();
-        let mut blanked = String::with_capacity(text.len());
-        let mut rest = lower.as_str();
-        while let Some(character) =
-            text.get(text.len() - rest.len()..).and_then(|tail| tail.chars().next())
-        {
-            let secret = secrets.iter().find(|secret| rest.starts_with(secret.as_str()));
-            blanked.push(secret.map_or(character, |_| '…'));
-            let length = secret.map_or(character.len_utf8(), String::len);
-            rest = rest.get(length..).unwrap_or_default();
-        }
-        blanked
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        let mut words = url.path_segments().into_iter().flatten();
+        let has_long_word = words.any(|word| word.len() > Self::LONGEST_WORD);
+        has_user || has_long_word || url.query().is_some() || url.fragment().is_some()
     }
 }
 
@@ -236,6 +215,14 @@ mod tests {
     fn an_rpc_url_never_prints() {
         let url: RpcUrl = "https://node.example/v2/canary".parse().unwrap();
         assert_eq!(format!("{url:?}"), "RpcUrl(…)");
+        let may_hold = |url: &str| url.parse::<RpcUrl>().unwrap().may_hold_a_secret();
+        for plain in ["http://node:8545", "https://node.example/", "https://node.example/v2/rpc"] {
+            assert!(!may_hold(plain), "{plain}");
+        }
+        for url in ["/v2/canarykey", "/?k=v", "/#f"].map(|tail| format!("http://node{tail}")) {
+            assert!(may_hold(&url), "{url}");
+        }
+        assert!(may_hold("http://user@node/") && may_hold("http://:canary@node/"));
         for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
             assert!(!wrong.parse::<RpcUrl>().unwrap_err().contains("canary"));
         }

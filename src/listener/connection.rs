@@ -110,10 +110,9 @@ pub(super) async fn serve(
         }
         Err(_) => None,
     };
-    if let Some(status) = refusal {
-        close_with(stream.into_stream(), app.refusal(status)).await;
-    } else if line.may_owe_a_body() {
-        close_after(stream.into_stream(), &[]).await;
+    match refusal {
+        Some(status) => close_with(stream.into_stream(), app.refusal(status)).await,
+        None => close_after(stream.into_stream(), &[]).await,
     }
 }
 
@@ -125,7 +124,7 @@ pub(super) async fn close_with(stream: TcpStream, response: Response<Body>) {
 /// Sends these `last_words` and closes the connection, after what the client is still sending: to
 /// close before that could take the last answer away from it.
 async fn close_after(mut stream: TcpStream, last_words: &[u8]) {
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const PATIENCE: Duration = Duration::from_millis(500);
     const MOST_READ: u64 = 256 * 1024;
     let farewell = async {
         stream.write_all(last_words).await?;

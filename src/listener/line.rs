@@ -135,10 +135,14 @@ impl Line {
 
     /// Bytes came from the client.
     pub(super) fn received(&self, bytes: &[u8]) {
-        if self.phase.load() == Phase::Idle {
+        let is_request = {
+            let mut tape = self.tape();
+            tape.record(bytes);
+            !tape.is_empty()
+        };
+        if is_request && self.phase.load() == Phase::Idle {
             self.enter(Phase::Head);
         }
-        self.tape().record(bytes);
     }
 
     /// The headers of a request are complete; how its body is delimited.

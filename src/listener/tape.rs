@@ -84,8 +84,9 @@ impl Tape {
         self.is_lost || self.body > 0
     }
 
+    /// Whether nothing of a request is there: empty lines before one are none of it.
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.iter().all(|byte| b"\r\n".contains(byte))
     }
 
     pub(super) fn is_in_first_line(&self) -> bool {

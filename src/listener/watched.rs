@@ -29,8 +29,9 @@ impl Watched {
 
     /// The status that hyper answered by itself, if it did.
     pub(super) fn own_answer(&self) -> Option<StatusCode> {
-        let status = self.kept_back.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
-        StatusCode::from_bytes(status).ok()
+        let versions: [&[u8]; 2] = [b"HTTP/1.1 ", b"HTTP/1.0 "];
+        let status = versions.iter().find_map(|version| self.kept_back.strip_prefix(*version))?;
+        StatusCode::from_bytes(status.get(..3)?).ok()
     }
 
     pub(super) fn into_stream(self) -> TcpStream {

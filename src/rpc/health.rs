@@ -18,7 +18,7 @@ pub(super) enum Penalty {
     CoolDown(Option<Duration>),
     /// It serves another chain: not asked for a while, then checked again.
     Quarantine,
-    /// It does not have the method: probed again rarely.
+    /// It does not have the method: probed again ever more rarely.
     Unsupported,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Health {
     block_time: Duration,
     /// Failures in a row that call for a rest.
     failures: u32,
-    /// Refusals over a rate limit in a row.
+    /// Refusals for a rate limit or a missing method in a row.
     refusals: u32,
     resting_until: Option<Instant>,
     barred_until: Option<Instant>,
@@ -54,7 +54,8 @@ impl Health {
     const FIRST_COOL_DOWN: Duration = Duration::from_secs(1);
     const LAST_COOL_DOWN: Duration = Duration::from_secs(16);
     const QUARANTINE_BLOCKS: u32 = 10;
-    const UNSUPPORTED_BLOCKS: u32 = 100;
+    /// At first: a node behind a load balancer may lack what the next one has.
+    const UNSUPPORTED_BLOCKS: u32 = 4;
     const MAX_QUARANTINE: Duration = Duration::from_mins(1);
     const MAX_UNSUPPORTED: Duration = Duration::from_mins(10);
 
@@ -79,7 +80,6 @@ impl Health {
     }
 
     pub(super) fn failed(&mut self, penalty: Penalty, now: Instant) {
-        let blocks = |count: u32, most: Duration| self.block_time.saturating_mul(count).min(most);
         match penalty {
             Penalty::None => {}
             Penalty::Rest => {
@@ -96,11 +96,13 @@ impl Health {
                 self.barred_until = Some(now + with_jitter(wait.min(Self::MAX_COOL_DOWN)));
             }
             Penalty::Quarantine => {
-                let wait = blocks(Self::QUARANTINE_BLOCKS, Self::MAX_QUARANTINE);
-                self.barred_until = Some(now + wait);
+                let wait = self.block_time.saturating_mul(Self::QUARANTINE_BLOCKS);
+                self.barred_until = Some(now + wait.min(Self::MAX_QUARANTINE));
             }
             Penalty::Unsupported => {
-                let wait = blocks(Self::UNSUPPORTED_BLOCKS, Self::MAX_UNSUPPORTED);
+                let first = self.block_time.saturating_mul(Self::UNSUPPORTED_BLOCKS);
+                let wait = doubled(first, self.refusals, Self::MAX_UNSUPPORTED);
+                self.refusals = self.refusals.saturating_add(1);
                 self.barred_until = Some(now + wait);
             }
         }
@@ -183,7 +185,9 @@ mod tests {
     fn another_chain_and_a_missing_method_are_looked_at_again() {
         let barred = |penalty| duration_of(Standing::Barred, &[penalty]).as_secs();
         assert_eq!(barred(Penalty::Quarantine), 20);
-        assert_eq!(barred(Penalty::Unsupported), 200);
+        assert_eq!(barred(Penalty::Unsupported), 8);
+        let again = |count| duration_of(Standing::Barred, &vec![Penalty::Unsupported; count]);
+        assert_eq!([2, 5, 12].map(|count| again(count).as_secs()), [16, 128, 600]);
     }
 
     #[test]

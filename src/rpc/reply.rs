@@ -48,25 +48,33 @@ struct NodeError<'a> {
 ///
 /// The node's error, or why the body is no answer.
 pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
+    let result = read_body(body, status, id);
+    // With this status nothing else needs to be right.
+    if status == 429 { result.map_err(|_| Error::RateLimited(None)) } else { result }
+}
+
+fn read_body(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
     let body = Json::of(body);
     let reply: Reply = match serde_json::from_slice(&body.0) {
         // A derived reader would also take an array of the members in order.
         Ok(reply) if body.0.trim_ascii_start().starts_with(b"{") => reply,
         Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
-        Err(_) if status == 429 => return Err(Error::RateLimited(None)),
         Err(_) if !(200..300).contains(&status) => {
             return Err(Error::Status(status, Excerpt::default()));
         }
         Err(error) if error.is_data() => return Err(Error::InvalidReply("not a JSON-RPC reply")),
         Err(_) => return Err(Error::NotJson(Excerpt::default())),
     };
+    if reply.result.is_none() && reply.error.is_none() && !(200..300).contains(&status) {
+        return Err(Error::Status(status, Excerpt::default()));
+    }
     let is_ours = reply.id.is_some_and(|given| given.get() == id.to_string());
     if let Some(error) = reply.error {
         // An error may carry a null id: the node could not read the request's.
         if reply.id.is_some() && !is_ours {
             return Err(Error::InvalidReply("the id is another call's"));
         }
-        return Err(NodeError::of(error).classify(status));
+        return Err(NodeError::of(error).classify());
     }
     if !is_ours {
         return Err(Error::InvalidReply("the id is another call's"));
@@ -85,12 +93,11 @@ impl<'a> NodeError<'a> {
         is_object.then(|| serde_json::from_str(error.get()).ok()).flatten().unwrap_or_default()
     }
 
-    fn classify(&self, status: u16) -> Error {
+    fn classify(&self) -> Error {
         let code: Option<i64> = self.code.and_then(|code| code.get().parse().ok());
         let message = self.message.map(|message| message.get().to_ascii_lowercase());
         match code {
             Some(code) if Self::RATE_LIMITED.contains(&code) => Error::RateLimited(None),
-            _ if status == 429 => Error::RateLimited(None),
             Some(code) if Self::UNSUPPORTED.contains(&code) => Error::Unsupported,
             // What geth and hiero say of a block that is not there yet; it has no code of its own.
             _ if message.is_some_and(|text| text.contains("beyond head")) => Error::BeyondHead,
@@ -188,8 +195,10 @@ mod tests {
         let beyond = r#"{"code":-32000,"message":"request Beyond head block: 7"}"#;
         assert_eq!(of_error(beyond), Err("beyond_head"));
         assert_eq!(of_error(r#"{"code":-32602,"message":7}"#), Err("node_error"));
-        let with_429 = read_reply(br#"{"id":7,"error":{"code":1}}"#, 429, 7).unwrap_err();
-        assert_eq!(with_429.reason(), "rate_limited");
+        for body in [r#"{"id":7,"error":{"code":1}}"#, r#"{"id":0,"result":1}"#, "{}", "<html>"] {
+            let error = read_reply(body.as_bytes(), 429, 7).unwrap_err();
+            assert_eq!(error.reason(), "rate_limited", "{body}");
+        }
     }
 
     proptest::proptest! {
@@ -215,6 +224,7 @@ mod tests {
         let reason = |body: &[u8], status| read_reply(body, status, 7).unwrap_err().reason();
         assert!(read_reply(result, 500, 7).is_ok());
         assert_eq!(reason(b"<html>", 502), "http_status");
+        assert_eq!(reason(br#"{"message":"no"}"#, 503), "http_status");
         assert_eq!(reason(b"", 429), "rate_limited");
         assert_eq!(reason(b"<html>", 200), "not_json");
         assert_eq!(reason(b"\xff\xfe", 200), "not_json");

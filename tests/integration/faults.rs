@@ -713,7 +713,8 @@ fn answers() -> Vec<Case> {
             "an unknown method",
             "unsupported",
             error(-32601, "the method eth_feeHistory does not exist"),
-            [Duration::from_secs(2), Duration::from_secs(2)],
+            // Four block times at first, then ever longer.
+            [Duration::from_millis(80), Duration::from_secs(12)],
         )
         .with(|setup| setup.block = Duration::from_millis(20)),
         Case::passed_over(16, "an unknown method", "unsupported", error(-32601, "no such method"))

@@ -339,6 +339,7 @@ impl Rig {
         let output = self.process.end();
         is_clean(&output);
         assert!(output.contains("TRACE"), "the log tells less than it could: {output}");
+        assert!(!output.contains("hyper_util"), "whom it connects to: {output}");
         assert!(!output.to_lowercase().contains("panicked"), "a panic: {output}");
         // Nothing that a node sends comes through as it is, or at length.
         assert!(!output.contains('\x1b'), "an escape: {output}");

@@ -216,7 +216,7 @@ async fn moves_for_good(stage: Stage, setup: Setup, blocks: i64) {
         assert_eq!(rig.count(0, there).await, 3);
     }
     let log = rig.end().await;
-    assert_eq!(log.matches("head was reset").count(), 3);
+    assert_eq!(log.matches("an unexpected newest block is confirmed").count(), 3);
 }
 
 /// When a second URL says the same the chain is followed at once.
