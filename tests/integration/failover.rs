@@ -85,3 +85,36 @@ async fn the_preferred_url_alone_is_asked_while_it_is_well() {
     let moved = |answer: &crate::service::Answer| answer.header("x-newest-block") == "1001";
     service.wait_for("/v1/a/gas-suggestion", moved).await;
 }
+
+#[tokio::test]
+async fn a_backup_that_lags_does_not_keep_the_preferred_url_out() {
+    let preferred = FakeNode::start(7, Answer::Error(-32000)).await;
+    let lagging = FakeNode::start(7, Answer::Result(fee_history(1000, 9, 90))).await;
+    let service = Service::start(&chain(&[preferred.url(), lagging.url()])).await;
+    let newest = |number: &'static str| {
+        move |answer: &crate::service::Answer| answer.header("x-newest-block") == number
+    };
+    service.wait_for("/v1/a/gas-suggestion", newest("1000")).await;
+    // Further ahead than the chain can be if the backup were right.
+    preferred.say(Answer::Result(fee_history(100_000, 3, 40)));
+    service.wait_for("/v1/a/gas-suggestion", newest("100000")).await;
+    let asked = lagging.calls("eth_feeHistory");
+    service.wait_for("/v1/a/gas-suggestion", |_| preferred.calls("eth_feeHistory") >= 12).await;
+    assert!(service.get("/v1/a/gas-suggestion").await.body.contains("\"46000000000\""));
+    assert!(lagging.calls("eth_feeHistory") <= asked + 2, "it is asked although it is behind");
+}
+
+#[tokio::test]
+async fn another_url_at_the_same_head_changes_no_number() {
+    let first = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let second = FakeNode::start(7, Answer::Result(fee_history(1000, 9, 90))).await;
+    let service = Service::start(&chain(&[first.url(), second.url()])).await;
+    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    // The head stands still, so the second is asked now and then whether it has a newer one.
+    let is_asked_twice = |answer: &crate::service::Answer| {
+        assert!(answer.body.contains("\"46000000000\""), "{answer:?}");
+        second.calls("eth_feeHistory") >= 2
+    };
+    service.wait_for("/v1/a/gas-suggestion", is_asked_twice).await;
+    service.wait_for("/v1/a/gas-suggestion", is_asked_twice).await;
+}
