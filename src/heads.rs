@@ -89,18 +89,9 @@ impl Heads {
 
     /// A poll's look at the upstreams, at `now`.
     pub fn round(&mut self, now: Instant) -> Round<'_> {
-        Round { heads: self, now, claims: Vec::new(), is_settled: false }
-    }
-
-    fn judge(&self, head: u64, now: Instant) -> Result<(), Implausible> {
-        let Some(published) = self.published else { return Ok(()) };
-        if head < published.head {
-            Err(Implausible::Behind)
-        } else if head > highest(published, now, self.observed_block_time()) {
-            Err(Implausible::Ahead)
-        } else {
-            Ok(())
-        }
+        let block_time = self.observed_block_time();
+        let highest = self.published.map(|published| highest(published, now, block_time));
+        Round { heads: self, now, highest, claims: Vec::new(), is_settled: false }
     }
 
     /// The configured block time, or what the last moves of the head tell where that is less: a
@@ -194,6 +185,8 @@ fn highest(seen: Seen, now: Instant, block_time: Duration) -> u64 {
 pub struct Round<'a> {
     heads: &'a mut Heads,
     now: Instant,
+    /// What the head may be by now, from what was published before the round.
+    highest: Option<u64>,
     claims: Vec<Claim>,
     is_settled: bool,
 }
@@ -214,11 +207,19 @@ impl Round<'_> {
     ///
     /// Why it cannot be believed.
     pub fn offer(&mut self, upstream: usize, head: u64) -> Result<Verdict, Implausible> {
-        self.heads.judge(head, self.now).inspect_err(|&kind| {
+        let published = self.heads.published.map(|published| published.head);
+        let kind = if published.is_some_and(|published| head < published) {
+            Some(Implausible::Behind)
+        } else if self.highest.is_some_and(|highest| head > highest) {
+            Some(Implausible::Ahead)
+        } else {
+            None
+        };
+        if let Some(kind) = kind {
             self.claims.push(Claim { upstream, head, kind });
-        })?;
-        let is_known = self.heads.published.is_some_and(|published| published.head == head);
-        if self.is_settled && is_known {
+            return Err(kind);
+        }
+        if self.is_settled && published == Some(head) {
             return Ok(Verdict::Known);
         }
         self.heads.publish(head, self.now);
@@ -243,7 +244,7 @@ impl Round<'_> {
     /// counts as published. Where something was published, only a higher head can be.
     #[must_use]
     pub fn close(self) -> Option<usize> {
-        let Self { heads, now, claims, is_settled } = self;
+        let Self { heads, now, claims, is_settled, .. } = self;
         let counts = |claim: &Claim| !is_settled || claim.kind == Implausible::Ahead;
         let claims: Vec<_> = claims.into_iter().filter(counts).collect();
         if !claims.iter().any(|claim| claim.kind == Implausible::Ahead) {
@@ -412,6 +413,17 @@ mod tests {
         assert_eq!(round.offer(2, 101), Ok(Verdict::Publish));
         assert_eq!(round.offer(3, 100), Err(Implausible::Behind));
         assert_eq!(round.close(), None);
+    }
+
+    #[test]
+    fn how_far_ahead_a_head_is_counts_from_before_the_round() {
+        let mut heads = Heads::new(BLOCK);
+        let start = Instant::now();
+        assert_eq!(heads.round(start).offer(0, 100), Ok(Verdict::Publish));
+        let mut round = heads.round(start + BLOCK * 10);
+        assert_eq!(round.offer(0, 101), Ok(Verdict::Publish));
+        assert_eq!(round.offer(1, 110), Ok(Verdict::Publish));
+        assert_eq!(round.offer(2, 126), Err(Implausible::Ahead));
     }
 
     #[test]
