@@ -90,6 +90,8 @@ async fn an_idle_client_is_gone_without_a_word() {
     let mut client = Connection::open(service.address()).await;
     let since = Instant::now();
     assert_eq!(client.ask(get(SUGGESTION, "")).await.status, 200);
+    // An empty line is no request.
+    client.send("\r\n").await;
     assert_eq!(fate(&mut client, since).await, []);
     assert_eq!(service.count(&cut("idle")).await, 1);
     assert_eq!(service.count(&cut("header")).await, 0);
@@ -337,6 +339,13 @@ async fn headers_too_large_or_too_many_are_told_so() {
         assert_eq!(outcomes(&answers), [(status, code.to_owned())]);
         assert!(answers[0].closes());
     }
+    // The parser's own answer is of the last request's version.
+    let mut client = Connection::open(service.address()).await;
+    client.send(format!("GET {SUGGESTION} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")).await;
+    client.next().await.unwrap().unwrap();
+    client.send(get(SUGGESTION, &format!("X-A: {}\r\n", "x".repeat(20_000)))).await;
+    let answers = client.until_closed().await;
+    assert_eq!(outcomes(&answers), [(431, "headers_too_large".to_owned())]);
 }
 
 #[tokio::test]
@@ -364,7 +373,9 @@ async fn without_file_descriptors_it_polls_and_answers_on_and_accepts_again_afte
     let since = Instant::now();
     while descriptors(service.id()) < 96 {
         assert!(since.elapsed() < PATIENCE, "{} descriptors", descriptors(service.id()));
-        flood.push(TcpStream::connect(service.address).await.unwrap());
+        for _ in 0..32 {
+            flood.push(TcpStream::connect(service.address).await.unwrap());
+        }
     }
     for _ in 0..300 {
         flood.push(TcpStream::connect(service.address).await.unwrap());

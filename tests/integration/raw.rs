@@ -105,7 +105,9 @@ impl Response {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
         let mut lines = head.trim_end().split("\r\n");
-        let status = lines.next()?.strip_prefix("HTTP/1.1 ").expect("a status line");
+        let first = lines.next()?;
+        let is_of = |version| first.strip_prefix(version);
+        let status = is_of("HTTP/1.1 ").or_else(|| is_of("HTTP/1.0 ")).expect("a status line");
         let headers = lines.map(|line| line.split_once(": ").expect("a header"));
         let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
         let mut response = Self {
