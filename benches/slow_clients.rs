@@ -47,9 +47,8 @@ impl Kind {
     /// The built-in `header_timeout`, `body_timeout` and `write_timeout`.
     const fn deadline(self) -> Duration {
         match self {
-            Self::Silent | Self::Dripping | Self::Stalling | Self::NotReading => {
-                Duration::from_secs(10)
-            }
+            Self::Silent | Self::Dripping | Self::Stalling => Duration::from_secs(10),
+            Self::NotReading => Duration::from_secs(30),
         }
     }
 }
