@@ -1,0 +1,180 @@
+use super::*;
+
+const BLOCK: Duration = Duration::from_secs(2);
+
+/// Rounds one block time apart, in which these upstreams claim these heads; what each
+/// publishes.
+fn play(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
+    let mut heads = Heads::new(BLOCK);
+    let start = Instant::now();
+    let mut published = Vec::new();
+    for (count, claims) in (0_u32..).zip(rounds) {
+        let mut round = heads.round(start + BLOCK * count);
+        let accepted = claims.iter().find(|(upstream, head)| round.offer(*upstream, *head).is_ok());
+        let confirmed = round.close();
+        let confirmed = confirmed.and_then(|by| claims.iter().find(|claim| claim.0 == by));
+        published.push(accepted.or(confirmed).map(|claim| claim.1));
+    }
+    published
+}
+
+#[test]
+fn a_head_that_moves_or_stays_is_published() {
+    let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, 101)], &[(0, 101)], &[(1, 104)]];
+    assert_eq!(play(&rounds), [Some(100), Some(101), Some(101), Some(104)]);
+}
+
+#[test]
+fn a_lower_head_counts_from_the_third_round_in_a_row() {
+    let rounds: [&[_]; 5] = [&[(0, 9000)], &[(0, 10)], &[(0, 11)], &[(0, 12)], &[(0, 13)]];
+    assert_eq!(play(&rounds), [Some(9000), None, None, Some(12), Some(13)]);
+}
+
+#[test]
+fn a_good_head_in_between_starts_the_count_again() {
+    let rounds: [&[_]; 6] =
+        [&[(0, 100)], &[(0, 98)], &[(0, 99)], &[(0, 101)], &[(0, 99)], &[(0, 99)]];
+    assert_eq!(play(&rounds), [Some(100), None, None, Some(101), None, None]);
+}
+
+#[test]
+fn lower_heads_that_leap_about_confirm_nothing() {
+    let rounds: [&[_]; 6] =
+        [&[(0, 9000)], &[(0, 800)], &[(0, 10)], &[(0, 500)], &[(0, 4)], &[(0, 8000)]];
+    assert_eq!(play(&rounds), [Some(9000), None, None, None, None, None]);
+}
+
+#[test]
+fn a_second_upstream_with_nearly_the_same_head_confirms_at_once() {
+    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 12)]];
+    assert_eq!(play(&rounds), [Some(9000), Some(12)]);
+    // Two that lag by different distances do not agree about anything.
+    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 800)]];
+    assert_eq!(play(&rounds), [Some(9000), None]);
+    // One upstream cannot be its own witness.
+    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (0, 10)]];
+    assert_eq!(play(&rounds), [Some(9000), None]);
+}
+
+#[test]
+fn another_upstream_that_is_not_behind_wins_over_two_that_agree() {
+    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 10), (2, 9001)]];
+    assert_eq!(play(&rounds), [Some(9000), Some(9001)]);
+}
+
+#[test]
+fn a_head_may_be_ahead_by_twice_the_expected_and_five() {
+    let rounds: [&[_]; 2] = [&[(0, 100)], &[(0, 107)]];
+    assert_eq!(play(&rounds), [Some(100), Some(107)]);
+    let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, 108)], &[(0, 112)], &[(0, 116)]];
+    assert_eq!(play(&rounds), [Some(100), None, None, Some(116)]);
+    let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, u64::MAX)], &[(0, 1 << 60)], &[(0, 101)]];
+    assert_eq!(play(&rounds), [Some(100), None, None, Some(101)]);
+    // After ten blocks without an answer 25 more are plausible, 26 are not.
+    let mut rounds: Vec<&[_]> = vec![&[]; 11];
+    rounds[0] = &[(0, 100)];
+    rounds[10] = &[(0, 125)];
+    assert_eq!(play(&rounds)[10], Some(125));
+    rounds[10] = &[(0, 126)];
+    assert_eq!(play(&rounds)[10], None);
+}
+
+#[test]
+fn a_chain_that_became_faster_than_configured_is_followed() {
+    // Ten blocks a round would be too far ahead; a chain that speeds up step by step is not.
+    let (mut head, mut rounds) = (0, Vec::new());
+    for step in (1..=6).chain(std::iter::repeat_n(7, 20)).chain(std::iter::repeat_n(10, 50)) {
+        head += step;
+        rounds.push([(0, head)]);
+    }
+    let rounds: Vec<&[_]> = rounds.iter().map(<[_; 1]>::as_slice).collect();
+    assert!(play(&rounds).iter().all(Option::is_some));
+}
+
+#[test]
+fn a_chain_that_is_many_times_faster_is_caught_up_with() {
+    let rounds: Vec<_> = (0..30).map(|count| [(0, 1000 + 40 * count)]).collect();
+    let rounds: Vec<&[_]> = rounds.iter().map(<[_; 1]>::as_slice).collect();
+    let published = play(&rounds);
+    assert_eq!(published[..4], [Some(1000), None, None, Some(1120)]);
+    assert!(published[8..].iter().all(Option::is_some), "{published:?}");
+}
+
+#[test]
+fn a_good_upstream_wins_over_one_that_lags_and_was_published() {
+    // The laggard's heads are plausible all the time.
+    let rounds: Vec<_> = (0..6).map(|count| [(1, 120 + count), (0, 100 + count)]).collect();
+    let mut all: Vec<&[_]> = vec![&[(0, 99)]];
+    all.extend(rounds.iter().map(<[_; 2]>::as_slice));
+    let expected = [99, 100, 101, 102, 123, 124, 125].map(Some);
+    // In the third round both the laggard's head and then the confirmed one are published.
+    let mut heads = Heads::new(BLOCK);
+    let start = Instant::now();
+    let mut published = Vec::new();
+    for (count, claims) in (0_u32..).zip(&all) {
+        let mut round = heads.round(start + BLOCK * count);
+        for (upstream, head) in *claims {
+            let _ = round.offer(*upstream, *head);
+        }
+        let _ = round.close();
+        published.push(heads.published.map(|seen| seen.head));
+    }
+    assert_eq!(published[..3], expected[..3]);
+    assert_eq!(published[3], Some(122));
+    assert_eq!(published[4..], expected[4..]);
+}
+
+#[test]
+fn an_equal_head_of_another_upstream_changes_nothing_in_a_round() {
+    let mut heads = Heads::new(BLOCK);
+    let mut round = heads.round(Instant::now());
+    assert_eq!(round.offer(0, 100), Ok(Verdict::Publish));
+    assert_eq!(round.offer(1, 100), Ok(Verdict::Known));
+    assert_eq!(round.offer(2, 101), Ok(Verdict::Publish));
+    assert_eq!(round.offer(3, 100), Err(Implausible::Behind));
+    assert_eq!(round.close(), None);
+}
+
+#[test]
+fn how_far_ahead_a_head_is_counts_from_before_the_round() {
+    let mut heads = Heads::new(BLOCK);
+    let start = Instant::now();
+    assert_eq!(heads.round(start).offer(0, 100), Ok(Verdict::Publish));
+    let mut round = heads.round(start + BLOCK * 10);
+    assert_eq!(round.offer(0, 101), Ok(Verdict::Publish));
+    assert_eq!(round.offer(1, 110), Ok(Verdict::Publish));
+    assert_eq!(round.offer(2, 126), Err(Implausible::Ahead));
+}
+
+#[test]
+fn a_head_that_is_slower_than_its_chain_calls_for_a_second_opinion() {
+    let mut heads = Heads::new(BLOCK);
+    let start = Instant::now();
+    let mut wanted = Vec::new();
+    for count in 0..20 {
+        // Two blocks in five block times.
+        let mut round = heads.round(start + BLOCK * count);
+        let _ = round.offer(0, 100 + u64::from(count) * 2 / 5).unwrap();
+        if round.wants_second_opinion() {
+            wanted.push(count);
+        }
+    }
+    assert!((3..=4).contains(&wanted.len()), "{wanted:?}");
+}
+
+#[test]
+fn a_head_that_stands_calls_for_a_second_opinion_now_and_then() {
+    let mut heads = Heads::new(BLOCK);
+    let start = Instant::now();
+    let mut wanted = Vec::new();
+    for count in 0..10 {
+        let now = start + BLOCK * count;
+        let mut round = heads.round(now);
+        let _ = round.offer(0, 100).unwrap();
+        if round.wants_second_opinion() {
+            wanted.push(count);
+        }
+        assert_eq!(round.close(), None);
+    }
+    assert_eq!(wanted, [3, 6, 9]);
+}
