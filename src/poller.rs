@@ -39,8 +39,8 @@ enum Failure {
     Rejected(#[from] Rejection),
     #[error(transparent)]
     Implausible(#[from] Implausible),
-    /// Another upstream is further.
-    #[error("the newest block stands still while another upstream has a newer one")]
+    /// Its head stands still, or moves too slowly.
+    #[error("the newest block is late, and another upstream has a newer one")]
     Stands,
 }
 

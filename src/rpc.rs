@@ -39,7 +39,6 @@ impl Client {
     /// is about 100 KiB.
     const MAX_BODY_BYTES: usize = 256 * 1024;
     const MAX_IDLE: Duration = Duration::from_secs(30);
-    const TOO_MANY_REQUESTS: u16 = 429;
 
     /// A pool without connections.
     ///
@@ -77,8 +76,8 @@ impl Client {
         };
         let outcome = outcome.and_then(|()| read_reply(&body, status, id));
         outcome.map_err(|error| match error {
-            // Whatever else is wrong with it.
-            _ if status == Self::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
+            // Whatever else is wrong with it, such as its size or its encoding.
+            _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
             Error::RateLimited(_) => Error::RateLimited(retry_after),
             Error::Status(status, _) => Error::Status(status, Excerpt::of(&body, url)),
             Error::NotJson(_) => Error::NotJson(Excerpt::of(&body, url)),
@@ -167,6 +166,7 @@ pub enum Error {
 impl Error {
     /// JSON-RPC: the parameters are wrong.
     const INVALID_PARAMS: i64 = -32602;
+
     /// The kind of failure, from a closed list.
     #[must_use]
     pub fn reason(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! What happens on one connection, as far as its deadlines are concerned.
 //!
-//! The connection's own task writes it as it goes, with a few relaxed stores per request and without
+//! The connection's own task writes it as it goes, with a few atomic stores per request and without
 //! reading a clock; the accept loop looks at all of them a few times a second and cuts those that
 //! are late. That is several times cheaper than timers of each request's own.
 

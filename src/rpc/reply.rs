@@ -7,6 +7,9 @@ use serde_json::value::RawValue;
 
 use super::{Error, Excerpt};
 
+/// The HTTP status of a node that is asked too often.
+pub(super) const TOO_MANY_REQUESTS: u16 = 429;
+
 /// One call.
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a> {
@@ -50,7 +53,7 @@ struct NodeError<'a> {
 pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
     let result = read_body(body, status, id);
     // With this status nothing else needs to be right.
-    if status == 429 { result.map_err(|_| Error::RateLimited(None)) } else { result }
+    if status == TOO_MANY_REQUESTS { result.map_err(|_| Error::RateLimited(None)) } else { result }
 }
 
 fn read_body(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
