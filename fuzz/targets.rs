@@ -16,7 +16,8 @@ use gas_suggestion::fees::{
     self, Block, FeeHistory, Market, PricingType, Rejection, Rewards, Suggestion,
 };
 use gas_suggestion::metrics::Metrics;
-use gas_suggestion::rpc::{self, FeeHistoryRequest};
+use gas_suggestion::reads::Reads;
+use gas_suggestion::rpc::{self, FeeHistoryRequest, Upstreams};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -347,17 +348,22 @@ impl Stage {
         }
         let reading = book.chain("2020").expect("it is configured").read();
         let published = reading.expect("it was published").observation.quote.body().to_vec();
+        let client = rpc::Client::new().expect("TLS is there");
+        let metrics = Metrics::new();
+        let upstreams = Upstreams::of_all(&client, &plain.chains, &metrics);
+        let reads = Reads::new(&plain.rpc, &book, &upstreams, &metrics);
         let app = |config: &Config| {
             api::public(
                 config,
                 &book,
+                &reads,
                 Health::new(book.clone(), tokio_util::sync::CancellationToken::new()),
-                &Metrics::new(),
+                &metrics,
             )
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Self {
-            runtime: runtime.expect("a runtime without IO starts"),
+            runtime: runtime.expect("a runtime starts"),
             plain: app(&plain),
             moved: app(&moved),
             published,

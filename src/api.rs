@@ -1,6 +1,7 @@
 //! The HTTP interface: every route and every layer, on this page.
 //!
-//! Handlers read the [`Book`] and nothing else: no request ever causes an upstream call.
+//! Handlers of fees read the [`Book`] and nothing else: no request for them ever causes an upstream
+//! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them.
 
 mod admission;
 mod chains;
@@ -14,6 +15,7 @@ mod market;
 mod metrics;
 mod problem;
 mod request_id;
+mod rpc;
 mod suggestion;
 
 use std::convert::Infallible;
@@ -22,9 +24,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
 use tower::{BoxError, Service, ServiceBuilder};
@@ -37,6 +39,7 @@ use crate::book::Book;
 use crate::clients::Visitor;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::reads::Reads;
 use admission::Admission;
 use cors::Cors;
 use hot::HotPath;
@@ -60,14 +63,21 @@ struct Shared {
 
 /// Everything that the public listener answers.
 #[must_use]
-pub fn public(config: &Config, book: &Book, health: Health, metrics: &Metrics) -> App {
+pub fn public(
+    config: &Config,
+    book: &Book,
+    reads: &Reads,
+    health: Health,
+    metrics: &Metrics,
+) -> App {
     let routes = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
         .route("/v1/{chain}/gas-suggestion", get(suggestion::of_chain))
         .route("/v1/{chain}/fee-market", get(market::of_chain))
         .route("/v1/{chain}/fee-history", get(history::of_chain))
-        .with_state(book.clone());
+        .with_state(book.clone())
+        .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()));
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes.merge(probes(health)),
@@ -128,7 +138,7 @@ impl App {
     }
 
     /// Answers one request of `visitor`; every answer has a request id, every error a problem body.
-    pub(crate) fn answer<B>(&self, request: Request<B>, visitor: &Visitor) -> Answer
+    pub(crate) fn answer<B>(&self, mut request: Request<B>, visitor: &Visitor) -> Answer
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
@@ -143,6 +153,11 @@ impl App {
         let hot = hot_path.as_ref().and_then(|hot_path| hot_path.answer(&request, cors));
         if let Some(response) = hot {
             return Either::Left(ready(Ok(conclude(response, id))));
+        }
+        if *request.method() == Method::POST {
+            // One request can have many calls, each of which has its price.
+            let purse = visitor.purse(request.headers());
+            request.extensions_mut().insert(purse);
         }
         let answer = routes.clone().call(request);
         Either::Right(answer.map(|answer| answer.map(|response| conclude(response, id))).boxed())

@@ -177,6 +177,12 @@ impl Chain {
         Ok(Reading { observation, age, head_age, is_stale })
     }
 
+    /// The newest block that was ever published, however old that is by now.
+    #[must_use]
+    pub fn newest_block(&self) -> Option<u64> {
+        self.shared.newest.borrow().as_ref().map(|quote| quote.newest_block())
+    }
+
     /// The newest `count` blocks known, or as many as there are.
     #[must_use]
     pub fn recent_blocks(&self, count: usize) -> Excerpt {

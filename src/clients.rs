@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName};
 use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use governor::{DefaultDirectRateLimiter, InsufficientCapacity, Quota, RateLimiter};
 use ipnet::IpNet;
 
 use crate::config::Limits;
@@ -38,10 +38,18 @@ struct Shared {
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,
-    budget: Option<DefaultDirectRateLimiter>,
+    budget: Option<Budget>,
     /// When it was last heard of, unless it is connected.
     seen: Mutex<Instant>,
 }
+
+#[derive(Debug)]
+struct Budget {
+    limiter: DefaultDirectRateLimiter,
+    burst: NonZeroU32,
+}
+
+const ONE: NonZeroU32 = NonZeroU32::MIN;
 
 /// One connection's other end; to drop it is to hang up.
 #[derive(Debug)]
@@ -51,6 +59,10 @@ pub(crate) struct Visitor {
     /// `None`: the peer is a trusted proxy, and each request tells its client.
     client: Option<Arc<Client>>,
 }
+
+/// What one client has left to spend; the default has no end. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Purse(Option<Arc<Client>>);
 
 /// The client has as many connections as one may have.
 #[derive(Debug)]
@@ -104,7 +116,11 @@ impl Clients {
 
     fn entry(&self, table: &mut HashMap<IpAddr, Arc<Client>>, address: IpAddr) -> Arc<Client> {
         let client = table.entry(client_of(address)).or_insert_with(|| {
-            let budget = self.shared.quota.map(RateLimiter::direct);
+            let budget = |quota: Quota| Budget {
+                limiter: RateLimiter::direct(quota),
+                burst: quota.burst_size(),
+            };
+            let budget = self.shared.quota.map(budget);
             let seen = Mutex::new(Instant::now());
             Arc::new(Client { connections: AtomicUsize::new(0), budget, seen })
         });
@@ -125,9 +141,13 @@ impl Client {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spend(&self) -> Result<(), Duration> {
-        let Some(budget) = &self.budget else { return Ok(()) };
-        budget.check().map_err(|refused| refused.wait_time_from(DefaultClock::default().now()))
+    fn spend(&self, count: NonZeroU32) -> Result<(), Duration> {
+        let Some(Budget { limiter, burst }) = &self.budget else { return Ok(()) };
+        match limiter.check_n(count.min(*burst)) {
+            Ok(Err(refused)) => Err(refused.wait_time_from(DefaultClock::default().now())),
+            // More than the burst is never asked for.
+            Ok(Ok(())) | Err(InsufficientCapacity(_)) => Ok(()),
+        }
     }
 }
 
@@ -145,20 +165,40 @@ impl Visitor {
     ///
     /// How long the client has to wait, when it has spent what it may.
     pub(crate) fn spend(&self, headers: &HeaderMap) -> Result<(), Duration> {
+        match &self.client {
+            Some(client) => client.spend(ONE),
+            None => self.purse(headers).spend(1),
+        }
+    }
+
+    /// Who pays for a request with these headers.
+    pub(crate) fn purse(&self, headers: &HeaderMap) -> Purse {
         if let Some(client) = &self.client {
-            return client.spend();
+            return Purse(Some(Arc::clone(client)));
         }
         if self.clients.shared.quota.is_none() {
-            return Ok(());
+            return Purse::default();
         }
-        let client = {
-            let address = self.clients.forwarded_for(headers).unwrap_or(self.peer);
-            let mut table = self.clients.table();
-            let client = self.clients.entry(&mut table, address);
-            *client.seen() = Instant::now();
-            client
-        };
-        client.spend()
+        let address = self.clients.forwarded_for(headers).unwrap_or(self.peer);
+        let mut table = self.clients.table();
+        let client = self.clients.entry(&mut table, address);
+        *client.seen() = Instant::now();
+        Purse(Some(client))
+    }
+}
+
+impl Purse {
+    /// Charges the client for as many requests at once, as far as it can ever have as much.
+    ///
+    /// # Errors
+    ///
+    /// As [`Visitor::spend`]; then nothing is charged.
+    pub(crate) fn spend(&self, count: usize) -> Result<(), Duration> {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match (&self.0, NonZeroU32::new(count)) {
+            (Some(client), Some(count)) => client.spend(count),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 mod chain;
 mod error;
 mod pricing;
+mod rpc;
+mod rpc_url;
 mod server;
 mod units;
 
@@ -19,8 +21,10 @@ use serde::de::IgnoredAny;
 pub use chain::Chain;
 pub use error::ConfigError;
 pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
+pub use rpc::{Rpc, RpcMethod};
+pub use rpc_url::RpcUrl;
 pub use server::{Cors, Limits, Log, LogFormat, Server};
-pub use units::{Multiplier, RpcUrl};
+pub use units::Multiplier;
 
 use error::ENVIRONMENT_PREFIX;
 
@@ -38,6 +42,8 @@ pub struct Config {
     pub cors: Cors,
     /// What is logged.
     pub log: Log,
+    /// What one JSON-RPC request may be.
+    pub rpc: Rpc,
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Keys that are set, that the contract knows, and that nothing reads yet.
@@ -57,8 +63,9 @@ struct Sections {
     #[serde(default)]
     log: Log,
     #[serde(default)]
+    rpc: Rpc,
+    #[serde(default)]
     chains: BTreeMap<String, Chain>,
-    rpc: Option<IgnoredAny>,
     verification: Option<IgnoredAny>,
     delegation: Option<IgnoredAny>,
     redis: Option<IgnoredAny>,
@@ -105,6 +112,9 @@ impl Config {
         if let Err(problem) = sections.log.directives() {
             return at("log.filter", &problem);
         }
+        if let Err((key, allowed)) = sections.rpc.check() {
+            return at(&format!("rpc.{key}"), allowed);
+        }
         let mut not_in_force = sections.not_in_force();
         let chains = checked_chains(sections.chains, layers)?;
         not_in_force.extend(chains.iter().flat_map(Chain::not_in_force));
@@ -113,6 +123,7 @@ impl Config {
             limits: sections.limits,
             cors: sections.cors,
             log: sections.log,
+            rpc: sections.rpc,
             chains,
             not_in_force,
         })
@@ -123,7 +134,6 @@ impl Sections {
     fn not_in_force(&self) -> Vec<String> {
         let set = [
             ("limits.max_streams", self.limits.max_streams.is_some()),
-            ("rpc", self.rpc.is_some()),
             ("verification", self.verification.is_some()),
             ("delegation", self.delegation.is_some()),
             ("redis", self.redis.is_some()),

@@ -10,6 +10,8 @@ use metrics::{Counter, Unit, counter, describe_counter, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
 const ATTEMPTS: &str = "gas_suggestion_upstream_attempts_total";
+const READ_ATTEMPTS: &str = "gas_suggestion_upstream_reads_total";
+const READS: &str = "gas_suggestion_reads_total";
 const CONNECTIONS: &str = "gas_suggestion_connections_total";
 const CONNECTIONS_CUT: &str = "gas_suggestion_connections_cut_total";
 const RATE_LIMITED: &str = "gas_suggestion_requests_rate_limited_total";
@@ -43,6 +45,11 @@ impl Metrics {
                 ATTEMPTS,
                 "Polls of an upstream by its place in the configuration and by what came of it",
             );
+            describe(
+                READ_ATTEMPTS,
+                "Reads sent to an upstream by its place in the configuration and by what came of it",
+            );
+            describe(READS, "Calls of clients to the JSON-RPC route by what came of them");
             describe(CONNECTIONS, "Connections by what became of them");
             describe(CONNECTIONS_CUT, "Connections that were cut, by the deadline they missed");
             describe(RATE_LIMITED, "Requests that were refused with 429");
@@ -64,6 +71,22 @@ impl Metrics {
             ("outcome", outcome.to_owned()),
         ];
         self.with(|| counter!(ATTEMPTS, &labels)).increment(1);
+    }
+
+    /// Counts what came of sending a read to the chain's upstream at this place: `ok`, or a
+    /// failure's reason.
+    pub(crate) fn read_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
+        let labels = [
+            ("chain", chain.to_owned()),
+            ("upstream", upstream.to_string()),
+            ("outcome", outcome.to_owned()),
+        ];
+        self.with(|| counter!(READ_ATTEMPTS, &labels)).increment(1);
+    }
+
+    /// The count of the chain's reads that ended like this.
+    pub(crate) fn reads(&self, chain: &str, outcome: &'static str) -> Counter {
+        self.with(|| counter!(READS, "chain" => chain.to_owned(), "outcome" => outcome))
     }
 
     /// The count of connections that met this fate: `accepted`, or why not.

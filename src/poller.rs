@@ -4,6 +4,7 @@
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -14,14 +15,14 @@ use crate::config;
 use crate::fees::{self, FeeHistory, Market, Rejection};
 use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
-use crate::rpc::{self, Candidate, Client, FeeHistoryRequest, Upstream, Upstreams};
+use crate::rpc::{self, Candidate, FeeHistoryRequest, Upstream, Upstreams};
 
 /// Polls one chain.
 #[derive(Debug)]
 pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
-    upstreams: Upstreams,
+    upstreams: Arc<Upstreams>,
     heads: Heads,
     publisher: Publisher,
     reports: Reports,
@@ -56,13 +57,13 @@ impl Failure {
 }
 
 impl Poller {
-    /// A poller of the chain that `publisher` writes.
+    /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
     #[must_use]
-    pub fn new(client: &Client, publisher: Publisher, metrics: Metrics) -> Self {
+    pub fn new(upstreams: Arc<Upstreams>, publisher: Publisher, metrics: Metrics) -> Self {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
-            upstreams: Upstreams::new(client, &chain),
+            upstreams,
             heads: Heads::new(chain.block_time),
             reports: Reports::new(metrics, &chain),
             publisher,

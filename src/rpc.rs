@@ -3,11 +3,17 @@
 //! A call has one deadline, set by the caller around the future (dropping it ends the call), and a
 //! cap on the bytes it reads. Redirects are off and URLs come from the configuration alone. Nothing
 //! in an [`Error`]'s text shows a URL.
+//!
+//! Polls and reads share what is known of the nodes. A poll never waits for a read: they have
+//! connections of their own, and no read that fails, whoever made it fail, counts against a node in
+//! the order of the polls.
 
+mod blank;
 mod excerpt;
 mod fee_history;
 mod health;
 mod quantity;
+mod read;
 mod reply;
 mod upstream;
 mod upstreams;
@@ -15,75 +21,124 @@ mod upstreams;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 use reqwest::redirect;
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use excerpt::Excerpt;
 pub use fee_history::{FeeHistoryRequest, Malformed};
-pub use reply::read_reply;
+pub use read::{Call, Unanswered};
+pub use reply::{Answer, read_reply};
 pub use upstream::Upstream;
 pub use upstreams::{Candidate, Upstreams};
 
 use crate::config::RpcUrl;
+use crate::memory::{Exhausted, Memory};
 use health::Penalty;
 
-/// The HTTP side of all calls: one connection pool for every node. Cheap to clone.
+/// The HTTP side of all calls: one pool of connections for polls, one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    polls: reqwest::Client,
+    reads: reqwest::Client,
+}
+
+/// What is taken of a reply.
+#[derive(Debug, Clone, Copy)]
+struct Cap<'a> {
+    bytes: usize,
+    /// Where those bytes are charged, if anywhere.
+    memory: Option<&'a Memory>,
 }
 
 impl Client {
-    /// No answer to a call that the service makes is near this size: a fee history of 1,024 blocks
-    /// is about 100 KiB.
-    const MAX_BODY_BYTES: usize = 256 * 1024;
+    /// No answer to a call that a poll makes is near this size: a fee history of 1,024 blocks is
+    /// about 100 KiB.
+    const POLL: Cap<'static> = Cap { bytes: 256 * 1024, memory: None };
+    /// About what providers' limits on logs come to: 10,000 of them.
+    const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
     const MAX_IDLE: Duration = Duration::from_secs(30);
+    /// Of reads, to one node.
+    pub(crate) const MAX_IDLE_CONNECTIONS: usize = 64;
 
-    /// A pool without connections.
+    /// Two pools without connections.
     ///
     /// # Errors
     ///
     /// When the TLS backend cannot start.
     pub fn new() -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .pool_idle_timeout(Self::MAX_IDLE)
-            .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(Self { http })
+        let pool = || {
+            reqwest::Client::builder()
+                .redirect(redirect::Policy::none())
+                .no_proxy()
+                .pool_idle_timeout(Self::MAX_IDLE)
+                .pool_max_idle_per_host(Self::MAX_IDLE_CONNECTIONS)
+                .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(Self { polls: pool()?, reads: pool()? })
     }
 
-    /// Calls `method` at `url` and gives its `result` as it came.
+    /// Calls `method` at `url` for a poll and gives its `result`.
     async fn call(
         &self,
         url: &RpcUrl,
         method: &str,
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let request = reply::Request::new(id, method, params);
-        let response = self.http.post(url.expose().clone()).json(&request).send().await?;
-        let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
-        let mut body = Vec::new();
-        let outcome = if is_encoded(response.headers()) {
-            Err(Error::Encoded)
-        } else {
-            read_body(response, &mut body).await
-        };
-        let outcome = outcome.and_then(|()| read_reply(&body, status, id));
-        outcome.map_err(|error| match error {
-            // Whatever else is wrong with it, such as its size or its encoding.
-            _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
-            Error::RateLimited(_) => Error::RateLimited(retry_after),
-            Error::Status(status, _) => Error::Status(status, Excerpt::of(&body, url)),
-            Error::NotJson(_) => Error::NotJson(Excerpt::of(&body, url)),
-            error => error,
-        })
+        let read = |body: &Bytes, status, id| read_reply(body, status, id);
+        exchange(&self.polls, url, method, params, Self::POLL, read).await
     }
+
+    /// Asks for the chain id on behalf of reads.
+    async fn chain_id(&self, url: &RpcUrl) -> Result<Box<RawValue>, Error> {
+        let read = |body: &Bytes, status, id| read_reply(body, status, id);
+        let params = serde_json::Value::Array(Vec::new());
+        exchange(&self.reads, url, "eth_chainId", &params, Self::POLL, read).await
+    }
+
+    /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
+    async fn read(&self, url: &RpcUrl, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
+        let cap = Cap { bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
+        exchange(&self.reads, url, call.method, call.params, cap, reply::read_answer).await
+    }
+}
+
+/// One call, from its request to what `read` makes of the reply's body and status and the call's
+/// id.
+async fn exchange<P: Serialize + ?Sized, T>(
+    http: &reqwest::Client,
+    url: &RpcUrl,
+    method: &str,
+    params: &P,
+    cap: Cap<'_>,
+    read: impl Fn(&Bytes, u16, u64) -> Result<T, Error>,
+) -> Result<T, Error> {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let request = reply::Request::new(id, method, params);
+    let response = http.post(url.expose().clone()).json(&request).send().await?;
+    let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let body = if is_encoded(response.headers()) {
+        Err(Error::Encoded)
+    } else {
+        read_body(response, cap).await
+    };
+    let (outcome, body) = match body {
+        Ok(body) => (read(&body, status, id), body),
+        Err(error) => (Err(error), Bytes::new()),
+    };
+    outcome.map_err(|error| match error {
+        // Whatever else is wrong with it, such as its size or its encoding.
+        _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
+        Error::RateLimited(_) => Error::RateLimited(retry_after),
+        Error::Status(status, _) => Error::Status(status, Excerpt::of(&body, url)),
+        Error::NotJson(_) => Error::NotJson(Excerpt::of(&body, url)),
+        error => error,
+    })
 }
 
 /// Whether a body is compressed although nobody asked for that.
@@ -101,14 +156,24 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-async fn read_body(mut response: reqwest::Response, body: &mut Vec<u8>) -> Result<(), Error> {
+/// The whole body; where its bytes are charged, they are held until the last part of it is gone.
+async fn read_body(mut response: reqwest::Response, cap: Cap<'_>) -> Result<Bytes, Error> {
+    let mut body = Vec::new();
+    let mut hold = cap.memory.map(|memory| memory.take(0)).transpose()?;
     while let Some(chunk) = response.chunk().await? {
-        if body.len().saturating_add(chunk.len()) > Client::MAX_BODY_BYTES {
-            return Err(Error::TooLarge);
+        if body.len().saturating_add(chunk.len()) > cap.bytes {
+            return Err(Error::TooLarge(cap.bytes));
+        }
+        if let (Some(memory), Some(hold)) = (cap.memory, &mut hold) {
+            hold.add(memory.take(chunk.len())?);
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(())
+    body.shrink_to_fit();
+    Ok(match hold {
+        Some(hold) => hold.over(body),
+        None => body.into(),
+    })
 }
 
 /// Why a call gave nothing to believe.
@@ -123,9 +188,12 @@ pub enum Error {
     /// The connection failed under way.
     #[error("the connection failed")]
     Transport(#[source] reqwest::Error),
-    /// The body is over the cap.
-    #[error("the body is larger than {} KiB", Client::MAX_BODY_BYTES / 1024)]
-    TooLarge,
+    /// The body is over the cap of so many bytes.
+    #[error("the body is larger than {} KiB", .0 / 1024)]
+    TooLarge(usize),
+    /// There is no memory for the body, which is not the node's fault.
+    #[error(transparent)]
+    NoMemory(#[from] Exhausted),
     /// The body is compressed, which was not asked for.
     #[error("the body has a content encoding that was not asked for")]
     Encoded,
@@ -158,6 +226,9 @@ pub enum Error {
         /// The node's.
         found: u128,
     },
+    /// Another read has just failed to find out which chain the node serves.
+    #[error("it is not known which chain the node serves")]
+    Unchecked,
     /// The fee history cannot be believed.
     #[error(transparent)]
     FeeHistory(#[from] Malformed),
@@ -174,7 +245,8 @@ impl Error {
             Self::Timeout => "timeout",
             Self::Unreachable(_) => "unreachable",
             Self::Transport(_) => "transport",
-            Self::TooLarge => "too_large",
+            Self::TooLarge(_) => "too_large",
+            Self::NoMemory(_) => "no_memory",
             Self::Encoded => "encoded",
             Self::Status(..) => "http_status",
             Self::NotJson(_) => "not_json",
@@ -184,13 +256,24 @@ impl Error {
             Self::InvalidReply(_) => "invalid_reply",
             Self::Node(_) => "node_error",
             Self::WrongChain { .. } => "wrong_chain",
+            Self::Unchecked => "unchecked",
             Self::FeeHistory(malformed) => malformed.reason(),
+        }
+    }
+
+    /// As [`penalty`](Self::penalty) where the client has a hand in it: a call can be made to take long or
+    /// to have a large answer.
+    fn read_penalty(&self) -> Penalty {
+        match self {
+            Self::Timeout => Penalty::Rest,
+            Self::TooLarge(_) => Penalty::None,
+            error => error.penalty(),
         }
     }
 
     fn penalty(&self) -> Penalty {
         match self {
-            Self::BeyondHead => Penalty::None,
+            Self::BeyondHead | Self::NoMemory(_) | Self::Unchecked => Penalty::None,
             Self::Timeout => Penalty::LongRest,
             Self::RateLimited(retry_after) => Penalty::CoolDown(*retry_after),
             Self::WrongChain { .. } => Penalty::Quarantine,

@@ -15,7 +15,8 @@ use crate::config::{Config, Limits};
 use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
 use crate::poller::Poller;
-use crate::rpc::Client;
+use crate::reads::Reads;
+use crate::rpc::{Client, Upstreams};
 
 /// The service with its listeners bound, not serving yet.
 #[derive(Debug)]
@@ -77,8 +78,10 @@ impl Server {
         let stop = Stop::default();
         let health = Health::new(book.clone(), stop.drain.clone());
 
-        for publisher in publishers {
-            let poller = Poller::new(&client, publisher, metrics.clone());
+        let upstreams = Upstreams::of_all(&client, &self.config.chains, &metrics);
+        let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
+        for (publisher, upstreams) in publishers.into_iter().zip(upstreams) {
+            let poller = Poller::new(upstreams, publisher, metrics.clone());
             self.background.spawn(async move { match poller.run().await {} });
         }
         // The admin listener answers while the public one drains: that is when it is asked.
@@ -87,7 +90,7 @@ impl Server {
         let clients = Clients::new(&of_operator, &[]);
         let admin = Listener::new("admin", admin, clients, &of_operator, &metrics);
         self.background.spawn(admin.serve(self.admin, Stop::default()).map(Ok));
-        let public = api::public(&self.config, &book, health, &metrics);
+        let public = api::public(&self.config, &book, &reads, health, &metrics);
         let clients = Clients::new(&limits, &self.config.server.trusted_proxies);
         let public = Listener::new("public", public, clients, &limits, &metrics);
         let mut serving = JoinSet::new();
@@ -118,8 +121,11 @@ impl Server {
     fn limits(&self) -> Limits {
         const OTHERS: usize = 64;
         let urls: usize = self.config.chains.iter().map(|chain| chain.rpc_urls.len()).sum();
+        let in_flight = self.config.rpc.max_in_flight.get();
+        let reads = self.config.chains.len().saturating_mul(in_flight);
         let reserved = urls
-            .saturating_mul(2)
+            .saturating_mul(2 + Client::MAX_IDLE_CONNECTIONS)
+            .saturating_add(reads)
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);
         let mut limits = self.config.limits.clone();
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {

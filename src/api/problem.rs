@@ -88,6 +88,12 @@ impl Problem {
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
     }
 
+    /// There is no room for another request of this kind at the moment.
+    pub(super) fn overloaded() -> Self {
+        let detail = "too many large requests or answers at a time";
+        Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
+    }
+
     /// The problem that a status means which the framework or the listener decided.
     pub(super) fn of_framework(status: StatusCode) -> Self {
         match status {

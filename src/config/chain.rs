@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::pricing::Pricing;
-use super::units::{self, RpcUrl};
+use super::rpc::RpcMethod;
+use super::rpc_url::RpcUrl;
+use super::units;
 
 /// One network. `chain_id` and `rpc_urls` have no default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -31,8 +33,8 @@ pub struct Chain {
     pub rpc_urls: Vec<RpcUrl>,
     /// Accepted, not in force in this version.
     ws_urls: Option<IgnoredAny>,
-    /// Accepted, not in force in this version.
-    rpc_methods: Option<IgnoredAny>,
+    /// The methods that `/rpc/{chain}` allows; `None`: the usual ones.
+    pub rpc_methods: Option<Vec<RpcMethod>>,
     /// Data older than this is not served.
     #[serde(default = "default_max_age", deserialize_with = "units::duration")]
     pub max_age: Duration,
@@ -135,11 +137,6 @@ impl Chain {
 
     /// The keys that this chain sets although nothing reads them yet.
     pub(super) fn not_in_force(&self) -> impl Iterator<Item = String> {
-        let set =
-            [("ws_urls", self.ws_urls.is_some()), ("rpc_methods", self.rpc_methods.is_some())];
-        let key = self.key.clone();
-        set.into_iter()
-            .filter(|(_, is_set)| *is_set)
-            .map(move |(name, _)| format!("chains.{key}.{name}"))
+        self.ws_urls.iter().map(|_| format!("chains.{}.ws_urls", self.key))
     }
 }

@@ -20,6 +20,7 @@ fn the_built_in_configuration_is_the_two_networks_with_the_documented_values() {
     assert_eq!(config.server, Server::default());
     assert_eq!(config.cors, Cors::default());
     assert_eq!(config.log, Log::default());
+    assert_eq!(config.rpc, Rpc::default());
     assert!(config.not_in_force.is_empty());
 }
 
@@ -94,7 +95,7 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed here: server, limits, cors, log, chains, rpc, verification, delegation, redis",
+            "surprise: unknown key; allowed here: server, limits, cors, log, rpc, chains, verification, delegation, redis",
         ),
         (
             "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
@@ -109,6 +110,14 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
             "[limits]\nheader_timeout = 5\n",
             "limits.header_timeout: found 5, expected a duration such as \"2s\" or \"250ms\"",
         ),
+        (
+            "[rpc]\nmax_body = 262144\n",
+            "rpc.max_body: found 262144, expected a size such as \"64 KiB\" or \"1 MiB\"",
+        ),
+        ("[rpc]\nmax_body = \"33 MiB\"\n", "rpc.max_body: must be from 1 B to 32 MiB"),
+        ("[rpc]\nmax_batch = 0\n", "rpc.max_batch: found 0, expected a whole number from 1 on"),
+        ("[rpc]\nmax_in_flight = 65537\n", "rpc.max_in_flight: must be from 1 to 65536"),
+        ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s"),
         ("[chains]\n", "chains: must name at least one chain"),
     ];
     for (text, expected) in cases {
@@ -119,6 +128,10 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
 #[test]
 fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
     let cases = [
+        (
+            "rpc_methods = [\"eth_call\", \"eth call\"]",
+            "rpc_methods.1: expected the name of a method, such as \"eth_call\"",
+        ),
         (
             "blocktime = \"2s\"",
             "blocktime: unknown key; allowed here: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, rpc_methods, max_age, stall_after, history_blocks, pricing",
@@ -278,10 +291,10 @@ fn broken_toml_is_refused_by_line_and_column() {
 fn keys_of_the_contract_that_nothing_reads_yet_are_told() {
     let text = [
         "[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nmax_connections = 1\nmax_streams = 1\n",
-        &chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]\nrpc_methods = [\"eth_chainId\"]"),
+        &chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]"),
     ]
     .concat();
     let config = Config::from_toml(&text).unwrap();
-    let expected = ["limits.max_streams", "chains.a.ws_urls", "chains.a.rpc_methods"];
+    let expected = ["limits.max_streams", "chains.a.ws_urls"];
     assert_eq!(config.not_in_force, expected);
 }

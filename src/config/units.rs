@@ -1,5 +1,5 @@
 //! Values with units, as the configuration writes them: durations (`"2s"`), amounts (`"20 gwei"`),
-//! exact decimal factors (`1.2`) and URLs that must not be printed.
+//! exact decimal factors (`1.2`) and sizes (`"64 KiB"`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,6 +40,27 @@ fn parse_amount(text: &str) -> Option<u128> {
     };
     let (value, scale) = parse_decimal(number, decimals)?;
     value.checked_mul(10_u128.checked_pow(decimals.checked_sub(scale)?)?)
+}
+
+/// A size such as `"64 KiB"`, in bytes.
+pub(super) fn size<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
+    input.deserialize_str(Parsed {
+        expected: "a size such as \"64 KiB\" or \"1 MiB\"",
+        parse: parse_size,
+    })
+}
+
+fn parse_size(text: &str) -> Option<usize> {
+    let (number, unit) = text.trim().split_once(' ')?;
+    let bytes: usize = match unit.trim_start() {
+        "B" => 1,
+        "KiB" => 1024,
+        "MiB" => 1024 * 1024,
+        _ => return None,
+    };
+    // `parse` would take a sign.
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| number.parse::<usize>().ok()?.checked_mul(bytes))?
 }
 
 /// `"1.25"` as (125, 2): digits and the count of decimals, of which at most `max_scale`.
@@ -100,55 +121,6 @@ impl<'de> Deserialize<'de> for Multiplier {
     }
 }
 
-/// The URL of an RPC node. It may carry a key, so it has no `Display` and its `Debug` is blank.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RpcUrl(reqwest::Url);
-
-impl RpcUrl {
-    /// Longer parts of a path than `rpc` or `mainnet` may be keys.
-    const LONGEST_WORD: usize = 8;
-
-    /// The URL itself, for the one place that connects to it.
-    #[must_use]
-    pub fn expose(&self) -> &reqwest::Url {
-        &self.0
-    }
-
-    /// Whether anything but scheme, host, port and short words of the path is in it.
-    #[must_use]
-    pub fn may_hold_a_secret(&self) -> bool {
-        let Self(url) = self;
-        let has_user = !url.username().is_empty() || url.password().is_some();
-        let mut words = url.path_segments().into_iter().flatten();
-        let has_long_word = words.any(|word| word.len() > Self::LONGEST_WORD);
-        has_user || has_long_word || url.query().is_some() || url.fragment().is_some()
-    }
-}
-
-impl fmt::Debug for RpcUrl {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("RpcUrl(…)")
-    }
-}
-
-impl FromStr for RpcUrl {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        reqwest::Url::parse(text)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .map(Self)
-            .ok_or("expected an http:// or https:// URL (not shown: it may carry a key)")
-    }
-}
-
-impl<'de> Deserialize<'de> for RpcUrl {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input)?.parse().map_err(D::Error::custom)
-    }
-}
-
 /// Reads a string, or a number by its shortest decimal form, through one parsing function.
 struct Parsed<T> {
     expected: &'static str,
@@ -200,6 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn sizes_need_a_unit() {
+        assert_eq!(parse_size("256 KiB"), Some(262_144));
+        assert_eq!(parse_size("32 MiB"), Some(33_554_432));
+        assert_eq!(parse_size("7 B"), Some(7));
+        for wrong in ["256", "KiB", "256KiB", "1 KB", "1 kib", "-1 B", "+1 B", "1.5 MiB", ""] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse_size("18446744073709551615 KiB"), None);
+    }
+
+    #[test]
     fn multipliers_are_exact_fractions_that_round_down() {
         let high: Multiplier = "1.2".parse().unwrap();
         assert_eq!(high.apply(20_000_000_000), Some(24_000_000_000));
@@ -208,23 +191,6 @@ mod tests {
         assert_eq!("2".parse::<Multiplier>().unwrap().apply(3), Some(6));
         for wrong in ["0.9", "1000.1", "-2", "1.0000001", "NaN", "", "1,2"] {
             assert!(wrong.parse::<Multiplier>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn an_rpc_url_never_prints() {
-        let url: RpcUrl = "https://node.example/v2/canary".parse().unwrap();
-        assert_eq!(format!("{url:?}"), "RpcUrl(…)");
-        let may_hold = |url: &str| url.parse::<RpcUrl>().unwrap().may_hold_a_secret();
-        for plain in ["http://node:8545", "https://node.example/", "https://node.example/v2/rpc"] {
-            assert!(!may_hold(plain), "{plain}");
-        }
-        for url in ["/v2/canarykey", "/?k=v", "/#f"].map(|tail| format!("http://node{tail}")) {
-            assert!(may_hold(&url), "{url}");
-        }
-        assert!(may_hold("http://user@node/") && may_hold("http://:canary@node/"));
-        for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
-            assert!(!wrong.parse::<RpcUrl>().unwrap_err().contains("canary"));
         }
     }
 }

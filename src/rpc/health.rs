@@ -18,7 +18,7 @@ pub(super) enum Penalty {
     CoolDown(Option<Duration>),
     /// It serves another chain: not asked for a while, then checked again.
     Quarantine,
-    /// It does not have the method: probed again ever more rarely.
+    /// It does not have the method that the record is of: probed again ever more rarely.
     Unsupported,
 }
 
@@ -42,7 +42,10 @@ pub(super) struct Health {
     /// Refusals for a rate limit or a missing method in a row.
     refusals: u32,
     resting_until: Option<Instant>,
-    barred_until: Option<Instant>,
+    cooling_until: Option<Instant>,
+    quarantined_until: Option<Instant>,
+    /// Until when it is not asked for the method that it did not have.
+    unsupported_until: Option<Instant>,
 }
 
 impl Health {
@@ -61,18 +64,40 @@ impl Health {
 
     /// A node of which nothing is known, of a chain with this block time.
     pub(super) fn new(block_time: Duration) -> Self {
-        Self { block_time, failures: 0, refusals: 0, resting_until: None, barred_until: None }
+        Self {
+            block_time,
+            failures: 0,
+            refusals: 0,
+            resting_until: None,
+            cooling_until: None,
+            quarantined_until: None,
+            unsupported_until: None,
+        }
     }
 
+    /// For the method that the record is of.
     pub(super) fn standing(&self, now: Instant) -> Standing {
-        let until = |until: Option<Instant>| until.is_some_and(|until| now < until);
-        if until(self.barred_until) {
+        if is_ahead(self.unsupported_until, now) {
             Standing::Barred
-        } else if until(self.resting_until) {
+        } else {
+            self.standing_for_others(now)
+        }
+    }
+
+    /// For any other method.
+    pub(super) fn standing_for_others(&self, now: Instant) -> Standing {
+        if self.is_rate_limited(now) || is_ahead(self.quarantined_until, now) {
+            Standing::Barred
+        } else if is_ahead(self.resting_until, now) {
             Standing::Resting
         } else {
             Standing::Well
         }
+    }
+
+    /// Whether it has asked to be left alone for a while.
+    pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
+        is_ahead(self.cooling_until, now)
     }
 
     pub(super) fn succeeded(&mut self) {
@@ -93,20 +118,24 @@ impl Health {
                     doubled(Self::FIRST_COOL_DOWN, self.refusals, Self::LAST_COOL_DOWN)
                 });
                 self.refusals = self.refusals.saturating_add(1);
-                self.barred_until = Some(now + with_jitter(wait.min(Self::MAX_COOL_DOWN)));
+                self.cooling_until = Some(now + with_jitter(wait.min(Self::MAX_COOL_DOWN)));
             }
             Penalty::Quarantine => {
                 let wait = self.block_time.saturating_mul(Self::QUARANTINE_BLOCKS);
-                self.barred_until = Some(now + wait.min(Self::MAX_QUARANTINE));
+                self.quarantined_until = Some(now + wait.min(Self::MAX_QUARANTINE));
             }
             Penalty::Unsupported => {
                 let first = self.block_time.saturating_mul(Self::UNSUPPORTED_BLOCKS);
                 let wait = doubled(first, self.refusals, Self::MAX_UNSUPPORTED);
                 self.refusals = self.refusals.saturating_add(1);
-                self.barred_until = Some(now + wait);
+                self.unsupported_until = Some(now + wait);
             }
         }
     }
+}
+
+fn is_ahead(until: Option<Instant>, now: Instant) -> bool {
+    until.is_some_and(|until| now < until)
 }
 
 /// `first`, doubled `times` times, at most `most`.
@@ -188,6 +217,16 @@ mod tests {
         assert_eq!(barred(Penalty::Unsupported), 8);
         let again = |count| duration_of(Standing::Barred, &vec![Penalty::Unsupported; count]);
         assert_eq!([2, 5, 12].map(|count| again(count).as_secs()), [16, 128, 600]);
+    }
+
+    #[test]
+    fn a_missing_method_says_nothing_of_others() {
+        let (mut health, now) = (Health::new(BLOCK), Instant::now());
+        health.failed(Penalty::Unsupported, now);
+        assert_eq!(health.standing(now), Standing::Barred);
+        assert_eq!(health.standing_for_others(now), Standing::Well);
+        health.failed(Penalty::CoolDown(None), now);
+        assert_eq!(health.standing_for_others(now), Standing::Barred);
     }
 
     #[test]

@@ -2,25 +2,27 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Error, Excerpt};
+use crate::json::present;
 
 /// The HTTP status of a node that is asked too often.
 pub(super) const TOO_MANY_REQUESTS: u16 = 429;
 
 /// One call.
 #[derive(Debug, Serialize)]
-pub(super) struct Request<'a> {
+pub(super) struct Request<'a, P: ?Sized> {
     jsonrpc: &'static str,
     id: u64,
     method: &'a str,
-    params: &'a serde_json::Value,
+    params: &'a P,
 }
 
-impl<'a> Request<'a> {
-    pub(super) fn new(id: u64, method: &'a str, params: &'a serde_json::Value) -> Self {
+impl<'a, P: ?Sized> Request<'a, P> {
+    pub(super) fn new(id: u64, method: &'a str, params: &'a P) -> Self {
         Self { jsonrpc: "2.0", id, method, params }
     }
 }
@@ -29,8 +31,16 @@ impl<'a> Request<'a> {
 struct Reply<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
+    /// A null is a result.
+    #[serde(default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
+}
+
+/// What a reply says, as it stands in the body.
+enum Said<'a> {
+    Result(&'a RawValue),
+    Error(&'a RawValue),
 }
 
 /// A node's error object. Some nodes send a bare string, or a code as a string: then there is no
@@ -42,7 +52,16 @@ struct NodeError<'a> {
     message: Option<&'a RawValue>,
 }
 
-/// The `result` in `body`, which must answer the call `id`.
+/// A node's answer to a read: JSON, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The `result`.
+    Result(Bytes),
+    /// The node's own `error` object, which has a whole number as its code and a text.
+    Error(Bytes),
+}
+
+/// The `result` in `body`, which must answer the call `id` and be no null.
 ///
 /// The body decides before the HTTP `status`: nodes send JSON-RPC errors with any status, and
 /// results with some that are no success. An error beside a result wins.
@@ -51,16 +70,59 @@ struct NodeError<'a> {
 ///
 /// The node's error, or why the body is no answer.
 pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
-    let result = read_body(body, status, id);
-    // With this status nothing else needs to be right.
-    if status == TOO_MANY_REQUESTS { result.map_err(|_| Error::RateLimited(None)) } else { result }
+    let read = || match said(&Json::of(body).0, status, id)? {
+        Said::Result(result) if result.get() == "null" => Err(Error::InvalidReply("no result")),
+        Said::Result(result) => Ok(result.to_owned()),
+        Said::Error(error) => Err(NodeError::of(error).classify()),
+    };
+    with_status(status, read())
 }
 
-fn read_body(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
-    let body = Json::of(body);
-    let reply: Reply = match serde_json::from_slice(&body.0) {
+/// What `body` answers to the call `id`, nulls and errors about what was asked for included.
+///
+/// # Errors
+///
+/// What says more of the node than of the call, such as a rate limit or a missing method, or why
+/// the body is no answer.
+pub(super) fn read_answer(body: &Bytes, status: u16, id: u64) -> Result<Answer, Error> {
+    let read = || {
+        let body = match Json::of(body).0 {
+            Cow::Borrowed(_) => body.clone(),
+            Cow::Owned(json) => json.into(),
+        };
+        let part = |json: &RawValue| body.slice_ref(json.get().as_bytes());
+        match said(&body, status, id)? {
+            Said::Result(result) => Ok(Answer::Result(part(result))),
+            Said::Error(object) => {
+                let error = NodeError::of(object);
+                match error.classify() {
+                    Error::RateLimited(_) if error.is_about_the_query() => {}
+                    failure @ (Error::RateLimited(_) | Error::Unsupported) => return Err(failure),
+                    _ => {}
+                }
+                if !error.is_well_formed() {
+                    return Err(Error::InvalidReply("an error without a code and a message"));
+                }
+                Ok(Answer::Error(part(object)))
+            }
+        }
+    };
+    with_status(status, read())
+}
+
+/// With 429 nothing else needs to be right.
+fn with_status<T>(status: u16, outcome: Result<T, Error>) -> Result<T, Error> {
+    if status == TOO_MANY_REQUESTS {
+        outcome.map_err(|_| Error::RateLimited(None))
+    } else {
+        outcome
+    }
+}
+
+fn said(body: &[u8], status: u16, id: u64) -> Result<Said<'_>, Error> {
+    let reply: Reply = match serde_json::from_slice(body) {
         // A derived reader would also take an array of the members in order.
-        Ok(reply) if body.0.trim_ascii_start().starts_with(b"{") => reply,
+        Ok(reply) if body.trim_ascii_start().starts_with(b"{") => reply,
         Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
         Err(_) if !(200..300).contains(&status) => {
             return Err(Error::Status(status, Excerpt::default()));
@@ -77,12 +139,12 @@ fn read_body(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> 
         if reply.id.is_some() && !is_ours {
             return Err(Error::InvalidReply("the id is another call's"));
         }
-        return Err(NodeError::of(error).classify());
+        return Ok(Said::Error(error));
     }
     if !is_ours {
         return Err(Error::InvalidReply("the id is another call's"));
     }
-    reply.result.map(ToOwned::to_owned).ok_or(Error::InvalidReply("no result"))
+    reply.result.map(Said::Result).ok_or(Error::InvalidReply("no result"))
 }
 
 impl<'a> NodeError<'a> {
@@ -96,8 +158,22 @@ impl<'a> NodeError<'a> {
         is_object.then(|| serde_json::from_str(error.get()).ok()).flatten().unwrap_or_default()
     }
 
+    fn code(&self) -> Option<i64> {
+        self.code.and_then(|code| code.get().parse().ok())
+    }
+
+    /// Whether it is an error by the letter of JSON-RPC.
+    fn is_well_formed(&self) -> bool {
+        self.code().is_some() && self.message.is_some_and(|text| text.get().starts_with('"'))
+    }
+
+    /// Some providers say with the code of a rate limit that a query has too many results.
+    fn is_about_the_query(&self) -> bool {
+        self.message.is_some_and(|message| message.get().contains("query returned"))
+    }
+
     fn classify(&self) -> Error {
-        let code: Option<i64> = self.code.and_then(|code| code.get().parse().ok());
+        let code = self.code();
         let message = self.message.map(|message| message.get().to_ascii_lowercase());
         match code {
             Some(code) if Self::RATE_LIMITED.contains(&code) => Error::RateLimited(None),

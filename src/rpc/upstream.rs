@@ -1,15 +1,19 @@
 //! One RPC node of one chain: what is known of it, and the calls that are made to it.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::fee_history::{BlockCount, FeeHistoryRequest};
 use super::health::{Health, Penalty, Standing};
-use super::{Client, Error, quantity};
+use super::read::ReadStanding;
+use super::{Answer, Call, Client, Error, Unanswered, quantity};
 use crate::config::RpcUrl;
 use crate::fees::FeeHistory;
+use crate::memory::Memory;
 
 /// A node behind one configured URL.
 #[derive(Debug)]
@@ -18,8 +22,12 @@ pub struct Upstream {
     url: RpcUrl,
     chain_id: u64,
     knowledge: Mutex<Knowledge>,
+    reads: Mutex<Reads>,
+    /// Held by the one read that asks for the chain id while the others wait. No poll waits for it.
+    check_for_reads: tokio::sync::Mutex<()>,
 }
 
+/// What the polls have learned.
 #[derive(Debug, Clone, Copy)]
 struct Knowledge {
     /// When the node last proved to serve the configured chain; `None`: it has to, before it is
@@ -30,9 +38,23 @@ struct Knowledge {
     health: Health,
 }
 
+/// What the reads have learned besides. The polls do not go by it: a client can make reads fail.
+#[derive(Debug)]
+struct Reads {
+    /// When the node last proved to a read to serve the configured chain.
+    chain_checked: Option<Instant>,
+    /// When a read last failed, after which the node has to prove it again.
+    failed: Option<Instant>,
+    health: Health,
+    /// The methods that the node does not have, with the time of their next probe.
+    unsupported: HashMap<String, Instant>,
+}
+
 impl Upstream {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
+    /// For how long a node is not asked for a method that it did not have.
+    const UNSUPPORTED: Duration = Duration::from_mins(1);
 
     /// The node at `url`, which has to serve `chain_id` with a block every `block_time`. Nothing is
     /// asked yet.
@@ -40,7 +62,16 @@ impl Upstream {
     pub fn new(client: Client, url: RpcUrl, chain_id: u64, block_time: Duration) -> Self {
         let (block_count, health) = (BlockCount::Quantity, Health::new(block_time));
         let knowledge = Knowledge { chain_checked: None, block_count, health };
-        Self { client, url, chain_id, knowledge: Mutex::new(knowledge) }
+        let unsupported = HashMap::new();
+        let reads = Reads { chain_checked: None, failed: None, health, unsupported };
+        Self {
+            client,
+            url,
+            chain_id,
+            knowledge: Mutex::new(knowledge),
+            reads: Mutex::new(reads),
+            check_for_reads: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Remembers that an answer of this node was believed.
@@ -86,6 +117,8 @@ impl Upstream {
             self.learn(|knowledge| {
                 knowledge.chain_checked = knowledge.chain_checked.filter(|at| *at >= started);
             });
+            let mut reads = self.reads();
+            reads.chain_checked = reads.chain_checked.filter(|at| *at >= started);
         }
         outcome
     }
@@ -120,14 +153,113 @@ impl Upstream {
         if checked.is_some_and(|instant| instant.elapsed() < Self::CHAIN_CHECK_INTERVAL) {
             return Ok(());
         }
-        let result = self.client.call(&self.url, "eth_chainId", &json!([])).await?;
-        let found = quantity::parse(result.get())
-            .map_err(|_| Error::InvalidReply("the chain id is not a quantity"))?;
-        if found != u128::from(self.chain_id) {
-            return Err(Error::WrongChain { expected: self.chain_id, found });
-        }
+        let chain_id = self.client.call(&self.url, "eth_chainId", &json!([])).await?;
+        self.compare(&chain_id)?;
         self.learn(|knowledge| knowledge.chain_checked = Some(Instant::now()));
         Ok(())
+    }
+
+    fn compare(&self, chain_id: &RawValue) -> Result<(), Error> {
+        let found = quantity::parse(chain_id.get())
+            .map_err(|_| Error::InvalidReply("the chain id is not a quantity"))?;
+        if found == u128::from(self.chain_id) {
+            Ok(())
+        } else {
+            Err(Error::WrongChain { expected: self.chain_id, found })
+        }
+    }
+
+    /// How the node stands for a read of `method`: what the polls and what the reads know of it.
+    pub(super) fn standing_for_reads(&self, method: &str, now: Instant) -> ReadStanding {
+        let polls = self.knowledge().health;
+        let reads = self.reads();
+        if reads.unsupported.get(method).is_some_and(|until| now < *until) {
+            return Err(Unanswered::Unsupported);
+        }
+        if polls.is_rate_limited(now) || reads.health.is_rate_limited(now) {
+            return Err(Unanswered::RateLimited);
+        }
+        match polls.standing_for_others(now).max(reads.health.standing(now)) {
+            Standing::Barred => Err(Unanswered::Unavailable),
+            standing => Ok(standing),
+        }
+    }
+
+    /// Passes `call` on, after the chain id is known where that is due, as with
+    /// [`fee_history`](Self::fee_history). Ends within `deadline`; what the answer takes is held in
+    /// `memory`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the answer from being believed; the node's own error about the call is an
+    /// answer.
+    pub(super) async fn read(
+        &self,
+        call: Call<'_>,
+        deadline: Duration,
+        memory: &Memory,
+    ) -> Result<Answer, Error> {
+        let asked = async {
+            self.check_chain_for_reads().await?;
+            self.client.read(&self.url, call, memory).await
+        };
+        let outcome = tokio::time::timeout(deadline, asked).await.unwrap_or(Err(Error::Timeout));
+        let mut reads = self.reads();
+        match &outcome {
+            Ok(_) => reads.health.succeeded(),
+            Err(Error::Unsupported) => {
+                let again = Instant::now() + Self::UNSUPPORTED;
+                reads.unsupported.insert(call.method.to_owned(), again);
+            }
+            Err(error) => match error.read_penalty() {
+                Penalty::None => {}
+                penalty => {
+                    reads.failed = Some(Instant::now());
+                    reads.health.failed(penalty, Instant::now());
+                }
+            },
+        }
+        outcome
+    }
+
+    async fn check_chain_for_reads(&self) -> Result<(), Error> {
+        let waiting_since = Instant::now();
+        if self.is_known_to_reads(waiting_since) {
+            return Ok(());
+        }
+        let _turn = self.check_for_reads.lock().await;
+        if self.is_known_to_reads(Instant::now()) {
+            return Ok(());
+        }
+        // Those who waited for a check that failed do not each make another.
+        if self.reads().failed.is_some_and(|at| at >= waiting_since) {
+            return Err(Error::Unchecked);
+        }
+        let outcome = match self.client.chain_id(&self.url).await {
+            Ok(chain_id) => self.compare(&chain_id),
+            Err(error) => Err(error),
+        };
+        let mut reads = self.reads();
+        match outcome {
+            Ok(()) => reads.chain_checked = Some(Instant::now()),
+            Err(_) => reads.failed = Some(Instant::now()),
+        }
+        outcome
+    }
+
+    /// Whether the node has proved to serve the chain, to a poll or a read, lately and since the last
+    /// failure.
+    fn is_known_to_reads(&self, now: Instant) -> bool {
+        let of_polls = self.knowledge().chain_checked;
+        let reads = self.reads();
+        of_polls.max(reads.chain_checked).is_some_and(|at| {
+            let is_recent = now.saturating_duration_since(at) < Self::CHAIN_CHECK_INTERVAL;
+            is_recent && reads.failed.is_none_or(|failed| failed < at)
+        })
+    }
+
+    fn reads(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn knowledge(&self) -> Knowledge {

@@ -1,27 +1,69 @@
 //! The nodes of one chain and the order in which they are asked.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::blank::Blanks;
 use super::health::Standing;
 use super::{Client, Upstream};
 use crate::config;
+use crate::metrics::Metrics;
 
 /// All upstreams of one chain, in order of preference.
 #[derive(Debug)]
 pub struct Upstreams {
-    upstreams: Vec<Upstream>,
+    /// The chain's key.
+    chain: String,
+    all: Vec<Upstream>,
     attempt_deadline: Duration,
+    blanks: Arc<Blanks>,
+    metrics: Metrics,
 }
 
 impl Upstreams {
-    /// The upstreams that `chain` configures. Nothing is asked yet.
+    /// The upstreams that each of `chains` configures. Nothing is asked yet.
     #[must_use]
-    pub fn new(client: &Client, chain: &config::Chain) -> Self {
+    pub fn of_all(client: &Client, chains: &[config::Chain], metrics: &Metrics) -> Vec<Arc<Self>> {
+        // A node may know the URL of another, so the URLs of all chains are blanked for each.
+        let blanks = Blanks::of(chains.iter().flat_map(|chain| &chain.rpc_urls));
+        let blanks = Arc::new(blanks);
+        let of_chain = |chain| Arc::new(Self::new(client, chain, &blanks, metrics));
+        chains.iter().map(of_chain).collect()
+    }
+
+    fn new(
+        client: &Client,
+        chain: &config::Chain,
+        blanks: &Arc<Blanks>,
+        metrics: &Metrics,
+    ) -> Self {
         let upstream = |url: &config::RpcUrl| {
             Upstream::new(client.clone(), url.clone(), chain.chain_id, chain.block_time)
         };
-        let upstreams = chain.rpc_urls.iter().map(upstream).collect();
-        Self { upstreams, attempt_deadline: attempt_deadline(chain.block_time) }
+        let all = chain.rpc_urls.iter().map(upstream).collect();
+        Self {
+            chain: chain.key.clone(),
+            all,
+            attempt_deadline: attempt_deadline(chain.block_time),
+            blanks: Arc::clone(blanks),
+            metrics: metrics.clone(),
+        }
+    }
+
+    pub(super) fn all(&self) -> &[Upstream] {
+        &self.all
+    }
+
+    pub(super) fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    pub(super) fn blanks(&self) -> &Blanks {
+        &self.blanks
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// How long one attempt at one of them may take.
@@ -35,10 +77,10 @@ impl Upstreams {
     #[must_use]
     pub fn in_order(&self, now: Instant) -> Vec<Candidate<'_>> {
         let standing = |(index, upstream): (usize, &Upstream)| (upstream.standing(now), index);
-        let mut order: Vec<_> = self.upstreams.iter().enumerate().map(standing).collect();
+        let mut order: Vec<_> = self.all.iter().enumerate().map(standing).collect();
         order.sort_unstable();
         let candidate = |(standing, index)| {
-            let upstream = self.upstreams.get(index)?;
+            let upstream = self.all.get(index)?;
             let is_well = standing == Standing::Well;
             (standing != Standing::Barred).then_some(Candidate { index, upstream, is_well })
         };

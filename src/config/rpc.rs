@@ -1,0 +1,92 @@
+//! The `[rpc]` section and the names of JSON-RPC methods.
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::units;
+
+/// What a request to `/rpc/{chain}` may be, and how long it may take.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rpc {
+    /// Of a request's body, in bytes.
+    #[serde(deserialize_with = "units::size")]
+    pub max_body: usize,
+    /// Calls in one batch.
+    pub max_batch: NonZeroUsize,
+    /// From a call's arrival to its answer, whichever and however many nodes are asked.
+    #[serde(deserialize_with = "units::duration")]
+    pub timeout: Duration,
+    /// Calls to a chain's nodes under way at one time; more are refused at once.
+    pub max_in_flight: NonZeroUsize,
+}
+
+impl Default for Rpc {
+    fn default() -> Self {
+        let count = |count| NonZeroUsize::new(count).expect("not 0");
+        Self {
+            max_body: 256 * 1024,
+            max_batch: count(100),
+            timeout: Duration::from_secs(10),
+            max_in_flight: count(256),
+        }
+    }
+}
+
+impl Rpc {
+    const MAX_BODY: usize = 32 * 1024 * 1024;
+    const MAX_COUNT: usize = 65_536;
+
+    /// The first impossible value as its key and what is allowed.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let refuse = |key, allowed| Err((key, allowed));
+        if !(1..=Self::MAX_BODY).contains(&self.max_body) {
+            return refuse("max_body", "must be from 1 B to 32 MiB");
+        }
+        for (key, count) in [("max_batch", self.max_batch), ("max_in_flight", self.max_in_flight)] {
+            if count.get() > Self::MAX_COUNT {
+                return refuse(key, "must be from 1 to 65536");
+            }
+        }
+        if self.timeout.is_zero() {
+            return refuse("timeout", "must be above 0s");
+        }
+        Ok(())
+    }
+}
+
+/// The exact name of a JSON-RPC method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcMethod(String);
+
+impl RpcMethod {
+    const MAX_BYTES: usize = 64;
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RpcMethod {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_name = (1..=Self::MAX_BYTES).contains(&text.len()) && text.bytes().all(is_of_name);
+        is_name
+            .then(|| Self(text.to_owned()))
+            .ok_or("expected the name of a method, such as \"eth_call\"")
+    }
+}
+
+impl<'de> Deserialize<'de> for RpcMethod {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,162 @@
+//! URLs that must not be printed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::percent_decode_str;
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// The URL of an RPC node. It may carry a key, so it has no `Display` and its `Debug` is blank.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RpcUrl(reqwest::Url);
+
+impl RpcUrl {
+    /// Names and passwords of fewer characters would be found in anything.
+    const SHORTEST_NAME: usize = 3;
+    /// The same of what stands in a path or a query.
+    const SHORTEST_KEY: usize = 5;
+
+    /// The URL itself, for the one place that connects to it.
+    #[must_use]
+    pub fn expose(&self) -> &reqwest::Url {
+        &self.0
+    }
+
+    /// Whether anything but scheme, host, port and plain words of the path is in it.
+    #[must_use]
+    pub fn may_hold_a_secret(&self) -> bool {
+        let Self(url) = self;
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        let mut segments = url.path_segments().into_iter().flatten();
+        let has_key = segments.any(|segment| !is_word(segment));
+        has_user || has_key || url.query().is_some() || url.fragment().is_some()
+    }
+
+    /// The texts that must not be shown to anybody: the URL, shortened in the ways that programs do,
+    /// and whatever in it may be a secret, in the encodings that error pages use.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let Self(url) = self;
+        let mut secrets = wholes(url);
+        let (user, password) = (url.username(), url.password().unwrap_or_default());
+        let names = [user, password].into_iter().filter(|name| name.len() >= Self::SHORTEST_NAME);
+        secrets.extend(names.flat_map(spellings));
+        if !password.is_empty() {
+            let pair = format!("{}:{}", decoded(user), decoded(password));
+            secrets.push(STANDARD_NO_PAD.encode(pair));
+        }
+        let segments = url.path_segments().into_iter().flatten().filter(|text| !is_word(text));
+        let values = url
+            .query()
+            .into_iter()
+            .flat_map(|query| query.split('&'))
+            .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+        let keys = segments.chain(values).chain(url.fragment());
+        let keys = keys.filter(|key| key.len() >= Self::SHORTEST_KEY);
+        secrets.extend(keys.flat_map(spellings));
+        secrets
+    }
+}
+
+/// The whole URL, and without what some leave out of it.
+fn wholes(url: &reqwest::Url) -> Vec<String> {
+    let mut without = url.clone();
+    let mut wholes = vec![url.to_string()];
+    without.set_fragment(None);
+    wholes.push(without.to_string());
+    // A host can do without its user.
+    let _ = without.set_username("").and_then(|()| without.set_password(None));
+    wholes.push(without.to_string());
+    without.set_query(None);
+    wholes.push(without.to_string());
+    let bare = wholes.iter().map(|whole| whole.trim_end_matches('/').to_owned());
+    let bare: Vec<_> = bare.collect();
+    wholes.extend(bare);
+    if let (Some(host), Some(port)) = (url.host_str(), url.port()) {
+        wholes.push(format!("{host}:{port}"));
+    }
+    wholes
+}
+
+/// What paths are made of: `rpc`, `v2`, `mainnet`, a chain id. Anything else may be a key.
+fn is_word(segment: &str) -> bool {
+    const LONGEST: usize = 8;
+    const LONGEST_MIXED: usize = 4;
+    let all = |is: fn(&u8) -> bool| segment.as_bytes().iter().all(is);
+    let is_lower_or_digit = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_plain = all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit);
+    let length = segment.len();
+    length <= LONGEST_MIXED && all(is_lower_or_digit) || length <= LONGEST && is_plain
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// A part of a URL as others may write it.
+fn spellings(part: &str) -> Vec<String> {
+    let plain = decoded(part);
+    let form = plain.replace(' ', "+");
+    let unplus = decoded(&part.replace('+', " "));
+    let encoded = [STANDARD_NO_PAD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)];
+    [part.to_owned(), plain, form, unplus].into_iter().chain(encoded).collect()
+}
+
+impl fmt::Debug for RpcUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("RpcUrl(…)")
+    }
+}
+
+impl FromStr for RpcUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        reqwest::Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .map(Self)
+            .ok_or("expected an http:// or https:// URL (not shown: it may carry a key)")
+    }
+}
+
+impl<'de> Deserialize<'de> for RpcUrl {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_rpc_url_never_prints() {
+        let url: RpcUrl = "https://node.example/v2/canary".parse().unwrap();
+        assert_eq!(format!("{url:?}"), "RpcUrl(…)");
+        for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
+            assert!(!wrong.parse::<RpcUrl>().unwrap_err().contains("canary"));
+        }
+    }
+
+    #[test]
+    fn whatever_is_no_plain_word_may_be_a_secret() {
+        let may_hold = |url: &str| url.parse::<RpcUrl>().unwrap().may_hold_a_secret();
+        for plain in ["", "/", "/v2/rpc", "/mainnet/2020", "/rpc/202601"] {
+            assert!(!may_hold(&format!("http://node:8545{plain}")), "{plain}");
+        }
+        for url in ["/v2/canarykey", "/Canary", "/c4n4ry", "/?k=v", "/#f"] {
+            assert!(may_hold(&format!("http://node{url}")), "{url}");
+        }
+        assert!(may_hold("http://user@node/") && may_hold("http://:canary@node/"));
+    }
+
+    #[test]
+    fn a_plain_url_has_no_secret_but_itself() {
+        let url: RpcUrl = "http://node:8545/rpc".parse().unwrap();
+        let mut secrets = url.secrets();
+        secrets.dedup();
+        assert_eq!(secrets, ["http://node:8545/rpc", "node:8545"]);
+    }
+}

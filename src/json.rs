@@ -1,0 +1,72 @@
+//! Pieces of JSON that are kept as the text that they came in.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// For a member that may be absent, so that a null is not taken for that.
+///
+/// # Errors
+///
+/// Those of the deserializer.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(input).map(Some)
+}
+
+/// The characters of a JSON string; `None`: it is none.
+pub(crate) fn text(json: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    serde_json::from_str::<Text>(json.get()).ok().map(|Text(text)| text)
+}
+
+/// How many levels of brackets it has.
+pub(crate) fn depth(json: &RawValue) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json.get().bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth = depth.saturating_add(1);
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> &RawValue {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn text_is_what_a_string_says() {
+        assert_eq!(text(raw(r#""eth_\u0063all""#)).as_deref(), Some("eth_call"));
+        for json in ["1", "null", "[]", "{}", "true"] {
+            assert_eq!(text(raw(json)), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn depth_counts_the_brackets_that_are_open_at_a_time() {
+        for (json, levels) in
+            [("1", 0), ("[]", 1), (r#"[{"a":[]},[]]"#, 3), (r#"["[[[[","\"[[[","\\"]"#, 1)]
+        {
+            assert_eq!(depth(raw(json)), levels, "{json}");
+        }
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(depth(raw(&deep)), 100_000);
+    }
+}
