@@ -22,6 +22,8 @@ mod listener;
 mod polling;
 mod properties;
 mod raw;
+mod read_node;
+mod reads;
 mod real_node;
 mod restart;
 mod service;
