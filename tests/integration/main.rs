@@ -26,6 +26,7 @@ mod read_node;
 mod reads;
 mod real_node;
 mod restart;
+mod rpc_bodies;
 mod service;
 mod shapes;
 mod smuggling;

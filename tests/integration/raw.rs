@@ -86,6 +86,16 @@ impl Connection {
         responses
     }
 
+    /// The next bytes, as many as these.
+    pub(crate) async fn bytes(&mut self, count: usize) -> Vec<u8> {
+        while self.received.len() < count {
+            let read = self.stream.read_buf(&mut self.received);
+            let read = tokio::time::timeout(PATIENCE, read).await.expect("enough bytes").unwrap();
+            assert_ne!(read, 0, "it closed");
+        }
+        self.received.drain(..count).collect()
+    }
+
     /// All bytes until the other side closes, in whatever way.
     pub(crate) async fn bytes_until_closed(&mut self) -> Vec<u8> {
         let read = self.stream.read_to_end(&mut self.received);
@@ -115,7 +125,10 @@ impl Response {
             headers: headers.collect(),
             body: String::new(),
         };
-        let length: usize = response.header("content-length").parse().expect("a length");
+        let length = match response.header("content-length") {
+            "" if response.status == 204 => 0,
+            length => length.parse().expect("a length"),
+        };
         let body = bytes.get(end..end + length)?;
         response.body = String::from_utf8(body.to_vec()).unwrap();
         Some((response, end + length))

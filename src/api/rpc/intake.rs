@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use axum::extract::Request;
-use axum::http::header::CONTENT_ENCODING;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tower_http::timeout::TimeoutError;
@@ -21,7 +21,9 @@ pub(super) async fn read(request: Request, most: usize, memory: &Memory) -> Resu
     }
     let too_large =
         || Problem::new(Code::PayloadTooLarge, format!("the body may have {most} bytes"));
-    let announced = axum::body::HttpBody::size_hint(&body).lower();
+    // Not the body's own word: the layer that gives it a deadline does not pass that on.
+    let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let announced = announced.and_then(|length| length.parse::<u64>().ok()).unwrap_or_default();
     if usize::try_from(announced).map_or(true, |announced| announced > most) {
         return Err(too_large());
     }
