@@ -292,21 +292,83 @@ fn check_pricing(pricing: &Pricing) {
     }
 }
 
+static STAGE: LazyLock<Stage> = LazyLock::new(Stage::new);
+
+/// A body for the JSON-RPC route of a chain whose only node does not listen.
+pub fn call(data: &[u8]) {
+    let answer = STAGE.runtime.block_on(async {
+        let request = Request::post("/rpc/ronin").header(header::HOST, "a");
+        let request = request.body(Body::from(data.to_vec())).expect("a request");
+        let (parts, body) = STAGE.plain.respond(request).await.into_parts();
+        (parts, axum::body::to_bytes(body, usize::MAX).await.expect("a body from memory is whole"))
+    });
+    match answer.0.status {
+        StatusCode::PAYLOAD_TOO_LARGE => assert!(data.len() > 256 * 1024),
+        status => check_calls(data, status, &answer.1),
+    }
+}
+
+/// Each call has its answer, in its place and with its id; no node has given any.
+fn check_calls(asked: &[u8], status: StatusCode, answer: &[u8]) {
+    const MAX_BATCH: usize = 100;
+    let is_batch = asked.trim_ascii_start().starts_with(b"[");
+    let members: Option<Vec<&RawValue>> = if is_batch {
+        serde_json::from_slice(asked).ok()
+    } else {
+        serde_json::from_slice(asked).map(|member| vec![member]).ok()
+    };
+    let ids = |text: &str| serde_json::from_str::<Value>(text).ok()?.get("id").cloned();
+    let asked_ids = members.iter().flatten().map(|member| ids(member.get()));
+    let mut asked_ids = asked_ids.collect::<Vec<_>>().into_iter();
+    if status == StatusCode::NO_CONTENT {
+        assert!(answer.is_empty() && asked_ids.len() > 0 && asked_ids.all(|id| id.is_none()));
+        return;
+    }
+    assert_eq!(status, StatusCode::OK);
+    let answer: Value = serde_json::from_slice(answer).expect("an answer is JSON");
+    let answers = match (&answer, &members) {
+        (Value::Array(answers), Some(members)) => {
+            assert!(is_batch && (1..=MAX_BATCH).contains(&members.len()));
+            assert!((1..=members.len()).contains(&answers.len()));
+            answers.as_slice()
+        }
+        (one, members) => {
+            let is_whole = members.as_ref().is_some_and(|members| !is_batch && members.len() == 1);
+            assert!(is_whole || one["id"].is_null(), "{one}");
+            std::slice::from_ref(one)
+        }
+    };
+    for answer in answers {
+        let names: Vec<_> = answer.as_object().expect("an answer is an object").keys().collect();
+        assert_eq!(names, ["error", "id", "jsonrpc"], "{answer}");
+        assert!(answer["error"]["message"].is_string() && answer["jsonrpc"] == "2.0", "{answer}");
+        let code = answer["error"]["code"].as_i64().expect("a code");
+        assert!([-32700, -32600, -32601, -32602, -32002, -32005].contains(&code), "{answer}");
+        assert_eq!(code == -32700, members.is_none(), "{answer}");
+        let id = &answer["id"];
+        assert!(id.is_null() || asked_ids.any(|asked| asked.as_ref() == Some(id)), "{answer}");
+    }
+}
+
 /// A request as HTTP/1.1 writes it: a first line, headers, an empty line, a body.
 pub fn request(data: &[u8]) {
-    static STAGE: LazyLock<Stage> = LazyLock::new(Stage::new);
     let stage = &*STAGE;
     for app in [&stage.plain, &stage.moved] {
         let Some(request) = read_request(data) else { return };
         let (asked, body) = request.into_parts();
-        let given = asked.clone();
+        let (given, sent) = (asked.clone(), body.clone());
         let answer = stage.runtime.block_on(async {
             let request = Request::from_parts(given, Body::from(body));
             let (parts, body) = app.respond(request).await.into_parts();
             let body = axum::body::to_bytes(body, usize::MAX).await;
             (parts, body.expect("a body from memory is whole"))
         });
-        check_answer(stage, &asked, &answer.0, &answer.1);
+        let is_success = answer.0.status.is_success();
+        if asked.method == Method::POST && is_success {
+            check_calls(&sent, answer.0.status, &answer.1);
+        } else {
+            check_answer(stage, &asked, &answer.0, &answer.1);
+        }
     }
 }
 

@@ -40,6 +40,11 @@ fn a_kept_configuration_is_within_its_bounds_or_refused_without_its_secrets() {
 }
 
 #[test]
+fn a_kept_call_gets_its_answer_in_its_place() {
+    replay("call", targets::call);
+}
+
+#[test]
 fn a_kept_request_gets_its_answer_or_a_problem() {
     replay("request", targets::request);
 }
