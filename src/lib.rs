@@ -5,12 +5,14 @@
 //! ```text
 //! config ─▶ rpc ─▶ poller ─▶ fees ─▶ book ─▶ api
 //!           IO     time      pure    state   HTTP
+//!            └─────────────▶ reads ──────────┘
 //! ```
 //!
 //! [`config`] says which chains there are. Each has a [`poller`] that asks its nodes through
 //! [`rpc`] for the recent fee history, lets [`fees`] price it by the network's rules, and publishes
-//! the result in the [`book`], which is all that [`api`] ever reads. [`server`] puts them together,
-//! [`demo`] provides recorded chains to run against, [`cli`] is the command line.
+//! the result in the [`book`], which is all that [`api`] ever reads for them. [`reads`] passes clients'
+//! reads of chain state on to the same nodes. [`server`] puts them together, [`demo`] provides recorded
+//! chains to run against, [`cli`] is the command line.
 
 pub mod api;
 pub mod book;
