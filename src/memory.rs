@@ -1,4 +1,7 @@
 //! How many bytes requests and answers may hold together, whatever their number.
+//!
+//! The beginning of each is free, so that those who hold large ones leave room for small ones: what
+//! that comes to is bounded by the number of connections.
 
 use std::sync::Arc;
 
@@ -11,10 +14,13 @@ pub(crate) struct Memory {
     bytes: Arc<Semaphore>,
 }
 
-/// Bytes that are taken until this is dropped.
+/// What one request or answer holds, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    permit: OwnedSemaphorePermit,
+    memory: Memory,
+    /// What it has had in all.
+    total: usize,
+    charged: Option<OwnedSemaphorePermit>,
 }
 
 /// All bytes of the account are taken.
@@ -28,22 +34,38 @@ impl Memory {
         Self { bytes: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))) }
     }
 
-    /// Takes `count` bytes at once or not at all.
-    pub(crate) fn take(&self, count: usize) -> Result<Hold, Exhausted> {
-        let count = u32::try_from(count).map_err(|_| Exhausted)?;
-        let permit = Arc::clone(&self.bytes).try_acquire_many_owned(count);
-        permit.map(|permit| Hold { permit }).map_err(|_| Exhausted)
+    /// Holds nothing yet.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold { memory: self.clone(), total: 0, charged: None }
     }
 }
 
 impl Hold {
-    /// Holds what `other` holds as well, of the same account.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.permit.merge(other.permit);
+    const FREE_BYTES: usize = 16 * 1024;
+
+    /// Takes `count` bytes more, at once or not at all.
+    pub(crate) fn add(&mut self, count: usize) -> Result<(), Exhausted> {
+        let total = self.total.saturating_add(count);
+        let charged = |total: usize| total.saturating_sub(Self::FREE_BYTES);
+        let more = charged(total).saturating_sub(charged(self.total));
+        if more > 0 {
+            let more = u32::try_from(more).map_err(|_| Exhausted)?;
+            let account = Arc::clone(&self.memory.bytes);
+            let permit = account.try_acquire_many_owned(more).map_err(|_| Exhausted)?;
+            match &mut self.charged {
+                Some(charged) => charged.merge(permit),
+                None => self.charged = Some(permit),
+            }
+        }
+        self.total = total;
+        Ok(())
     }
 
     /// `bytes` that are held until the last part of them is gone.
     pub(crate) fn over(self, bytes: Vec<u8>) -> Bytes {
+        if self.charged.is_none() {
+            return bytes.into();
+        }
         Bytes::from_owner(Held { bytes, _hold: self })
     }
 }
@@ -63,19 +85,32 @@ impl AsRef<[u8]> for Held {
 mod tests {
     use super::*;
 
+    const FREE: usize = Hold::FREE_BYTES;
+
     #[test]
-    fn what_is_held_is_given_back_when_it_is_dropped() {
+    fn what_is_held_is_given_back_when_the_last_part_of_it_is_gone() {
         let memory = Memory::new(10);
-        let mut hold = memory.take(4).unwrap();
-        hold.add(memory.take(6).unwrap());
-        assert!(memory.take(1).is_err());
-        assert!(memory.take(0).is_ok());
-        drop(hold);
-        assert!(memory.take(11).is_err());
-        let part = memory.take(10).unwrap().over(vec![7; 10]).slice(2..3);
-        assert!(memory.take(1).is_err());
+        let mut hold = memory.hold();
+        hold.add(FREE + 4).unwrap();
+        hold.add(6).unwrap();
+        assert_eq!(hold.add(1), Err(Exhausted));
+        assert_eq!(hold.add(usize::MAX), Err(Exhausted));
+        assert_eq!(memory.hold().add(FREE + 1), Err(Exhausted));
+        let part = hold.over(vec![7; 10]).slice(2..3);
+        assert_eq!(memory.hold().add(FREE + 1), Err(Exhausted));
         drop(part);
-        assert!(memory.take(usize::MAX).is_err());
-        assert!(memory.take(10).is_ok());
+        let mut hold = memory.hold();
+        hold.add(FREE + 10).unwrap();
+        drop(hold);
+        assert_eq!(memory.hold().add(FREE + 10), Ok(()));
+    }
+
+    #[test]
+    fn small_ones_have_room_when_all_is_taken() {
+        let memory = Memory::new(0);
+        let mut hold = memory.hold();
+        assert_eq!(hold.add(FREE), Ok(()));
+        assert_eq!(hold.add(1), Err(Exhausted));
+        assert_eq!(hold.over(vec![1, 2]), vec![1, 2]);
     }
 }

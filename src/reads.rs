@@ -2,8 +2,8 @@
 //! many may be under way.
 //!
 //! Identical reads at one time share one upstream call, and so do those that come while its answer
-//! still holds: see [`Anchor`]. Everything is bounded: calls under way per chain, bytes held by
-//! requests and answers, bytes kept for reuse.
+//! still holds, which follows from what of the chain it depends on. Everything is bounded: calls
+//! under way per chain, bytes held by requests and answers, bytes kept for reuse.
 
 mod anchor;
 mod finality;

@@ -159,13 +159,13 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 /// The whole body; where its bytes are charged, they are held until the last part of it is gone.
 async fn read_body(mut response: reqwest::Response, cap: Cap<'_>) -> Result<Bytes, Error> {
     let mut body = Vec::new();
-    let mut hold = cap.memory.map(|memory| memory.take(0)).transpose()?;
+    let mut hold = cap.memory.map(Memory::hold);
     while let Some(chunk) = response.chunk().await? {
         if body.len().saturating_add(chunk.len()) > cap.bytes {
             return Err(Error::TooLarge(cap.bytes));
         }
-        if let (Some(memory), Some(hold)) = (cap.memory, &mut hold) {
-            hold.add(memory.take(chunk.len())?);
+        if let Some(hold) = &mut hold {
+            hold.add(chunk.len())?;
         }
         body.extend_from_slice(&chunk);
     }

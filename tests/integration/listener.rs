@@ -405,13 +405,6 @@ fn descriptors(process: u32) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// The resident memory of a process in KiB.
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
-}
-
 #[tokio::test]
 async fn clients_that_are_gone_leave_nothing_in_memory() {
     const MOST_KIB: u64 = 2 * 1024;
@@ -450,7 +443,7 @@ async fn clients_that_are_gone_leave_nothing_in_memory() {
                 assert_eq!(client.ask(get("/livez", &headers)).await.status, 200);
             }
         }
-        resident(service.id())
+        service.resident_kib()
     };
     let first = wave(4_000).await;
     let mut last = first;

@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::raw::Connection;
+use crate::command::{self, Process};
+use crate::raw::{Connection, PATIENCE};
 use crate::read_node::{Read, ReadNode, Say};
 use crate::service::{Answer, Service};
 
@@ -788,4 +789,101 @@ async fn every_call_of_a_batch_is_charged_to_its_client() {
     assert!(!refused.header("retry-after").is_empty());
     // What was refused as a whole cost no more than a request.
     assert_eq!(post(&service, batch(5)).await.status, 200);
+}
+
+/// The service as a process of its own, with the JSON-RPC route's limits alone.
+async fn start_process(name: &str, node: &ReadNode, more: &str) -> Process {
+    let text = format!(
+        "[limits]\nrequests_per_second_per_client = 0\nwrite_timeout = \"10m\"\n{}",
+        chain(&[node], more)
+    );
+    let file = command::File::new(name, &text);
+    let service = Process::start(&["--config", file.path()], &[]);
+    service.wait_for(SUGGESTION, |answer| answer.status == 200).await;
+    service
+}
+
+fn request(body: &str) -> String {
+    format!("POST /rpc/ronin HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Whether what comes is a result, as far as its first bytes tell.
+async fn is_answered(reader: &mut Connection) -> bool {
+    let mut start = String::new();
+    while !start.contains("\"id\":") {
+        start.push_str(&String::from_utf8(reader.bytes(1).await).unwrap());
+    }
+    while !start.ends_with("\"result\"") && !start.ends_with("\"error\"") {
+        start.push_str(&String::from_utf8(reader.bytes(1).await).unwrap());
+    }
+    start.ends_with("\"result\"") || {
+        let error = String::from_utf8(reader.bytes(60).await).unwrap();
+        assert!(error.contains("too many large answers"), "{error}");
+        false
+    }
+}
+
+#[tokio::test]
+async fn slow_readers_of_one_large_answer_share_its_bytes() {
+    const READERS: u64 = 200;
+    const MIB: usize = 1024 * 1024;
+    let node = ReadNode::start(Say::Result(format!("\"{}\"", "x".repeat(8 * MIB)))).await;
+    let service = start_process("slow-readers", &node, "").await;
+    let head = b"HTTP/1.1 200 OK\r\n";
+    let mut warm = Connection::open(service.address).await;
+    warm.send(request(&balance(0, "latest"))).await;
+    assert_eq!(warm.bytes(head.len()).await, head);
+    let before = service.resident_kib();
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let mut reader = Connection::open(service.address).await;
+        reader.send(request(&balance(0, "latest"))).await;
+        assert_eq!(reader.bytes(head.len()).await, head);
+        readers.push(reader);
+    }
+    let each = (service.resident_kib().saturating_sub(before)) / READERS;
+    assert!(each < 256, "{each} KiB for each reader of 8 MiB");
+    assert_eq!(node.reads().len(), 1);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_fill_the_memory_so_far_and_no_further() {
+    const MIB: usize = 1024 * 1024;
+    let large = format!("\"{}\"", "x".repeat(8 * MIB));
+    let node = ReadNode::start(Say::Result(large.clone())).await;
+    let service = start_process("full", &node, "").await;
+    let slot =
+        |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"]));
+    let mut readers = Vec::new();
+    let mut refused = 0;
+    for id in 0..60 {
+        let mut reader = Connection::open(service.address).await;
+        reader.send(request(&slot(id))).await;
+        if is_answered(&mut reader).await {
+            readers.push(reader);
+        } else {
+            refused += 1;
+        }
+    }
+    // 256 MiB are 32 of them, the free beginning of each aside.
+    assert_eq!((readers.len(), refused), (32, 28));
+    let resident = service.resident_kib() / 1024;
+    assert!(resident < 256 + 96, "{resident} MiB");
+    // Small answers have room, the gas suggestion does not care, and all is well again when the
+    // readers are gone.
+    node.say(Say::Echo);
+    let mut small = Connection::open(service.address).await;
+    assert!(small.ask(request(&slot(98))).await.body.contains("result"));
+    node.say(Say::Result(large));
+    service.wait_for(SUGGESTION, |answer| answer.status == 200).await;
+    drop(readers);
+    let since = Instant::now();
+    loop {
+        let mut reader = Connection::open(service.address).await;
+        reader.send(request(&slot(99))).await;
+        if is_answered(&mut reader).await {
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "the memory is not given back");
+    }
 }

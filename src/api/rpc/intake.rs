@@ -27,7 +27,7 @@ pub(super) async fn read(request: Request, most: usize, memory: &Memory) -> Resu
     if usize::try_from(announced).map_or(true, |announced| announced > most) {
         return Err(too_large());
     }
-    let mut hold = memory.take(0).map_err(|_| Problem::overloaded())?;
+    let mut hold = memory.hold();
     let mut bytes = Vec::new();
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
@@ -35,7 +35,7 @@ pub(super) async fn read(request: Request, most: usize, memory: &Memory) -> Resu
         if bytes.len().saturating_add(chunk.len()) > most {
             return Err(too_large());
         }
-        hold.add(memory.take(chunk.len()).map_err(|_| Problem::overloaded())?);
+        hold.add(chunk.len()).map_err(|_| Problem::overloaded())?;
         bytes.extend_from_slice(&chunk);
     }
     Ok(hold.over(bytes))
