@@ -95,10 +95,11 @@ pub(super) fn read_answer(body: &Bytes, status: u16, id: u64) -> Result<Answer, 
             Said::Result(result) => Ok(Answer::Result(part(result))),
             Said::Error(object) => {
                 let error = NodeError::of(object);
-                match error.classify() {
-                    Error::RateLimited(_) if error.is_about_the_query() => {}
-                    failure @ (Error::RateLimited(_) | Error::Unsupported) => return Err(failure),
-                    _ => {}
+                if error.is_about_the_rate() {
+                    return Err(Error::RateLimited(None));
+                }
+                if error.code() == Some(NodeError::METHOD_NOT_FOUND) {
+                    return Err(Error::Unsupported);
                 }
                 if !error.is_well_formed() {
                     return Err(Error::InvalidReply("an error without a code and a message"));
@@ -151,7 +152,8 @@ impl<'a> NodeError<'a> {
     /// What providers answer over their limits: EIP-1474, three providers' own, and HTTP's.
     const RATE_LIMITED: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
     /// JSON-RPC: no such method; EIP-1474: not supported.
-    const UNSUPPORTED: [i64; 2] = [-32601, -32004];
+    const UNSUPPORTED: [i64; 2] = [Self::METHOD_NOT_FOUND, -32004];
+    const METHOD_NOT_FOUND: i64 = -32601;
 
     fn of(error: &'a RawValue) -> Self {
         let is_object = error.get().starts_with('{');
@@ -167,9 +169,15 @@ impl<'a> NodeError<'a> {
         self.code().is_some() && self.message.is_some_and(|text| text.get().starts_with('"'))
     }
 
-    /// Some providers say with the code of a rate limit that a query has too many results.
-    fn is_about_the_query(&self) -> bool {
-        self.message.is_some_and(|message| message.get().contains("query returned"))
+    /// Whether a code that stands for a rate limit, but with some nodes for too many results or for a
+    /// call that takes too long, means the former: a client must not be able to have a node left
+    /// alone.
+    fn is_about_the_rate(&self) -> bool {
+        const WORDS: [&str; 6] =
+            ["rate", "requests", "request limit", "per second", "capacity", "quota"];
+        let is_limit = self.code().is_some_and(|code| Self::RATE_LIMITED.contains(&code));
+        let message = self.message.map(|message| message.get().to_ascii_lowercase());
+        is_limit && message.is_some_and(|text| WORDS.iter().any(|word| text.contains(word)))
     }
 
     fn classify(&self) -> Error {
@@ -295,6 +303,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_read_takes_nulls_and_the_nodes_own_errors_for_answers() {
+        let answer =
+            |body: &str| match read_answer(&Bytes::copy_from_slice(body.as_bytes()), 200, 7) {
+                Ok(Answer::Result(json)) => format!("result {}", String::from_utf8_lossy(&json)),
+                Ok(Answer::Error(json)) => format!("error {}", String::from_utf8_lossy(&json)),
+                Err(error) => error.reason().to_owned(),
+            };
+        assert_eq!(answer(r#"{"id":7,"result": null}"#), "result null");
+        assert_eq!(answer(r#"{"id":7,"result":[NaN, "NaN"]}"#), r#"result [null, "NaN"]"#);
+        let of_error = |error: &str| answer(&format!("{{\"id\":7,\"error\":{error}}}"));
+        for error in [
+            r#"{ "code":3,"message":"execution reverted","data":"0x" }"#,
+            r#"{"code":-32602,"message":""}"#,
+            r#"{"code":-32000,"message":"beyond head"}"#,
+            r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+            r#"{"code":-32005,"message":"limit exceeded"}"#,
+            r#"{"code":-32016,"message":"eth_call request was canceled due to enabled timeout."}"#,
+            r#"{"code":-32004,"message":"not supported"}"#,
+        ] {
+            assert_eq!(of_error(error), format!("error {error}"));
+        }
+        for code in NodeError::RATE_LIMITED {
+            let error = format!("{{\"code\":{code},\"message\":\"over Rate limit\"}}");
+            assert_eq!(of_error(&error), "rate_limited");
+        }
+        assert_eq!(of_error(r#"{"code":-32601,"message":"no"}"#), "unsupported");
+        for error in ["\"no\"", "{}", r#"{"code":"3","message":""}"#, r#"{"code":3,"message":1}"#] {
+            assert_eq!(of_error(error), "invalid_reply", "{error}");
+        }
+        assert_eq!(answer(r#"{"id":7}"#), "invalid_reply");
+        assert_eq!(answer(r#"{"id":8,"result":1}"#), "invalid_reply");
     }
 
     #[test]

@@ -559,7 +559,7 @@ async fn a_read_that_one_node_cannot_answer_is_asked_of_the_next() {
         raw(429, "slow down"),
         raw(200, "not JSON"),
         Say::Error("{\"code\":-32601,\"message\":\"no such method\"}".into()),
-        Say::Error("{\"code\":-32005,\"message\":\"limit exceeded\"}".into()),
+        Say::Error("{\"code\":-32016,\"message\":\"over rate limit\"}".into()),
     ] {
         let (first, second) =
             (ReadNode::start(say.clone()).await, ReadNode::start(Say::Echo).await);
