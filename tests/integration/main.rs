@@ -7,6 +7,7 @@
     reason = "a test that meets something else than it expects should end there"
 )]
 
+mod anvil;
 mod command;
 mod corpus;
 mod expected;

@@ -1,88 +1,35 @@
 //! Against anvil: a real node with real transactions.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::fixtures;
+use crate::anvil::Anvil;
 use crate::service::{Answer, Service};
 
 const GWEI: u128 = 1_000_000_000;
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// An anvil process with a block a second; killed when dropped.
-struct Anvil {
-    process: Child,
-    port: u16,
+/// An anvil with a block a second.
+fn start(port: u16) -> Anvil {
+    Anvil::start(port, &["--block-time", "1"])
 }
 
-impl Anvil {
-    /// Starts at `port`, 0 for a free one.
-    fn start(port: u16) -> Self {
-        let installed = "tests/node/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
-        let binary =
-            std::env::var_os("ANVIL").map_or_else(|| fixtures::path(installed), Into::into);
-        assert!(
-            binary.exists(),
-            "no anvil at {}: run tests/run.sh, or set ANVIL",
-            binary.display()
-        );
-        let mut process = Command::new(binary)
-            .args(["--chain-id", "2020", "--block-time", "1", "--base-fee", "3000000000"])
-            .args(["--port", &port.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let port = lines
-            .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
-            .expect("anvil says where it listens");
-        // Anvil goes on writing; nobody may keep it from that.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, port }
-    }
-
-    fn kill(mut self) -> u16 {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.port
-    }
-
-    async fn call(&self, method: &str, params: Value) -> Value {
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let url = format!("http://127.0.0.1:{}", self.port);
-        let reply = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
-        let reply: Value = reply.json().await.unwrap();
-        assert!(reply.get("error").is_none(), "{method}: {reply}");
-        reply["result"].clone()
-    }
-
-    /// Sends a transfer that pays `tip` on top of the base fee.
-    async fn send_with_tip(&self, tip: u128) {
-        let accounts = self.call("eth_accounts", json!([])).await;
-        let transaction = json!({
-            "from": accounts[0], "to": accounts[1], "value": "0x1", "gas": "0x5208",
-            "maxPriorityFeePerGas": format!("{tip:#x}"),
-            "maxFeePerGas": format!("{:#x}", tip + 100 * GWEI),
-        });
-        self.call("eth_sendTransaction", json!([transaction])).await;
-    }
-}
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Sends a transfer that pays `tip` on top of the base fee.
+async fn send_with_tip(anvil: &Anvil, tip: u128) {
+    let accounts = anvil.call("eth_accounts", json!([])).await;
+    let transaction = json!({
+        "from": accounts[0], "to": accounts[1], "value": "0x1", "gas": "0x5208",
+        "maxPriorityFeePerGas": format!("{tip:#x}"),
+        "maxFeePerGas": format!("{:#x}", tip + 100 * GWEI),
+    });
+    anvil.call("eth_sendTransaction", json!([transaction])).await;
 }
 
 fn chain(anvil: &Anvil, more: &str) -> String {
     format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:{}\"]\n\
-         block_time = \"1s\"\n{more}\n",
-        anvil.port
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"1s\"\n{more}\n",
+        anvil.url()
     )
 }
 
@@ -117,13 +64,13 @@ fn by_hand(history: &Value, percentiles: usize) -> String {
 /// Sends transfers with known tips for a few blocks, then compares each new suggestion with the
 /// fee history of the very blocks that it names.
 async fn suggestions_follow_real_tips(percentiles: &[u8]) {
-    let anvil = Anvil::start(0);
+    let anvil = start(0);
     let more = format!("pricing.reward_percentiles = {percentiles:?}");
     let service = Service::start(&chain(&anvil, &more)).await;
     let mut compared = Vec::new();
     for round in 0..4 {
         for step in 0..5 {
-            anvil.send_with_tip((30 + 10 * step + round) * 20 * GWEI).await;
+            send_with_tip(&anvil, (30 + 10 * step + round) * 20 * GWEI).await;
         }
         let last = compared.last().copied().unwrap_or(0);
         let block = |answer: &Answer| answer.header("x-newest-block").parse().unwrap_or(0);
@@ -153,7 +100,7 @@ async fn a_suggestion_of_two_percentiles_equals_the_one_worked_out_by_hand() {
 
 #[tokio::test]
 async fn a_killed_node_leaves_the_value_then_its_label_then_nothing_until_it_is_back() {
-    let anvil = Anvil::start(0);
+    let anvil = start(0);
     let service = Service::start(&chain(&anvil, "max_age = \"5s\"")).await;
     let last_good = service.wait_for(SUGGESTION, is_fresh).await;
     let port = anvil.kill();
@@ -169,7 +116,7 @@ async fn a_killed_node_leaves_the_value_then_its_label_then_nothing_until_it_is_
     assert_eq!((gone.status, &gone.json()["code"]), (503, &json!("stale_data")));
     assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
 
-    let anvil = Anvil::start(port);
+    let anvil = start(port);
     // Above the old head, as a node is that went on elsewhere, and not further than it can be.
     anvil.call("anvil_mine", json!(["0x10"])).await;
     let back = Instant::now();
@@ -188,7 +135,7 @@ async fn a_node_that_starts_after_the_service_is_found() {
     let service = Service::start(&text).await;
     assert_eq!(service.get("/readyz").await.status, 503);
     assert_eq!(service.get(SUGGESTION).await.json()["code"], "no_data");
-    let _anvil = Anvil::start(port);
+    let _anvil = start(port);
     service.wait_for("/readyz", |answer| answer.status == 200).await;
     assert_eq!(service.get(SUGGESTION).await.status, 200);
 }
