@@ -9,6 +9,7 @@
 
 mod anvil;
 mod command;
+mod contract;
 mod corpus;
 mod expected;
 mod failover;
@@ -20,6 +21,7 @@ mod hostile_replies;
 mod http;
 mod lifecycle;
 mod listener;
+mod pending;
 mod polling;
 mod properties;
 mod raw;
