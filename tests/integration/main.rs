@@ -36,3 +36,4 @@ mod smuggling;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
+mod web3_clients;
