@@ -26,10 +26,15 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) async fn start() -> Self {
+        Self::with_flashblocks("250ms").await
+    }
+
+    /// With this time between two flashblocks.
+    async fn with_flashblocks(time: &str) -> Self {
         let node = Anvil::start(0, &["--no-mining"]);
         let chain = format!(
             "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"2s\"\n\
-             flashblock_time = \"250ms\"\n",
+             flashblock_time = \"{time}\"\n",
             node.url()
         );
         let service = Service::start(&chain).await;
@@ -209,6 +214,18 @@ async fn a_nonce_counts_queued_transactions_under_pending_and_not_under_latest()
 }
 
 #[tokio::test]
+async fn a_pending_nonce_counts_what_was_sent_a_moment_ago() {
+    // As long as a block: whatever may be used again is.
+    let network = Network::with_flashblocks("2s").await;
+    let params = json!([network.sender, "pending"]);
+    // A wallet that is told the same number twice replaces its own transaction.
+    for count in ["0x0", "0x1", "0x2"] {
+        assert_eq!(network.read("eth_getTransactionCount", &params).await, text(count));
+        network.queue_transfer().await;
+    }
+}
+
+#[tokio::test]
 async fn code_of_a_queued_contract_is_there_under_pending_and_not_under_latest() {
     let network = Network::start().await;
     let contract = network.queue_contract().await;
@@ -300,14 +317,30 @@ async fn a_receipt_is_null_until_its_transaction_is_mined_and_there_then() {
 }
 
 #[tokio::test]
+async fn a_receipt_is_there_for_a_client_that_was_told_of_its_block() {
+    // As long as a block: whatever may be used again is.
+    let network = Network::with_flashblocks("2s").await;
+    let hash = network.queue_transfer().await;
+    let params = json!([hash]);
+    let null = Outcome::Result("null".into());
+    assert_eq!(network.read("eth_getTransactionReceipt", &params).await, null);
+    network.node.call("anvil_mine", json!([])).await;
+    // Clients look into each new block and take a transaction without a receipt for a failure then.
+    assert_eq!(network.read("eth_blockNumber", &json!([])).await, text("0x1"));
+    assert_ne!(network.read("eth_getTransactionReceipt", &params).await, null);
+}
+
+#[tokio::test]
 async fn a_receipt_takes_no_tag() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
     let params = json!([hash, "pending"]);
-    for url in [network.route(), network.node.url()] {
-        let refused = ask(&url, "eth_getTransactionReceipt", &params).await.error();
-        assert_eq!(refused["code"], -32602, "{url}: {refused}");
-    }
+    let [served, own] = [network.route(), network.node.url()]
+        .map(async |url| ask(&url, "eth_getTransactionReceipt", &params).await.error());
+    let [served, own] = [served.await, own.await];
+    assert_eq!([&served["code"], &own["code"]], [-32602, -32602]);
+    // The service refuses it by itself and in its own words.
+    assert_ne!(served["message"], own["message"]);
 }
 
 #[tokio::test]
