@@ -68,7 +68,8 @@ pub struct ChainReads {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The method is not on the chain's list.
-    #[error("the method does not exist or is not allowed here")]
+    // One library takes its way around a missing method only after "the method … does not exist".
+    #[error("the method asked for does not exist or is not allowed here")]
     NotAllowed,
     /// The parameters cannot be right.
     #[error(transparent)]
@@ -200,10 +201,10 @@ impl ChainReads {
             }
         };
         let anchor = known.anchor(params)?;
-        let hold = self.hold(anchor);
+        let hold = if known.is_kept(anchor) { self.hold(anchor) } else { Hold::Never };
         let key = Key {
             chain_id: self.chain.config().chain_id,
-            head: (hold == Hold::UntilNextBlock).then(|| self.head()),
+            head: (hold != Hold::Long).then(|| self.head()),
             method: known.name,
             params: params.get().into(),
         };

@@ -28,7 +28,8 @@ pub(super) fn answers() -> Answers {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) chain_id: u64,
-    /// What was known of the chain's head, for an answer that holds only until that changes.
+    /// What was known of the chain's head, for an answer that holds at most until that changes: a
+    /// client that was told of a block must not be shown what was before it.
     pub(super) head: Option<Head>,
     pub(super) method: &'static str,
     /// As they came.
@@ -41,6 +42,8 @@ pub(super) type Head = (Option<u64>, u64);
 /// How long an answer can be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
+    /// Only for those who ask while it is under way.
+    Never,
     /// At most until the next flashblock; not at all on a chain without them.
     Flashblock,
     /// Until the polls see another block, at most one block time.
@@ -66,6 +69,7 @@ impl Kept {
     pub(super) fn new(answer: Answer, asked: Instant, hold: Hold, chain: &config::Chain) -> Self {
         let flashblock = chain.flashblock_time.unwrap_or_default();
         let good_for = match (hold, &answer) {
+            (Hold::Never, _) => Duration::ZERO,
             (Hold::UntilNextBlock, _) => chain.block_time,
             (Hold::Long, Answer::Result(json)) if json != "null" => Self::LONG,
             // A node that does not have it yet will.

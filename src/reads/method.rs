@@ -30,6 +30,12 @@ impl Known {
         (self.read)(&Params::of(params)?)
     }
 
+    /// Whether an answer may be used again at all. A wallet that sends twice within a flashblock asks
+    /// for its nonce in between: the same one again would replace what was sent first.
+    pub(super) fn is_kept(&self, anchor: Anchor) -> bool {
+        !(self.name == "eth_getTransactionCount" && anchor == Anchor::Pending)
+    }
+
     /// The number of a block that there is, by this answer.
     pub(super) fn block_told_by(&self, answer: &Answer) -> Option<u64> {
         match answer {

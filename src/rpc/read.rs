@@ -35,7 +35,7 @@ pub enum Unanswered {
     #[error("too many large answers at a time; try again later")]
     NoMemory,
     /// None of them has the method.
-    #[error("the upstreams do not support this method")]
+    #[error("the method asked for does not exist at the upstreams")]
     Unsupported,
     /// None can be asked, or none gave a usable answer.
     #[error("no upstream gave a usable answer")]

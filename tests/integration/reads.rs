@@ -19,11 +19,8 @@ const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 /// Chain 2020 at these nodes, whose blocks come once an hour unless `more` says something else.
 fn chain(nodes: &[&ReadNode], more: &str) -> String {
     let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
-    let block_time = if more.contains("block_time =") {
-        ""
-    } else {
-        "block_time = \"1h\"\nmax_age = \"1day\"\n"
-    };
+    let is_set = more.lines().any(|line| line.starts_with("block_time ="));
+    let block_time = if is_set { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
     format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = {urls:?}\n{block_time}{more}\n")
 }
 
@@ -88,7 +85,8 @@ async fn a_batch_of_good_refused_and_malformed_members_is_answered_in_place() {
     let failed = |id: &str, code: i32, message: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
     };
-    let not_allowed = |id| failed(id, -32601, "the method does not exist or is not allowed here");
+    let not_allowed =
+        |id| failed(id, -32601, "the method asked for does not exist or is not allowed here");
     let not_a_request = invalid("null", "a request must be an object that names nothing twice");
     let good = |id: &str, slot: &str| {
         let params = format!("[\"{ADDRESS}\",\"{slot}\",\"latest\"]");
@@ -226,7 +224,7 @@ async fn what_is_not_allowed_makes_no_call() {
     for name in &names {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":[]}}"#);
         let error = error(&service, body).await;
-        let expected = json!({ "code": -32601, "message": "the method does not exist or is not allowed here" });
+        let expected = json!({ "code": -32601, "message": "the method asked for does not exist or is not allowed here" });
         assert_eq!(error, expected, "{name}");
     }
     assert_eq!(node.reads(), []);
@@ -423,6 +421,34 @@ async fn pending_state_and_receipts_are_used_again_for_a_flashblock_at_most() {
 }
 
 #[tokio::test]
+async fn a_pending_nonce_is_never_used_again() {
+    let node = ReadNode::start(Say::Result("\"0x1\"".into())).await;
+    let service = Service::start(&chain(&[&node], "flashblock_time = \"1h\"")).await;
+    wait_until_read(&service).await;
+    let nonce = |tag: &str| call(1, "eth_getTransactionCount", &json!([ADDRESS, tag]));
+    for tag in ["pending", "latest"] {
+        post(&service, nonce(tag)).await;
+        post(&service, nonce(tag)).await;
+    }
+    assert_eq!(node.reads().len(), 3);
+}
+
+#[tokio::test]
+async fn a_receipt_that_was_not_there_is_asked_for_again_once_a_block_is_known() {
+    let node = ReadNode::start(Say::Result("null".into())).await;
+    let service = Service::start(&chain(&[&node], "flashblock_time = \"1h\"")).await;
+    wait_until_read(&service).await;
+    let receipt = call(1, "eth_getTransactionReceipt", &json!([HASH]));
+    post(&service, receipt.clone()).await;
+    post(&service, receipt.clone()).await;
+    assert_eq!(node.reads().len(), 1);
+    node.say(Say::Result("\"0x3e9\"".into()));
+    post(&service, call(1, "eth_blockNumber", &json!([]))).await;
+    node.say(Say::Result("{\"blockNumber\":\"0x3e9\"}".into()));
+    assert_eq!(post(&service, receipt).await.json()["result"]["blockNumber"], "0x3e9");
+}
+
+#[tokio::test]
 async fn what_can_never_change_is_used_again_over_blocks() {
     let node = ReadNode::start(Say::Result("{\"number\":\"0x384\"}".into())).await;
     let service = Service::start(&chain(&[&node], "block_time = \"500ms\"")).await;
@@ -597,8 +623,7 @@ async fn a_method_that_a_node_lacks_says_nothing_of_its_others() {
     let service = Service::start(&chain(&[&node], "block_time = \"500ms\"")).await;
     wait_until_read(&service).await;
     let simulate = || call(1, "eth_simulateV1", &json!([{}, "latest"]));
-    let unsupported =
-        json!({ "code": -32601, "message": "the upstreams do not support this method" });
+    let unsupported = json!({ "code": -32601, "message": "the method asked for does not exist at the upstreams" });
     for _ in 0..2 {
         assert_eq!(error(&service, simulate()).await, unsupported);
     }
