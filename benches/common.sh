@@ -6,26 +6,34 @@ need() { # command, how to get it
     command -v "$1" >/dev/null || { echo "$1 is missing: $2" >&2; exit 1; }
 }
 
-# Starts the release build of the service on recorded chains, on free loopback ports; sets
-# `service` to its process id and `url` to where it answers.
-start_service() {
+# Starts the release build of the service, without arguments on recorded chains, on free loopback
+# ports; sets `service` to its process id and `url` and `admin` to where it answers.
+start_service() { # its arguments
     local log
+    [ $# -gt 0 ] || set -- demo
     log=$(mktemp)
     # The limits are in force, and above what one client can ask.
     GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT=10000000 \
         GAS_LIMITS__REQUEST_BURST_PER_CLIENT=10000000 \
         GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
-        target/release/gas-suggestion demo 2>"$log" &
+        target/release/gas-suggestion "$@" 2>"$log" &
     service=$!
     local deadline=$((SECONDS + 10))
     until url=http://$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$log" | grep .) &&
-        curl -sf "$url/v1/ethereum/gas-suggestion" >/dev/null; do
+        curl -sf "$url/readyz" >/dev/null; do
         [ $SECONDS -lt $deadline ] || { cat "$log" >&2; echo "the service did not start" >&2; exit 1; }
         sleep 0.05
     done
+    admin=http://$(sed -n 's/.*"admin":"\([^"]*\)".*/\1/p' "$log")
     rm "$log"
 }
 
 stop_service() {
     kill "$service" && wait "$service" || true
+}
+
+print_median() { # ratios
+    printf '%s\n' "$@" | sort -n | awk '
+        { ratio[NR] = $1 }
+        END { printf "median ratio %.3f (from %.3f to %.3f)\n", ratio[int((NR + 1) / 2)], ratio[1], ratio[NR] }'
 }

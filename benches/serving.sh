@@ -36,6 +36,4 @@ for round in $(seq "$rounds"); do
     ratios+=("$(awk -v a="$ours" -v b="$theirs" 'BEGIN { printf "%.3f", a / b }')")
     printf '%5d  %7.0f  %11.0f  %s\n' "$round" "$ours" "$theirs" "${ratios[-1]}"
 done
-printf '%s\n' "${ratios[@]}" | sort -n | awk '
-    { ratio[NR] = $1 }
-    END { printf "median ratio %.3f (from %.3f to %.3f)\n", ratio[int((NR + 1) / 2)], ratio[1], ratio[NR] }'
+print_median "${ratios[@]}"
