@@ -13,7 +13,7 @@ mod params;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use futures_util::future::join;
@@ -85,12 +85,22 @@ pub enum Refusal {
 #[derive(Debug)]
 struct Found {
     answer: Answer,
-    is_reused: bool,
+    source: Source,
+}
+
+/// Where an answer is from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Memory,
+    /// The call of somebody else that was under way.
+    Other,
+    Node,
 }
 
 #[derive(Debug)]
 struct Counts {
     reused: Counter,
+    shared: Counter,
     answered: Counter,
     refused: Counter,
     overloaded: Counter,
@@ -172,8 +182,9 @@ impl ChainReads {
     ) -> Result<Answer, Refusal> {
         let found = self.find(method, params, until).await;
         let count = match &found {
-            Ok(Found { is_reused: true, .. }) => &self.counts.reused,
-            Ok(Found { is_reused: false, .. }) => &self.counts.answered,
+            Ok(Found { source: Source::Memory, .. }) => &self.counts.reused,
+            Ok(Found { source: Source::Other, .. }) => &self.counts.shared,
+            Ok(Found { source: Source::Node, .. }) => &self.counts.answered,
             Err(Refusal::NotAllowed | Refusal::InvalidParams(_)) => &self.counts.refused,
             Err(Refusal::Overloaded) => &self.counts.overloaded,
             Err(Refusal::Unanswered(_)) => &self.counts.failed,
@@ -197,7 +208,7 @@ impl ChainReads {
                 params::check_depth(params)?;
                 let call = Call { method, params, is_repeatable: false };
                 let answer = self.ask(call, until).await?;
-                return Ok(Found { answer, is_reused: false });
+                return Ok(Found { answer, source: Source::Node });
             }
         };
         let anchor = known.anchor(params)?;
@@ -209,10 +220,12 @@ impl ChainReads {
             params: params.get().into(),
         };
         if let Some(kept) = self.answers.get(&key).await {
-            return Ok(Found { answer: kept.answer, is_reused: true });
+            return Ok(Found { answer: kept.answer, source: Source::Memory });
         }
         let call = Call { method: known.name, params, is_repeatable: true };
+        let is_asked = AtomicBool::new(false);
         let ask = async {
+            is_asked.store(true, Ordering::Relaxed);
             let asked = Instant::now();
             let (answer, ()) = join(self.ask(call, until), self.learn_finality(anchor)).await;
             let answer = answer?;
@@ -221,10 +234,10 @@ impl ChainReads {
             }
             Ok(Kept::new(answer, asked, hold, self.chain.config()))
         };
-        match self.answers.try_get_with(key, ask).await {
-            Ok(kept) => Ok(Found { answer: kept.answer, is_reused: false }),
-            Err(refusal) => Err(Refusal::clone(&refusal)),
-        }
+        let kept = self.answers.try_get_with(key, ask).await;
+        let source = if is_asked.load(Ordering::Relaxed) { Source::Node } else { Source::Other };
+        kept.map(|kept| Found { answer: kept.answer, source })
+            .map_err(|refusal| Refusal::clone(&refusal))
     }
 
     /// Asks the nodes, if not too many calls are under way.
@@ -279,6 +292,7 @@ impl Counts {
         let count = |outcome| metrics.reads(chain, outcome);
         Self {
             reused: count("reused"),
+            shared: count("shared"),
             answered: count("answered"),
             refused: count("refused"),
             overloaded: count("overloaded"),

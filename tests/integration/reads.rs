@@ -275,6 +275,12 @@ async fn a_thousand_identical_cold_reads_at_once_make_one_call() {
         assert_eq!(*answer, json!({ "jsonrpc": "2.0", "id": id, "result": "0x7" }));
     }
     assert_eq!(node.reads().len(), 1);
+    let mut counts = [0; 3];
+    for (count, outcome) in counts.iter_mut().zip(["answered", "shared", "reused"]) {
+        let name = format!("gas_suggestion_reads_total{{chain=\"ronin\",outcome=\"{outcome}\"}}");
+        *count = service.count(&name).await;
+    }
+    assert_eq!((counts[0], counts[1] + counts[2]), (1, 999));
 }
 
 #[tokio::test]
