@@ -420,7 +420,7 @@ impl Stage {
         }
         let reading = book.chain("2020").expect("it is configured").read();
         let published = reading.expect("it was published").observation.quote.body().to_vec();
-        let client = rpc::Client::new().expect("TLS is there");
+        let client = rpc::Client::new(&plain).expect("TLS is there");
         let metrics = Metrics::new();
         let upstreams = Upstreams::of_all(&client, &plain.chains, &metrics);
         let reads = Reads::new(&plain.rpc, &book, &upstreams, &metrics);

@@ -41,7 +41,8 @@ impl Memory {
 }
 
 impl Hold {
-    const FREE_BYTES: usize = 16 * 1024;
+    /// The beginning of each that is not charged.
+    pub(crate) const FREE_BYTES: usize = 16 * 1024;
 
     /// Takes `count` bytes more, at once or not at all.
     pub(crate) fn add(&mut self, count: usize) -> Result<(), Exhausted> {

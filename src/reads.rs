@@ -10,15 +10,17 @@ mod finality;
 mod kept;
 mod method;
 mod params;
+mod told;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join;
 use metrics::Counter;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 pub use params::Invalid;
@@ -31,7 +33,8 @@ use crate::rpc::{Answer, Call, Unanswered, Upstreams};
 use anchor::Anchor;
 use finality::Finality;
 use kept::{Answers, Head, Hold, Kept, Key};
-use method::{Method, Methods};
+use method::{Known, Method, Methods};
+use told::Told;
 
 /// The reads of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -58,9 +61,8 @@ pub struct ChainReads {
     memory: Memory,
     answers: Answers,
     finality: Finality,
-    /// The highest block that an answer has told of, which the polls may not have seen yet: after a
-    /// receipt, the state before it must not be shown as the latest.
-    told_block: AtomicU64,
+    told: Told,
+    timeout: Duration,
     counts: Counts,
 }
 
@@ -88,6 +90,17 @@ struct Found {
     source: Source,
 }
 
+/// Counts a call when it is over: as abandoned where its client did not wait for that.
+struct Counted<'a> {
+    counter: &'a Counter,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.counter.increment(1);
+    }
+}
+
 /// Where an answer is from.
 #[derive(Debug, Clone, Copy)]
 enum Source {
@@ -105,6 +118,7 @@ struct Counts {
     refused: Counter,
     overloaded: Counter,
     failed: Counter,
+    abandoned: Counter,
 }
 
 impl Reads {
@@ -130,7 +144,8 @@ impl Reads {
             memory: memory.clone(),
             answers: answers.clone(),
             finality: Finality::default(),
-            told_block: AtomicU64::new(0),
+            told: Told::default(),
+            timeout: limits.timeout,
             counts: Counts::new(metrics, &chain.config().key),
         };
         let chains: Vec<_> = book.chains().iter().zip(upstreams).map(of_chain).collect();
@@ -180,8 +195,9 @@ impl ChainReads {
         params: Option<&RawValue>,
         until: Instant,
     ) -> Result<Answer, Refusal> {
+        let mut count = Counted { counter: &self.counts.abandoned };
         let found = self.find(method, params, until).await;
-        let count = match &found {
+        count.counter = match &found {
             Ok(Found { source: Source::Memory, .. }) => &self.counts.reused,
             Ok(Found { source: Source::Other, .. }) => &self.counts.shared,
             Ok(Found { source: Source::Node, .. }) => &self.counts.answered,
@@ -189,7 +205,6 @@ impl ChainReads {
             Err(Refusal::Overloaded) => &self.counts.overloaded,
             Err(Refusal::Unanswered(_)) => &self.counts.failed,
         };
-        count.increment(1);
         found.map(|found| found.answer)
     }
 
@@ -212,47 +227,64 @@ impl ChainReads {
             }
         };
         let anchor = known.anchor(params)?;
+        let call = Call { method: known.name, params, is_repeatable: true };
         let hold = if known.is_kept(anchor) { self.hold(anchor) } else { Hold::Never };
         let key = Key {
             chain_id: self.chain.config().chain_id,
             head: (hold != Hold::Long).then(|| self.head()),
             method: known.name,
-            params: params.get().into(),
+            params: Sha256::digest(params.get()).into(),
         };
         if let Some(kept) = self.answers.get(&key).await {
             return Ok(Found { answer: kept.answer, source: Source::Memory });
         }
-        let call = Call { method: known.name, params, is_repeatable: true };
+        loop {
+            let found = self.ask_or_join(key.clone(), known, call, anchor, hold, until).await;
+            let left = until.saturating_duration_since(Instant::now());
+            match found {
+                // Whoever asked had less time left than this call still has.
+                Err((Refusal::Unanswered(Unanswered::TimedOut), Source::Other))
+                    if left >= self.timeout / 2 => {}
+                found => return found.map_err(|(refusal, _)| refusal),
+            }
+        }
+    }
+    /// Makes the call, or waits for the one that somebody else makes.
+    async fn ask_or_join(
+        &self,
+        key: Key,
+        known: &Known,
+        call: Call<'_>,
+        anchor: Anchor,
+        hold: Hold,
+        until: Instant,
+    ) -> Result<Found, (Refusal, Source)> {
         let is_asked = AtomicBool::new(false);
         let ask = async {
             is_asked.store(true, Ordering::Relaxed);
             let asked = Instant::now();
             let (answer, ()) = join(self.ask(call, until), self.learn_finality(anchor)).await;
             let answer = answer?;
-            if let Some(number) = known.block_told_by(&answer) {
-                self.told_block.fetch_max(number, Ordering::Relaxed);
+            if let Some(block) = known.block_told_by(&answer) {
+                self.told.learn(block);
             }
             Ok(Kept::new(answer, asked, hold, self.chain.config()))
         };
         let kept = self.answers.try_get_with(key, ask).await;
         let source = if is_asked.load(Ordering::Relaxed) { Source::Node } else { Source::Other };
         kept.map(|kept| Found { answer: kept.answer, source })
-            .map_err(|refusal| Refusal::clone(&refusal))
+            .map_err(|refusal| (Refusal::clone(&refusal), source))
     }
 
     /// Asks the nodes, if not too many calls are under way.
     async fn ask(&self, call: Call<'_>, until: Instant) -> Result<Answer, Refusal> {
         let _permit = self.in_flight.try_acquire().map_err(|_| Refusal::Overloaded)?;
         let answer = self.upstreams.read(call, until, &self.memory).await;
-        if answer == Err(Unanswered::NoMemory) {
-            // What is no longer good is given back when the cache next looks after itself.
-            self.answers.run_pending_tasks().await;
-        }
         Ok(answer?)
     }
 
     fn head(&self) -> Head {
-        (self.chain.newest_block(), self.told_block.load(Ordering::Relaxed))
+        (self.chain.newest_block(), self.told.news())
     }
 
     /// For how long an answer that depends on `anchor` can be used again, as far as is known.
@@ -297,6 +329,7 @@ impl Counts {
             refused: count("refused"),
             overloaded: count("overloaded"),
             failed: count("failed"),
+            abandoned: count("abandoned"),
         }
     }
 }

@@ -14,6 +14,7 @@ mod fee_history;
 mod health;
 mod quantity;
 mod read;
+mod read_record;
 mod reply;
 mod upstream;
 mod upstreams;
@@ -34,7 +35,7 @@ pub use reply::{Answer, read_reply};
 pub use upstream::Upstream;
 pub use upstreams::{Candidate, Upstreams};
 
-use crate::config::RpcUrl;
+use crate::config::{Config, RpcUrl};
 use crate::memory::{Exhausted, Memory};
 use health::Penalty;
 
@@ -43,6 +44,8 @@ use health::Penalty;
 pub struct Client {
     polls: reqwest::Client,
     reads: reqwest::Client,
+    /// Whether the beginning of a reply may be logged.
+    shows_replies: bool,
 }
 
 /// What is taken of a reply.
@@ -60,25 +63,27 @@ impl Client {
     /// About what providers' limits on logs come to: 10,000 of them.
     const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
     const MAX_IDLE: Duration = Duration::from_secs(30);
-    /// Of reads, to one node.
-    pub(crate) const MAX_IDLE_CONNECTIONS: usize = 64;
 
-    /// Two pools without connections.
+    /// Two pools without connections, for the nodes that `config` names.
     ///
     /// # Errors
     ///
     /// When the TLS backend cannot start.
-    pub fn new() -> Result<Self, reqwest::Error> {
+    pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
+        // As many as may be in use, so that a burst does not have to connect again and again.
+        let max_idle = config.rpc.max_in_flight.get();
         let pool = || {
             reqwest::Client::builder()
                 .redirect(redirect::Policy::none())
                 .no_proxy()
                 .pool_idle_timeout(Self::MAX_IDLE)
-                .pool_max_idle_per_host(Self::MAX_IDLE_CONNECTIONS)
+                .pool_max_idle_per_host(max_idle)
                 .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
                 .build()
         };
-        Ok(Self { polls: pool()?, reads: pool()? })
+        let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
+        let shows_replies = !urls.any(RpcUrl::may_hold_a_secret);
+        Ok(Self { polls: pool()?, reads: pool()?, shows_replies })
     }
 
     /// Calls `method` at `url` for a poll and gives its `result`.
@@ -89,56 +94,58 @@ impl Client {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let read = |body: &Bytes, status, id| read_reply(body, status, id);
-        exchange(&self.polls, url, method, params, Self::POLL, read).await
+        self.exchange(&self.polls, url, method, params, Self::POLL, read).await
     }
 
     /// Asks for the chain id on behalf of reads.
     async fn chain_id(&self, url: &RpcUrl) -> Result<Box<RawValue>, Error> {
         let read = |body: &Bytes, status, id| read_reply(body, status, id);
         let params = serde_json::Value::Array(Vec::new());
-        exchange(&self.reads, url, "eth_chainId", &params, Self::POLL, read).await
+        self.exchange(&self.reads, url, "eth_chainId", &params, Self::POLL, read).await
     }
 
     /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
     async fn read(&self, url: &RpcUrl, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
         let cap = Cap { bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
-        exchange(&self.reads, url, call.method, call.params, cap, reply::read_answer).await
+        self.exchange(&self.reads, url, call.method, call.params, cap, reply::read_answer).await
     }
-}
 
-/// One call, from its request to what `read` makes of the reply's body and status and the call's
-/// id.
-async fn exchange<P: Serialize + ?Sized, T>(
-    http: &reqwest::Client,
-    url: &RpcUrl,
-    method: &str,
-    params: &P,
-    cap: Cap<'_>,
-    read: impl Fn(&Bytes, u16, u64) -> Result<T, Error>,
-) -> Result<T, Error> {
-    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let request = reply::Request::new(id, method, params);
-    let response = http.post(url.expose().clone()).json(&request).send().await?;
-    let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
-    let body = if is_encoded(response.headers()) {
-        Err(Error::Encoded)
-    } else {
-        read_body(response, cap).await
-    };
-    let (outcome, body) = match body {
-        Ok(body) => (read(&body, status, id), body),
-        Err(error) => (Err(error), Bytes::new()),
-    };
-    outcome.map_err(|error| match error {
-        // Whatever else is wrong with it, such as its size or its encoding.
-        _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
-        Error::RateLimited(_) => Error::RateLimited(retry_after),
-        Error::Status(status, _) => Error::Status(status, Excerpt::of(&body, url)),
-        Error::NotJson(_) => Error::NotJson(Excerpt::of(&body, url)),
-        error => error,
-    })
+    /// One call, from its request to what `read` makes of the reply's body and status and the call's
+    /// id.
+    async fn exchange<P: Serialize + ?Sized, T>(
+        &self,
+        http: &reqwest::Client,
+        url: &RpcUrl,
+        method: &str,
+        params: &P,
+        cap: Cap<'_>,
+        read: impl Fn(&Bytes, u16, u64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let request = reply::Request::new(id, method, params);
+        let response = http.post(url.expose().clone()).json(&request).send().await?;
+        let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers());
+        let body = if is_encoded(response.headers()) {
+            Err(Error::Encoded)
+        } else {
+            read_body(response, cap).await
+        };
+        let (outcome, body) = match body {
+            Ok(body) => (read(&body, status, id), body),
+            Err(error) => (Err(error), Bytes::new()),
+        };
+        let excerpt = || Excerpt::of(&body, self.shows_replies);
+        outcome.map_err(|error| match error {
+            // Whatever else is wrong with it, such as its size or its encoding.
+            _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
+            Error::RateLimited(_) => Error::RateLimited(retry_after),
+            Error::Status(status, _) => Error::Status(status, excerpt()),
+            Error::NotJson(_) => Error::NotJson(excerpt()),
+            error => error,
+        })
+    }
 }
 
 /// Whether a body is compressed although nobody asked for that.
@@ -258,16 +265,6 @@ impl Error {
             Self::WrongChain { .. } => "wrong_chain",
             Self::Unchecked => "unchecked",
             Self::FeeHistory(malformed) => malformed.reason(),
-        }
-    }
-
-    /// As [`penalty`](Self::penalty) where the client has a hand in it: a call can be made to take long or
-    /// to have a large answer.
-    fn read_penalty(&self) -> Penalty {
-        match self {
-            Self::Timeout => Penalty::Rest,
-            Self::TooLarge(_) => Penalty::None,
-            error => error.penalty(),
         }
     }
 

@@ -71,7 +71,7 @@ impl Server {
     /// When a task ended by itself; the service has drained by then.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
-        let client = Client::new().context("cannot set up the HTTP client")?;
+        let client = Client::new(&self.config).context("cannot set up the HTTP client")?;
         let (book, publishers) = Book::new(&self.config.chains);
         let metrics = Metrics::new();
         let limits = self.limits();
@@ -121,11 +121,9 @@ impl Server {
     fn limits(&self) -> Limits {
         const OTHERS: usize = 64;
         let urls: usize = self.config.chains.iter().map(|chain| chain.rpc_urls.len()).sum();
-        let in_flight = self.config.rpc.max_in_flight.get();
-        let reads = self.config.chains.len().saturating_mul(in_flight);
+        let of_reads = self.config.rpc.max_in_flight.get();
         let reserved = urls
-            .saturating_mul(2 + Client::MAX_IDLE_CONNECTIONS)
-            .saturating_add(reads)
+            .saturating_mul(of_reads.saturating_add(2))
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);
         let mut limits = self.config.limits.clone();
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {

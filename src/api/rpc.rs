@@ -49,9 +49,9 @@ pub(super) async fn call(
             let answers: Vec<_> =
                 members.into_iter().map(|member| answer(chain, member, until)).collect();
             let mut answers = stream::iter(answers).buffered(BATCH_WIDTH);
-            let mut batch = Delivery::batch();
+            let mut batch = Delivery::batch(reads.memory());
             while let Some(one) = answers.next().await {
-                batch.append(one);
+                batch.append(one).map_err(|_| Problem::overloaded())?;
             }
             batch
         }

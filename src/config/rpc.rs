@@ -40,6 +40,7 @@ impl Default for Rpc {
 impl Rpc {
     const MAX_BODY: usize = 32 * 1024 * 1024;
     const MAX_COUNT: usize = 65_536;
+    const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
     /// The first impossible value as its key and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
@@ -52,8 +53,8 @@ impl Rpc {
                 return refuse(key, "must be from 1 to 65536");
             }
         }
-        if self.timeout.is_zero() {
-            return refuse("timeout", "must be above 0s");
+        if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
+            return refuse("timeout", "must be above 0s and at most 1h");
         }
         Ok(())
     }

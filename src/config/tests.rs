@@ -117,7 +117,8 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ("[rpc]\nmax_body = \"33 MiB\"\n", "rpc.max_body: must be from 1 B to 32 MiB"),
         ("[rpc]\nmax_batch = 0\n", "rpc.max_batch: found 0, expected a whole number from 1 on"),
         ("[rpc]\nmax_in_flight = 65537\n", "rpc.max_in_flight: must be from 1 to 65536"),
-        ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s"),
+        ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s and at most 1h"),
+        ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
         ("[chains]\n", "chains: must name at least one chain"),
     ];
     for (text, expected) in cases {

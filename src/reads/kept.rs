@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// Nothing kept yet.
 pub(super) fn answers() -> Answers {
     Cache::builder()
-        .weigher(|key: &Key, kept: &Kept| kept.weight(key))
+        .weigher(|_: &Key, kept: &Kept| kept.weight())
         .max_capacity(MAX_BYTES)
         .expire_after(WhileGood)
         .build()
@@ -32,11 +32,11 @@ pub(super) struct Key {
     /// client that was told of a block must not be shown what was before it.
     pub(super) head: Option<Head>,
     pub(super) method: &'static str,
-    /// As they came.
-    pub(super) params: Box<str>,
+    /// Of the parameters as they came: a digest takes no more memory for long ones.
+    pub(super) params: [u8; 32],
 }
 
-/// The newest block that the polls have seen, and the highest that an answer has told of.
+/// The newest block that the polls have seen, and how often an answer has told of another.
 pub(super) type Head = (Option<u64>, u64);
 
 /// How long an answer can be used again.
@@ -70,24 +70,28 @@ impl Kept {
         let flashblock = chain.flashblock_time.unwrap_or_default();
         let good_for = match (hold, &answer) {
             (Hold::Never, _) => Duration::ZERO,
-            (Hold::UntilNextBlock, _) => chain.block_time,
-            (Hold::Long, Answer::Result(json)) if json != "null" => Self::LONG,
-            // A node that does not have it yet will.
-            (Hold::Long | Hold::Flashblock, _) => flashblock,
+            (Hold::UntilNextBlock, Answer::Result(_)) => chain.block_time,
+            (Hold::Long, Answer::Result(json)) if !is_absence(json) => Self::LONG,
+            // What failed may succeed the next time, and a node that does not have it yet will.
+            (Hold::UntilNextBlock | Hold::Long | Hold::Flashblock, _) => flashblock,
         };
         Self { answer, good_until: asked + good_for }
     }
 
     /// In bytes.
-    fn weight(&self, key: &Key) -> u32 {
+    fn weight(&self) -> u32 {
         let (Answer::Result(json) | Answer::Error(json)) = &self.answer;
-        let bytes = json.len().saturating_add(key.params.len()).saturating_add(Self::ENTRY_BYTES);
-        u32::try_from(bytes).unwrap_or(u32::MAX)
+        u32::try_from(json.len().saturating_add(Self::ENTRY_BYTES)).unwrap_or(u32::MAX)
     }
 
     pub(super) fn good_for(&self, from: Instant) -> Duration {
         self.good_until.saturating_duration_since(from)
     }
+}
+
+/// What nodes say of a block that they do not have, some of them also of its logs.
+fn is_absence(json: &[u8]) -> bool {
+    matches!(json, b"null" | b"[]")
 }
 
 /// Ends an entry when its answer is no longer good.

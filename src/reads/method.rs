@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::anchor::Anchor;
 use super::params::{self, BlockTag, Invalid, Params};
+use super::told::Block;
 use crate::config::RpcMethod;
 use crate::rpc::Answer;
 
@@ -16,8 +17,8 @@ pub(super) struct Known {
     pub(super) name: &'static str,
     /// Refuses what cannot be right and says what the answer depends on.
     read: fn(&Params<'_>) -> Result<Anchor, Invalid>,
-    /// The number of a block that there is, by a result.
-    block_told: fn(&[u8]) -> Option<u64>,
+    /// The block that a result tells of.
+    block_told: fn(&[u8]) -> Option<Block>,
 }
 
 impl Known {
@@ -36,8 +37,8 @@ impl Known {
         !(self.name == "eth_getTransactionCount" && anchor == Anchor::Pending)
     }
 
-    /// The number of a block that there is, by this answer.
-    pub(super) fn block_told_by(&self, answer: &Answer) -> Option<u64> {
+    /// The block that this answer tells of.
+    pub(super) fn block_told_by(&self, answer: &Answer) -> Option<Block> {
         match answer {
             Answer::Result(json) => (self.block_told)(json),
             Answer::Error(_) => None,
@@ -104,7 +105,7 @@ static KNOWN: [Known; 17] = [
     known("eth_feeHistory", of_fee_history),
     known("eth_chainId", of_the_chain),
     known("net_version", of_the_chain),
-    Known { block_told: quantity, ..known("eth_blockNumber", of_the_head) },
+    Known { block_told: head_of, ..known("eth_blockNumber", of_the_head) },
     known("eth_gasPrice", of_the_head),
     known("eth_maxPriorityFeePerGas", of_the_head),
     known("eth_getBlockByNumber", of_block),
@@ -189,18 +190,20 @@ fn of_the_chain(params: &Params<'_>) -> Result<Anchor, Invalid> {
     Ok(Anchor::Fixed)
 }
 
-/// The `blockNumber` of a transaction or its receipt.
-fn block_of(result: &[u8]) -> Option<u64> {
+/// The block of a transaction or its receipt.
+fn block_of(result: &[u8]) -> Option<Block> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Mined<'a> {
         #[serde(borrow)]
         block_number: Option<Cow<'a, str>>,
+        block_hash: Option<Cow<'a, str>>,
     }
     let mined: Mined = serde_json::from_slice(result).ok()?;
-    params::number(&mined.block_number?)
+    let hash = mined.block_hash.unwrap_or_default().into_owned();
+    Some(Block::OfTransaction(params::number(&mined.block_number?)?, hash))
 }
 
-fn quantity(result: &[u8]) -> Option<u64> {
-    params::number(serde_json::from_slice(result).ok()?)
+fn head_of(result: &[u8]) -> Option<Block> {
+    params::number(serde_json::from_slice(result).ok()?).map(Block::Head)
 }

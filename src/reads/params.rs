@@ -57,8 +57,12 @@ impl<'a> Params<'a> {
         if allowed.contains(&count) {
             return Ok(());
         }
-        let allowed = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        Err(Invalid(format!("{allowed} params are needed, not {count}")))
+        let allowed = match (least, most) {
+            (1, 1) => "1 member".to_owned(),
+            _ if least == most => format!("{least} members"),
+            _ => format!("{least} to {most} members"),
+        };
+        Err(Invalid(format!("params must have {allowed}, not {count}")))
     }
 
     pub(super) fn address(&self, index: usize) -> Result<(), Invalid> {

@@ -111,7 +111,8 @@ fn a_tag(name: &str) -> String {
 }
 
 fn needed(count: &str, found: usize) -> String {
-    format!("{count} params are needed, not {found}")
+    let members = if count == "1" { "member" } else { "members" };
+    format!("params must have {count} {members}, not {found}")
 }
 
 #[test]
@@ -249,12 +250,15 @@ fn an_answer_can_tell_of_a_block() {
         known.block_told_by(&Answer::Result(Bytes::from_static(answer.as_bytes())))
     };
     assert_eq!(
-        told("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","status":"0x1"}"#),
-        Some(16)
+        told(
+            "eth_getTransactionReceipt",
+            r#"{"blockHash":"0xa","blockNumber":"0x10","status":"0x1"}"#
+        ),
+        Some(told::Block::OfTransaction(16, "0xa".into()))
     );
     assert_eq!(told("eth_getTransactionByHash", r#"{"blockNumber":null}"#), None);
     assert_eq!(told("eth_getTransactionReceipt", "null"), None);
-    assert_eq!(told("eth_blockNumber", r#""0x11""#), Some(17));
+    assert_eq!(told("eth_blockNumber", r#""0x11""#), Some(told::Block::Head(17)));
     assert_eq!(told("eth_gasPrice", r#""0x11""#), None);
 }
 
@@ -277,14 +281,20 @@ fn answers_hold_as_long_as_what_they_depend_on_counted_from_the_question() {
     assert_eq!(millis(result("1"), Hold::Flashblock, &without), 0);
     assert_eq!(millis(result("1"), Hold::UntilNextBlock, &with), 2000);
     assert_eq!(millis(result("1"), Hold::Long, &with), 600_000);
-    assert_eq!(millis(result("null"), Hold::Long, &with), 250);
-    assert_eq!(millis(Answer::Error(Bytes::new()), Hold::Long, &with), 250);
+    for absence in ["null", "[]"] {
+        assert_eq!(millis(result(absence), Hold::Long, &with), 250);
+        assert_eq!(millis(result(absence), Hold::UntilNextBlock, &with), 2000);
+    }
+    for hold in [Hold::Flashblock, Hold::UntilNextBlock, Hold::Long] {
+        assert_eq!(millis(Answer::Error(Bytes::new()), hold, &with), 250);
+        assert_eq!(millis(result("1"), Hold::Never, &with), 0);
+    }
 }
 
 #[tokio::test]
 async fn an_answer_that_no_longer_holds_is_made_anew() {
     let answers = answers();
-    let key = || Key { chain_id: 1, head: None, method: "eth_call", params: "[]".into() };
+    let key = || Key { chain_id: 1, head: None, method: "eth_call", params: [0; 32] };
     let make = |hold| {
         let answer = Answer::Result(Bytes::from_static(b"1"));
         Kept::new(answer, Instant::now(), hold, &chain(""))

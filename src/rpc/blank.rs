@@ -1,6 +1,7 @@
 //! Takes the configured URLs, and the secret parts of them, out of what nodes say of errors.
 
 use bytes::Bytes;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::config::RpcUrl;
@@ -24,7 +25,9 @@ impl std::fmt::Debug for Secret {
 impl Blanks {
     /// Those of all these URLs.
     pub(super) fn of<'a>(urls: impl IntoIterator<Item = &'a RpcUrl>) -> Self {
-        let mut texts: Vec<String> = urls.into_iter().flat_map(RpcUrl::secrets).collect();
+        let texts = urls.into_iter().flat_map(RpcUrl::secrets);
+        // What is blank already would be blanked for ever.
+        let mut texts: Vec<String> = texts.filter(|text| !BLANK.contains(text.as_str())).collect();
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         texts.dedup();
         Self(texts.into_iter().map(Secret).collect())
@@ -67,13 +70,27 @@ impl Blanks {
     fn blank_text(&self, text: &mut String) -> bool {
         let mut found = false;
         for Secret(secret) in &self.0 {
-            if text.contains(secret) {
-                *text = text.replace(secret, BLANK);
+            while let Some(start) = find(text, secret) {
+                text.replace_range(start..start.saturating_add(secret.len()), BLANK);
                 found = true;
             }
         }
+        // Written in another way, which need not be known letter by letter.
+        let plain = percent_decode_str(text).decode_utf8_lossy().replace('\\', "");
+        if self.0.iter().any(|Secret(secret)| find(&plain, secret).is_some()) {
+            BLANK.clone_into(text);
+            found = true;
+        }
         found
     }
+}
+
+/// Where `secret` begins in `text`, in whatever case.
+fn find(text: &str, secret: &str) -> Option<usize> {
+    let is_there = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
+    let start = text.as_bytes().windows(secret.len().max(1)).position(is_there)?;
+    // Bytes of one character of UTF-8 never look like those of another, so both ends are between two.
+    text.is_char_boundary(start).then_some(start)
 }
 
 #[cfg(test)]
@@ -115,6 +132,9 @@ mod tests {
             "Basic dXNlci03OmNhbmFyeSsy",
             // and of `Canary9`
             "Q2FuYXJ5OQ==",
+            "CANARY9",
+            "canary%2b2",
+            "%43anary9",
         ] {
             for error in [
                 format!("{{\"code\":-32000,\"message\":\"no: {leak}, sorry\"}}"),
@@ -122,8 +142,8 @@ mod tests {
             ] {
                 let shown = shown(url, &error);
                 assert!(shown.contains(BLANK), "{shown}");
-                for secret in ["user-7", "anary", "hidden", "frag", "dXNlci", "Q2FuYXJ5"] {
-                    assert!(!shown.contains(secret), "{leak}: {shown}");
+                for secret in ["user-7", "anary", "hidden", "frag", "dxnlci", "q2fuyxj5"] {
+                    assert!(!shown.to_lowercase().contains(secret), "{leak}: {shown}");
                 }
             }
         }
@@ -138,6 +158,12 @@ mod tests {
             shown("https://node.example/rpc/mainnet", whole),
             r#"{"code":-32000,"message":"POST *** failed"}"#
         );
+    }
+
+    #[test]
+    fn a_secret_that_looks_blank_is_let_be() {
+        let error = r#"{"code":1,"message":"***"}"#;
+        assert_eq!(shown("http://***:**@node.example/", error), error);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
 
-use super::health::Standing;
+use super::read_record::ReadRecord;
 use super::{Answer, Error, Upstream, Upstreams};
 use crate::memory::Memory;
 
@@ -43,50 +44,71 @@ pub enum Unanswered {
 }
 
 impl Upstreams {
-    /// Asks one upstream after the other, in the order that the polls know them in too, until one
-    /// answers. Each but the last may take half of the time that is left before `until`.
+    /// Asks the upstreams in the order that the polls know them in too, until one answers: the next
+    /// when one fails, and also when it thinks for long, while its answer is still waited for. So the
+    /// last one is asked in time however many are silent, and a slow one can still answer.
     ///
     /// A node's own error about what was asked is an answer. What an answer takes is held in
     /// `memory`. Dropping the future ends the call.
     ///
     /// # Errors
     ///
-    /// What became of the last upstream that was asked. Nothing in it is of a node's making.
+    /// What became of the last upstream that failed. Nothing in it is of a node's making.
     pub(crate) async fn read(
         &self,
         call: Call<'_>,
         until: Instant,
         memory: &Memory,
     ) -> Result<Answer, Unanswered> {
-        let order = self.in_order_for(call.method, Instant::now())?;
-        let mut order = order.into_iter().peekable();
-        let mut outcome = Err(Unanswered::Unavailable);
-        while let Some((index, upstream)) = order.next() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Unanswered::TimedOut);
+        let now = Instant::now();
+        let mut order = self.in_order_for(call.method, now)?.into_iter();
+        let share = until.saturating_duration_since(now)
+            / u32::try_from(order.len()).unwrap_or(u32::MAX).max(1);
+        let patience = share.min(ReadRecord::PATIENCE);
+        let mut thinking = Thinking { chain: self, since: Vec::new() };
+        let mut under_way = FuturesUnordered::new();
+        let mut outcome = Unanswered::Unavailable;
+        loop {
+            if let Some((index, upstream)) = order.next() {
+                thinking.since.push((index, Instant::now()));
+                let answer = upstream.read(call, memory);
+                under_way.push(async move { (index, answer.await) });
             }
-            let deadline = if order.peek().is_some() { left / 2 } else { left };
-            let answer = upstream.read(call, deadline, memory).await;
+            let is_last = order.len() == 0 || !call.is_repeatable;
+            let next = if is_last { until } else { until.min(Instant::now() + patience) };
+            let (index, answer) = match tokio::time::timeout_at(next.into(), under_way.next()).await
+            {
+                Ok(Some(answered)) => answered,
+                Ok(None) => return Err(outcome),
+                Err(_) if Instant::now() >= until => {
+                    thinking.are_given_up("timeout");
+                    return Err(Unanswered::TimedOut);
+                }
+                Err(_) => continue,
+            };
+            thinking.since.retain(|(thinker, _)| *thinker != index);
             let reason = answer.as_ref().map_or_else(Error::reason, |_| "ok");
             self.metrics().read_attempt(self.chain(), index, reason);
-            let error = match answer {
-                Ok(answer) => return self.blanked(answer),
-                Err(error) => error,
-            };
-            tracing::debug!(
-                chain = self.chain(),
-                rpc_url = index,
-                reason,
-                %error,
-                "an upstream did not answer a read"
-            );
-            outcome = Err(Unanswered::of(&error));
-            if !error.leaves_others_to_ask(call.is_repeatable) {
-                break;
+            match answer {
+                Ok(answer) => {
+                    thinking.are_given_up("outpaced");
+                    return self.blanked(answer);
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        chain = self.chain(),
+                        rpc_url = index,
+                        reason,
+                        %error,
+                        "an upstream did not answer a read"
+                    );
+                    outcome = Unanswered::of(&error);
+                    if !error.leaves_others_to_ask(call.is_repeatable) {
+                        return Err(outcome);
+                    }
+                }
             }
         }
-        outcome
     }
 
     fn blanked(&self, answer: Answer) -> Result<Answer, Unanswered> {
@@ -99,22 +121,44 @@ impl Upstreams {
         }
     }
 
-    /// Those that may be asked for `method`, by their standing in the polls and in the reads.
+    /// Those that may be asked for `method`, by their standing in the polls and in the reads; last
+    /// those that did not have it, since what they meant may have been one call's parameters.
     fn in_order_for(
         &self,
         method: &str,
         now: Instant,
     ) -> Result<Vec<(usize, &Upstream)>, Unanswered> {
-        let standings = self.all().iter().map(|upstream| upstream.standing_for_reads(method, now));
-        let mut order: Vec<_> = standings.zip(self.all().iter().enumerate()).collect();
+        let mut refusal = Unanswered::Unavailable;
+        let mut order = Vec::with_capacity(self.all().len());
+        for (index, upstream) in self.all().iter().enumerate() {
+            match upstream.standing_for_reads(now) {
+                Ok(standing) => {
+                    order.push((upstream.lacks(method, now), standing, (index, upstream)));
+                }
+                Err(why) => refusal = why,
+            }
+        }
         // Stable: in order of preference where they stand alike.
-        order.sort_by_key(|(standing, _)| standing.ok());
-        let refusal = order.iter().find_map(|(standing, _)| standing.err());
-        let able: Vec<_> = order
-            .into_iter()
-            .filter_map(|(standing, upstream)| standing.is_ok().then_some(upstream))
-            .collect();
-        if able.is_empty() { Err(refusal.unwrap_or(Unanswered::Unavailable)) } else { Ok(able) }
+        order.sort_by_key(|(lacks, standing, _)| (*lacks, *standing));
+        let order: Vec<_> = order.into_iter().map(|(_, _, upstream)| upstream).collect();
+        if order.is_empty() { Err(refusal) } else { Ok(order) }
+    }
+}
+
+/// The upstreams that have a call before them, with the times from which on they have.
+struct Thinking<'a> {
+    chain: &'a Upstreams,
+    since: Vec<(usize, Instant)>,
+}
+
+impl Thinking<'_> {
+    fn are_given_up(&self, reason: &'static str) {
+        for (index, since) in &self.since {
+            self.chain.metrics().read_attempt(self.chain.chain(), *index, reason);
+            if let Some(upstream) = self.chain.all().get(*index) {
+                upstream.was_silent(*since);
+            }
+        }
     }
 }
 
@@ -146,6 +190,3 @@ impl Error {
         }
     }
 }
-
-/// What an upstream may be asked: its standing, or why it may not.
-pub(super) type ReadStanding = Result<Standing, Unanswered>;

@@ -1,7 +1,5 @@
 //! JSON-RPC 2.0 requests and replies as bytes.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -70,12 +68,16 @@ pub enum Answer {
 ///
 /// The node's error, or why the body is no answer.
 pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
-    let read = || match said(&Json::of(body).0, status, id)? {
+    let read = |body: &[u8]| match said(body, status, id)? {
         Said::Result(result) if result.get() == "null" => Err(Error::InvalidReply("no result")),
         Said::Result(result) => Ok(result.to_owned()),
         Said::Error(error) => Err(NodeError::of(error).classify()),
     };
-    with_status(status, read())
+    let outcome = read(body).or_else(|error| match without_bare_numbers(body, &error) {
+        Some(json) => read(&json),
+        None => Err(error),
+    });
+    with_status(status, outcome)
 }
 
 /// What `body` answers to the call `id`, nulls and errors about what was asked for included.
@@ -85,13 +87,9 @@ pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Er
 /// What says more of the node than of the call, such as a rate limit or a missing method, or why
 /// the body is no answer.
 pub(super) fn read_answer(body: &Bytes, status: u16, id: u64) -> Result<Answer, Error> {
-    let read = || {
-        let body = match Json::of(body).0 {
-            Cow::Borrowed(_) => body.clone(),
-            Cow::Owned(json) => json.into(),
-        };
+    let read = |body: &Bytes| {
         let part = |json: &RawValue| body.slice_ref(json.get().as_bytes());
-        match said(&body, status, id)? {
+        match said(body, status, id)? {
             Said::Result(result) => Ok(Answer::Result(part(result))),
             Said::Error(object) => {
                 let error = NodeError::of(object);
@@ -108,7 +106,24 @@ pub(super) fn read_answer(body: &Bytes, status: u16, id: u64) -> Result<Answer, 
             }
         }
     };
-    with_status(status, read())
+    let outcome = read(body).or_else(|error| match without_bare_numbers(body, &error) {
+        // What the reply holds in memory, this does, in about the same size.
+        Some(json) => read(&Bytes::from_owner(Rewritten { json, _reply: body.clone() })),
+        None => Err(error),
+    });
+    with_status(status, outcome)
+}
+
+/// A reply in other words.
+struct Rewritten {
+    json: Vec<u8>,
+    _reply: Bytes,
+}
+
+impl AsRef<[u8]> for Rewritten {
+    fn as_ref(&self) -> &[u8] {
+        &self.json
+    }
 }
 
 /// With 429 nothing else needs to be right.
@@ -173,8 +188,17 @@ impl<'a> NodeError<'a> {
     /// call that takes too long, means the former: a client must not be able to have a node left
     /// alone.
     fn is_about_the_rate(&self) -> bool {
-        const WORDS: [&str; 6] =
-            ["rate", "requests", "request limit", "per second", "capacity", "quota"];
+        const WORDS: [&str; 9] = [
+            "rate limit",
+            "rate-limit",
+            "ratelimit",
+            "too many requests",
+            "request limit",
+            "request count",
+            "per second",
+            "capacity",
+            "quota",
+        ];
         let is_limit = self.code().is_some_and(|code| Self::RATE_LIMITED.contains(&code));
         let message = self.message.map(|message| message.get().to_ascii_lowercase());
         is_limit && message.is_some_and(|text| WORDS.iter().any(|word| text.contains(word)))
@@ -193,37 +217,32 @@ impl<'a> NodeError<'a> {
     }
 }
 
-/// Bytes that serde may read as JSON: what came, with the bare `NaN` and `Infinity` that some
-/// encoders write for a ratio of empty blocks turned into `null`.
-struct Json<'a>(Cow<'a, [u8]>);
-
-impl<'a> Json<'a> {
-    fn of(body: &'a [u8]) -> Self {
-        const BARE: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
-        // `N` and `I` start no JSON token, so outside strings they are always one of these.
-        if !body.iter().any(|byte| matches!(byte, b'N' | b'I')) {
-            return Self(Cow::Borrowed(body));
-        }
-        let (mut json, mut rest) = (Vec::with_capacity(body.len()), body);
-        let (mut in_string, mut escaped) = (false, false);
-        while let Some((&byte, tail)) = rest.split_first() {
-            let bare = BARE.iter().find_map(|token| rest.strip_prefix(*token));
-            if let (false, Some(tail)) = (in_string, bare) {
-                json.extend_from_slice(b"null");
-                rest = tail;
-                continue;
-            }
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' if in_string => escaped = true,
-                b'"' => in_string = !in_string,
-                _ => {}
-            }
-            json.push(byte);
-            rest = tail;
-        }
-        Self(Cow::Owned(json))
+/// A body that is no JSON for this `error` with the bare `NaN` and `Infinity` turned into `null`, which
+/// some encoders write for a ratio of empty blocks; `None`: that is not what is wrong with it.
+fn without_bare_numbers(body: &[u8], error: &Error) -> Option<Vec<u8>> {
+    const BARE: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    if !matches!(error, Error::NotJson(_) | Error::Status(..)) {
+        return None;
     }
+    let (mut json, mut rest) = (Vec::with_capacity(body.len()), body);
+    let (mut in_string, mut escaped, mut is_other) = (false, false, false);
+    while let Some((&byte, tail)) = rest.split_first() {
+        let bare = BARE.iter().find_map(|token| rest.strip_prefix(*token));
+        if let (false, Some(tail)) = (in_string, bare) {
+            json.extend_from_slice(b"null");
+            (rest, is_other) = (tail, true);
+            continue;
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ => {}
+        }
+        json.push(byte);
+        rest = tail;
+    }
+    is_other.then_some(json)
 }
 
 #[cfg(test)]
@@ -323,6 +342,7 @@ mod tests {
             r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
             r#"{"code":-32005,"message":"limit exceeded"}"#,
             r#"{"code":-32016,"message":"eth_call request was canceled due to enabled timeout."}"#,
+            r#"{"code":-32005,"message":"generate fewer results in separate requests"}"#,
             r#"{"code":-32004,"message":"not supported"}"#,
         ] {
             assert_eq!(of_error(error), format!("error {error}"));

@@ -1,6 +1,5 @@
 //! One RPC node of one chain: what is known of it, and the calls that are made to it.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::fee_history::{BlockCount, FeeHistoryRequest};
 use super::health::{Health, Penalty, Standing};
-use super::read::ReadStanding;
+use super::read_record::ReadRecord;
 use super::{Answer, Call, Client, Error, Unanswered, quantity};
 use crate::config::RpcUrl;
 use crate::fees::FeeHistory;
@@ -22,7 +21,7 @@ pub struct Upstream {
     url: RpcUrl,
     chain_id: u64,
     knowledge: Mutex<Knowledge>,
-    reads: Mutex<Reads>,
+    reads: Mutex<ReadRecord>,
     /// Held by the one read that asks for the chain id while the others wait. No poll waits for it.
     check_for_reads: tokio::sync::Mutex<()>,
 }
@@ -38,23 +37,9 @@ struct Knowledge {
     health: Health,
 }
 
-/// What the reads have learned besides. The polls do not go by it: a client can make reads fail.
-#[derive(Debug)]
-struct Reads {
-    /// When the node last proved to a read to serve the configured chain.
-    chain_checked: Option<Instant>,
-    /// When a read last failed, after which the node has to prove it again.
-    failed: Option<Instant>,
-    health: Health,
-    /// The methods that the node does not have, with the time of their next probe.
-    unsupported: HashMap<String, Instant>,
-}
-
 impl Upstream {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
-    /// For how long a node is not asked for a method that it did not have.
-    const UNSUPPORTED: Duration = Duration::from_mins(1);
 
     /// The node at `url`, which has to serve `chain_id` with a block every `block_time`. Nothing is
     /// asked yet.
@@ -62,14 +47,12 @@ impl Upstream {
     pub fn new(client: Client, url: RpcUrl, chain_id: u64, block_time: Duration) -> Self {
         let (block_count, health) = (BlockCount::Quantity, Health::new(block_time));
         let knowledge = Knowledge { chain_checked: None, block_count, health };
-        let unsupported = HashMap::new();
-        let reads = Reads { chain_checked: None, failed: None, health, unsupported };
         Self {
             client,
             url,
             chain_id,
             knowledge: Mutex::new(knowledge),
-            reads: Mutex::new(reads),
+            reads: Mutex::new(ReadRecord::new(block_time)),
             check_for_reads: tokio::sync::Mutex::default(),
         }
     }
@@ -117,8 +100,7 @@ impl Upstream {
             self.learn(|knowledge| {
                 knowledge.chain_checked = knowledge.chain_checked.filter(|at| *at >= started);
             });
-            let mut reads = self.reads();
-            reads.chain_checked = reads.chain_checked.filter(|at| *at >= started);
+            self.reads().doubt_chain_before(started);
         }
         outcome
     }
@@ -169,57 +151,48 @@ impl Upstream {
         }
     }
 
-    /// How the node stands for a read of `method`: what the polls and what the reads know of it.
-    pub(super) fn standing_for_reads(&self, method: &str, now: Instant) -> ReadStanding {
+    /// How the node stands for reads: by what the polls and what the reads know of it. To be told that
+    /// it is well may be to be the one who finds out.
+    pub(super) fn standing_for_reads(&self, now: Instant) -> Result<Standing, Unanswered> {
         let polls = self.knowledge().health;
-        let reads = self.reads();
-        if reads.unsupported.get(method).is_some_and(|until| now < *until) {
-            return Err(Unanswered::Unsupported);
-        }
-        if polls.is_rate_limited(now) || reads.health.is_rate_limited(now) {
+        let mut reads = self.reads();
+        if polls.is_rate_limited(now) || reads.is_rate_limited(now) {
             return Err(Unanswered::RateLimited);
         }
-        match polls.standing_for_others(now).max(reads.health.standing(now)) {
+        match polls.standing_for_others(now).max(reads.standing(now)) {
             Standing::Barred => Err(Unanswered::Unavailable),
             standing => Ok(standing),
         }
     }
 
+    /// Whether it said to a read lately that it does not have the method.
+    pub(super) fn lacks(&self, method: &str, now: Instant) -> bool {
+        self.reads().lacks(method, now)
+    }
+
     /// Passes `call` on, after the chain id is known where that is due, as with
-    /// [`fee_history`](Self::fee_history). Ends within `deadline`; what the answer takes is held in
-    /// `memory`.
+    /// [`fee_history`](Self::fee_history). It has no deadline of its own; what the answer takes is held
+    /// in `memory`.
     ///
     /// # Errors
     ///
     /// Whatever keeps the answer from being believed; the node's own error about the call is an
     /// answer.
-    pub(super) async fn read(
-        &self,
-        call: Call<'_>,
-        deadline: Duration,
-        memory: &Memory,
-    ) -> Result<Answer, Error> {
-        let asked = async {
-            self.check_chain_for_reads().await?;
-            self.client.read(&self.url, call, memory).await
+    pub(super) async fn read(&self, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
+        let outcome = match self.check_chain_for_reads().await {
+            Ok(()) => self.client.read(&self.url, call, memory).await,
+            Err(error) => Err(error),
         };
-        let outcome = tokio::time::timeout(deadline, asked).await.unwrap_or(Err(Error::Timeout));
-        let mut reads = self.reads();
         match &outcome {
-            Ok(_) => reads.health.succeeded(),
-            Err(Error::Unsupported) => {
-                let again = Instant::now() + Self::UNSUPPORTED;
-                reads.unsupported.insert(call.method.to_owned(), again);
-            }
-            Err(error) => match error.read_penalty() {
-                Penalty::None => {}
-                penalty => {
-                    reads.failed = Some(Instant::now());
-                    reads.health.failed(penalty, Instant::now());
-                }
-            },
+            Ok(_) => self.reads().succeeded(call.method, Instant::now()),
+            Err(error) => self.reads().failed(error, call.method, Instant::now()),
         }
         outcome
+    }
+
+    /// Takes note that a read was given up that this node had been silent about since then.
+    pub(super) fn was_silent(&self, since: Instant) {
+        self.reads().was_silent(since, Instant::now());
     }
 
     async fn check_chain_for_reads(&self) -> Result<(), Error> {
@@ -232,17 +205,17 @@ impl Upstream {
             return Ok(());
         }
         // Those who waited for a check that failed do not each make another.
-        if self.reads().failed.is_some_and(|at| at >= waiting_since) {
+        if self.reads().has_failed_since(waiting_since) {
             return Err(Error::Unchecked);
         }
         let outcome = match self.client.chain_id(&self.url).await {
             Ok(chain_id) => self.compare(&chain_id),
             Err(error) => Err(error),
         };
-        let mut reads = self.reads();
-        match outcome {
-            Ok(()) => reads.chain_checked = Some(Instant::now()),
-            Err(_) => reads.failed = Some(Instant::now()),
+        match &outcome {
+            Ok(()) => self.reads().checked_chain(Instant::now()),
+            // Before the next in turn looks.
+            Err(error) => self.reads().failed(error, "eth_chainId", Instant::now()),
         }
         outcome
     }
@@ -251,14 +224,10 @@ impl Upstream {
     /// failure.
     fn is_known_to_reads(&self, now: Instant) -> bool {
         let of_polls = self.knowledge().chain_checked;
-        let reads = self.reads();
-        of_polls.max(reads.chain_checked).is_some_and(|at| {
-            let is_recent = now.saturating_duration_since(at) < Self::CHAIN_CHECK_INTERVAL;
-            is_recent && reads.failed.is_none_or(|failed| failed < at)
-        })
+        self.reads().is_chain_known(of_polls, now, Self::CHAIN_CHECK_INTERVAL)
     }
 
-    fn reads(&self) -> MutexGuard<'_, Reads> {
+    fn reads(&self) -> MutexGuard<'_, ReadRecord> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -140,6 +140,15 @@ impl ReadNode {
         }
     }
 
+    /// Waits until as many reads have come in all.
+    pub(crate) async fn wait_for_reads(&self, count: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.reads().len() < count {
+            assert!(Instant::now() < deadline, "{:?}", self.reads());
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Waits until another poll has come.
     pub(crate) async fn wait_for_poll(&self) {
         let (polls, deadline) = (self.polls(), Instant::now() + PATIENCE);

@@ -133,7 +133,7 @@ async fn a_batch_of_good_refused_and_malformed_members_is_answered_in_place() {
         ),
         (
             of("13", "eth_getTransactionReceipt", &format!("[\"{HASH}\",\"pending\"]")),
-            failed("13", -32602, "1 params are needed, not 2"),
+            failed("13", -32602, "params must have 1 member, not 2"),
         ),
         good("-0.5", "0x4"),
     ];
@@ -404,6 +404,33 @@ async fn after_a_receipt_the_latest_state_is_not_the_one_before_it() {
 }
 
 #[tokio::test]
+async fn a_block_that_was_told_of_in_the_making_is_told_of_again_when_it_is_there() {
+    let node = ReadNode::start(Say::Echo).await;
+    let service = Service::start(&chain(&[&node], "")).await;
+    wait_until_read(&service).await;
+    let receipt = || call(1, "eth_getTransactionReceipt", &json!([HASH]));
+    let of_block = |hash| {
+        let receipt = json!({ "blockNumber": "0x3e9", "blockHash": hash });
+        Say::Result(receipt.to_string())
+    };
+    for (balance_before, told, asked) in [
+        ("0x1", of_block("0x0"), receipt()),
+        ("0x2", of_block("0xa"), receipt()),
+        ("0x3", Say::Result("\"0x3e9\"".into()), call(1, "eth_blockNumber", &json!([]))),
+    ] {
+        node.say(Say::Result(format!("{balance_before:?}")));
+        for _ in 0..2 {
+            let answer = post(&service, balance(1, "latest")).await.json();
+            assert_eq!(answer["result"], balance_before);
+        }
+        node.say(told);
+        post(&service, asked).await;
+    }
+    node.say(Say::Result("\"0x4\"".into()));
+    assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x4");
+}
+
+#[tokio::test]
 async fn pending_state_and_receipts_are_used_again_for_a_flashblock_at_most() {
     let node = ReadNode::start(Say::Result("\"0x1\"".into())).await;
     let service = Service::start(&chain(&[&node], "flashblock_time = \"300ms\"")).await;
@@ -518,7 +545,10 @@ async fn an_absence_by_hash_is_not_kept() {
         post(&service, logs.clone()).await;
     }
     node.say(Say::Result("[]".into()));
-    assert_eq!(post(&service, logs).await.json()["result"], json!([]));
+    assert_eq!(post(&service, logs.clone()).await.json()["result"], json!([]));
+    // Some nodes say so of a block that they do not have yet.
+    node.say(Say::Result("[7]".into()));
+    assert_eq!(post(&service, logs).await.json()["result"], json!([7]));
 }
 
 #[tokio::test]
@@ -633,19 +663,28 @@ async fn too_many_results_are_the_answer_and_not_a_rate_limit() {
 
 #[tokio::test]
 async fn a_method_that_a_node_lacks_says_nothing_of_its_others() {
-    let node = ReadNode::start(Say::Error("{\"code\":-32601,\"message\":\"canary\"}".into())).await;
-    let service = Service::start(&chain(&[&node], "block_time = \"500ms\"")).await;
+    let lacks = || Say::Error("{\"code\":-32601,\"message\":\"canary\"}".into());
+    let (node, other) = (ReadNode::start(lacks()).await, ReadNode::start(Say::Echo).await);
+    let service = Service::start(&chain(&[&node, &other], "block_time = \"500ms\"")).await;
     wait_until_read(&service).await;
-    let simulate = || call(1, "eth_simulateV1", &json!([{}, "latest"]));
-    let unsupported = json!({ "code": -32601, "message": "the method asked for does not exist at the upstreams" });
+    let simulate = || call(1, "eth_simulateV1", &json!([{}, "pending"]));
     for _ in 0..2 {
-        assert_eq!(error(&service, simulate()).await, unsupported);
+        assert_eq!(post(&service, simulate()).await.json()["result"][1], "pending");
     }
-    // It is not asked again so soon.
-    assert_eq!(node.reads().len(), 1);
+    // It is not asked for that again so soon, but for all else.
+    assert_eq!((node.reads().len(), other.reads().len()), (1, 2));
     node.say(Say::Echo);
-    assert_eq!(post(&service, balance(1, "latest")).await.json()["result"][1], "latest");
+    assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
+    assert_eq!((node.reads().len(), other.reads().len()), (2, 2));
     node.wait_for_poll().await;
+
+    // Where no node has it, it may have been what one call asked for.
+    let node = ReadNode::start(lacks()).await;
+    let service = Service::start(&chain(&[&node], "")).await;
+    let unsupported = json!({ "code": -32601, "message": "the method asked for does not exist at the upstreams" });
+    assert_eq!(error(&service, simulate()).await, unsupported);
+    node.say(Say::Echo);
+    assert_eq!(post(&service, simulate()).await.json()["result"][1], "pending");
 }
 
 #[tokio::test]
@@ -716,14 +755,73 @@ async fn silent_reads_end_in_time_and_no_poll_waits_for_them() {
 #[tokio::test]
 async fn a_silent_node_leaves_time_for_the_next() {
     let (silent, good) = (ReadNode::start(Say::Echo).await, ReadNode::start(Say::Echo).await);
-    let rpc = "[rpc]\ntimeout = \"2s\"\n";
-    let service = Service::with_server(rpc, &chain(&[&silent, &good], "")).await;
+    let service = Service::start(&chain(&[&silent, &good], "")).await;
     wait_until_read(&service).await;
     silent.close();
     assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
     // From then on the other one comes first.
     post(&service, balance(1, "pending")).await;
     assert_eq!((silent.reads().len(), good.reads().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_slow_node_can_still_answer_while_the_next_is_asked() {
+    let (slow, silent) = (ReadNode::start(Say::Echo).await, ReadNode::start(Say::Echo).await);
+    let service = Service::start(&chain(&[&slow, &silent], "")).await;
+    wait_until_read(&service).await;
+    slow.close();
+    silent.close();
+    let read = post(&service, balance(1, "pending"));
+    let opening = async {
+        silent.wait_for_waiting(1).await;
+        slow.open();
+    };
+    let (answer, ()) = tokio::join!(read, opening);
+    assert_eq!(answer.json()["result"][1], "pending");
+}
+
+#[tokio::test]
+async fn who_joins_a_call_that_has_little_time_left_still_has_their_own() {
+    let node = ReadNode::start(Say::Echo).await;
+    let rpc = "[rpc]\ntimeout = \"2s\"\n";
+    let service = Service::with_server(rpc, &chain(&[&node], "block_time = \"500ms\"")).await;
+    wait_until_read(&service).await;
+    node.close();
+    let first = post(&service, balance(1, "pending"));
+    let second = async {
+        node.wait_for_waiting(1).await;
+        // More than half of the time is over by then.
+        for _ in 0..4 {
+            node.wait_for_poll().await;
+        }
+        let second = post(&service, balance(2, "pending"));
+        let opening = async {
+            node.wait_for_reads(2).await;
+            node.open();
+        };
+        tokio::join!(second, opening).0
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(first.json()["error"]["message"], "no upstream answered in time");
+    assert_eq!(second.json()["result"][1], "pending", "{second:?}");
+}
+
+#[tokio::test]
+async fn reads_that_wait_for_one_check_of_the_chain_do_not_make_another() {
+    let node = ReadNode::start(Say::Raw(500, String::new())).await;
+    let service = Service::start(&chain(&[&node], "")).await;
+    wait_until_read(&service).await;
+    post(&service, balance(1, "pending")).await;
+    node.serve_chain(1);
+    let checks = node.chain_checks();
+    let slot =
+        |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"]));
+    let batch: Vec<_> = (0..16).map(slot).collect();
+    for answer in post(&service, format!("[{}]", batch.join(","))).await.json().as_array().unwrap()
+    {
+        assert_eq!(answer["error"], unavailable());
+    }
+    assert_eq!((node.chain_checks() - checks, node.reads().len()), (1, 1));
 }
 
 #[tokio::test]
@@ -845,6 +943,26 @@ async fn start_process(name: &str, node: &ReadNode, more: &str) -> Process {
     service
 }
 
+#[tokio::test]
+async fn one_nodes_error_page_does_not_tell_anothers_key_to_the_log() {
+    let node = ReadNode::start(Say::Raw(502, "proxy to /v2/CanaryPathKey77 failed".into())).await;
+    let text = format!(
+        "[log]\nfilter = \"trace\"\n[chains.ronin]\nchain_id = 2020\nblock_time = \"500ms\"\n\
+         rpc_urls = [{:?}, \"http://user:CanaryPass10@127.0.0.1:9/v2/CanaryPathKey77/?k=CanaryQuery1\"]\n",
+        node.url()
+    );
+    let file = command::File::new("other-key", &text);
+    let service = Process::start(&["--config", file.path()], &[]);
+    service.wait_for(SUGGESTION, |answer| answer.status == 200).await;
+    let mut client = Connection::open(service.address).await;
+    let answer = client.ask(request(&balance(1, "pending"))).await;
+    assert!(answer.body.contains("-32002"), "{answer:?}");
+    let (code, log) = service.end_by("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(log.contains("an upstream did not answer a read"), "{log}");
+    assert!(!log.contains("Canary"), "{log}");
+}
+
 fn request(body: &str) -> String {
     format!("POST /rpc/ronin HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
@@ -869,7 +987,8 @@ async fn is_answered(reader: &mut Connection) -> bool {
 async fn slow_readers_of_one_large_answer_share_its_bytes() {
     const READERS: u64 = 200;
     const MIB: usize = 1024 * 1024;
-    let node = ReadNode::start(Say::Result(format!("\"{}\"", "x".repeat(8 * MIB)))).await;
+    let node =
+        ReadNode::start(Say::Result(format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB)))).await;
     let service = start_process("slow-readers", &node, "").await;
     let head = b"HTTP/1.1 200 OK\r\n";
     let mut warm = Connection::open(service.address).await;
@@ -891,7 +1010,7 @@ async fn slow_readers_of_one_large_answer_share_its_bytes() {
 #[tokio::test]
 async fn answers_that_nobody_takes_fill_the_memory_so_far_and_no_further() {
     const MIB: usize = 1024 * 1024;
-    let large = format!("\"{}\"", "x".repeat(8 * MIB));
+    let large = format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB));
     let node = ReadNode::start(Say::Result(large.clone())).await;
     let service = start_process("full", &node, "").await;
     let slot =

@@ -11,18 +11,20 @@ use hyper::body::{Frame, SizeHint};
 use serde_json::value::RawValue;
 
 use super::envelope::RpcError;
+use crate::memory::{Exhausted, Hold, Memory};
 
 /// The pieces of an answer under way, or of a batch of them.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     pieces: VecDeque<Bytes>,
-    is_batch: bool,
+    /// Only a batch has this: each of its answers is free of charge by itself, all of them are not.
+    batch: Option<Hold>,
 }
 
 impl Delivery {
-    /// The beginning of a batch.
-    pub(super) fn batch() -> Self {
-        Self { pieces: VecDeque::new(), is_batch: true }
+    /// The beginning of a batch, whose small answers are held in `memory`; large ones are already.
+    pub(super) fn batch(memory: &Memory) -> Self {
+        Self { pieces: VecDeque::new(), batch: Some(memory.hold()) }
     }
 
     /// The answer to the call `id` (`None`: to what has no readable one), with this `name` and
@@ -31,7 +33,7 @@ impl Delivery {
         let id = id.map_or("null", RawValue::get);
         let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{name}\":");
         let pieces = [Bytes::from(head), value, Bytes::from_static(b"}")];
-        Self { pieces: pieces.into(), is_batch: false }
+        Self { pieces: pieces.into(), batch: None }
     }
 
     pub(super) fn of_error(id: Option<&RawValue>, error: &RpcError) -> Self {
@@ -40,12 +42,21 @@ impl Delivery {
     }
 
     /// Adds one more answer to a batch, or nothing where there is none.
-    pub(super) fn append(&mut self, one: Self) {
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it.
+    pub(super) fn append(&mut self, one: Self) -> Result<(), Exhausted> {
         if !one.pieces.is_empty() {
             let separator: &[u8] = if self.pieces.is_empty() { b"[" } else { b"," };
             self.pieces.push_back(Bytes::from_static(separator));
+            let small = one.pieces.iter().map(Bytes::len).filter(|len| *len <= Hold::FREE_BYTES);
+            if let Some(hold) = &mut self.batch {
+                hold.add(small.sum())?;
+            }
             self.pieces.extend(one.pieces);
         }
+        Ok(())
     }
 
     /// The body; `None`: there is nothing to say.
@@ -53,7 +64,7 @@ impl Delivery {
         if self.pieces.is_empty() {
             return None;
         }
-        if self.is_batch {
+        if self.batch.is_some() {
             self.pieces.push_back(Bytes::from_static(b"]"));
         }
         let length = self.pieces.iter().map(Bytes::len).fold(0, usize::saturating_add);
@@ -62,15 +73,16 @@ impl Delivery {
             self.pieces.into_iter().for_each(|piece| whole.put(piece));
             return Some(Body::from(whole.freeze()));
         }
-        Some(Body::new(Pieces { pieces: self.pieces, length }))
+        Some(Body::new(Pieces { parts: self.pieces, length, _batch: self.batch }))
     }
 }
 
 /// A body that shares its bytes with the cache and with other answers: the connection copies what
 /// it is given, so it is given little at a time.
 struct Pieces {
-    pieces: VecDeque<Bytes>,
+    parts: VecDeque<Bytes>,
     length: usize,
+    _batch: Option<Hold>,
 }
 
 impl Pieces {
@@ -85,19 +97,19 @@ impl hyper::body::Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = self.pieces.front_mut().map(|piece| {
+        let frame = self.parts.front_mut().map(|piece| {
             let length = piece.len().min(Self::MAX_FRAME);
             piece.split_to(length)
         });
-        if self.pieces.front().is_some_and(Bytes::is_empty) {
-            self.pieces.pop_front();
+        if self.parts.front().is_some_and(Bytes::is_empty) {
+            self.parts.pop_front();
         }
         self.length = self.length.saturating_sub(frame.as_ref().map_or(0, Bytes::len));
         Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty()
+        self.parts.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -129,9 +141,9 @@ mod tests {
             text(one("7", " [1, 2] ")).await,
             r#"{"jsonrpc":"2.0","id":7,"result": [1, 2] }"#
         );
-        let mut batch = Delivery::batch();
+        let mut batch = Delivery::batch(&Memory::new(0));
         for delivery in [one("1", "2"), Delivery::default(), one("\"a\"", "null")] {
-            batch.append(delivery);
+            batch.append(delivery).unwrap();
         }
         assert_eq!(
             text(batch).await,
@@ -142,9 +154,9 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_comes_in_small_pieces_and_whole() {
         let result = format!("\"{}\"", "x".repeat(100_000));
-        let mut batch = Delivery::batch();
-        batch.append(one("1", result.clone()));
-        batch.append(one("2", result.clone()));
+        let mut batch = Delivery::batch(&Memory::new(0));
+        batch.append(one("1", result.clone())).unwrap();
+        batch.append(one("2", result.clone())).unwrap();
         let mut body = batch.into_body().unwrap();
         let mut whole = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -161,8 +173,25 @@ mod tests {
     #[test]
     fn notifications_have_nothing_to_be_said_about() {
         assert!(Delivery::default().into_body().is_none());
-        let mut batch = Delivery::batch();
-        batch.append(Delivery::default());
+        let mut batch = Delivery::batch(&Memory::new(0));
+        batch.append(Delivery::default()).unwrap();
         assert!(batch.into_body().is_none());
+    }
+
+    #[test]
+    fn small_answers_of_a_batch_are_charged_together_until_it_is_delivered() {
+        let memory = Memory::new(8 * 1024);
+        let small = || one("1", "7".repeat(8 * 1024));
+        let mut batch = Delivery::batch(&memory);
+        batch.append(small()).unwrap();
+        batch.append(small()).unwrap();
+        assert_eq!(batch.append(small()), Err(Exhausted));
+        drop(batch);
+        let mut batch = Delivery::batch(&memory);
+        (0..2).for_each(|_| batch.append(small()).unwrap());
+        let body = batch.into_body();
+        assert_eq!(memory.hold().add(Hold::FREE_BYTES + 8 * 1024), Err(Exhausted));
+        drop(body);
+        assert_eq!(memory.hold().add(Hold::FREE_BYTES + 8 * 1024), Ok(()));
     }
 }
