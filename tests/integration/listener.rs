@@ -390,8 +390,14 @@ async fn without_file_descriptors_it_polls_and_answers_on_and_accepts_again_afte
     }
     drop(flood);
     // It accepts again: those that are one too many hear of it, and the place is free afterwards.
-    let refused = Connection::open(service.address).await.until_closed().await;
-    assert_eq!(outcomes(&refused), [(503, "overloaded".into())]);
+    // While it is still busy with the flood, some are closed without a word.
+    let since = Instant::now();
+    loop {
+        match Connection::open(service.address).await.until_closed().await.as_slice() {
+            [] => assert!(since.elapsed() < PATIENCE, "nobody hears of it"),
+            refused => break assert_eq!(outcomes(refused), [(503, "overloaded".into())]),
+        }
+    }
     drop(client);
     wait_for_a_place(service.address).await;
     let (code, log) = service.end_by("-TERM");
