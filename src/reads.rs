@@ -23,13 +23,14 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
+pub use crate::rpc::{Answer, Unanswered};
 pub use params::Invalid;
 
 use crate::book;
 use crate::config;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::rpc::{Answer, Call, Unanswered, Upstreams};
+use crate::rpc::{Call, Upstreams};
 use anchor::Anchor;
 use finality::Finality;
 use kept::{Answers, Head, Hold, Kept, Key};
@@ -249,6 +250,7 @@ impl ChainReads {
             }
         }
     }
+
     /// Makes the call, or waits for the one that somebody else makes.
     async fn ask_or_join(
         &self,

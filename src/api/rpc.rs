@@ -18,8 +18,7 @@ use serde_json::value::RawValue;
 
 use super::problem::Problem;
 use crate::clients::Purse;
-use crate::reads::{ChainReads, Reads};
-use crate::rpc::Answer;
+use crate::reads::{Answer, ChainReads, Reads};
 use delivery::Delivery;
 use envelope::{Asked, Envelope, RpcError};
 

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::json::{present, text};
-use crate::reads::Refusal;
-use crate::rpc::Unanswered;
+use crate::reads::{Refusal, Unanswered};
 
 /// A body's members, of which nothing is known but that each is JSON.
 #[derive(Debug)]
