@@ -268,7 +268,7 @@ impl ChainReads {
             let (answer, ()) = join(self.ask(call, until), self.learn_finality(anchor)).await;
             let answer = answer?;
             if let Some(block) = known.block_told_by(&answer) {
-                self.told.learn(block);
+                self.told.learn(block, self.chain.newest_block());
             }
             Ok(Kept::new(answer, asked, hold, self.chain.config()))
         };

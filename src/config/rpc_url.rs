@@ -42,9 +42,9 @@ impl RpcUrl {
         let (user, password) = (url.username(), url.password().unwrap_or_default());
         let names = [user, password].into_iter().filter(|name| name.len() >= Self::SHORTEST_NAME);
         secrets.extend(names.flat_map(spellings));
-        if !password.is_empty() {
+        if !(user.is_empty() && password.is_empty()) {
             let pair = format!("{}:{}", decoded(user), decoded(password));
-            secrets.push(STANDARD_NO_PAD.encode(pair));
+            secrets.extend([STANDARD_NO_PAD.encode(&pair), URL_SAFE_NO_PAD.encode(&pair)]);
         }
         let segments = url.path_segments().into_iter().flatten().filter(|text| !is_word(text));
         let values = url

@@ -13,10 +13,10 @@ pub(super) struct Told {
 struct Known {
     /// By `eth_blockNumber`.
     head: u64,
-    /// The highest block of a receipt or a transaction, and the hashes that it was given: it is named
-    /// while it is in the making, and again when it is there.
+    /// The highest block of a receipt or a transaction, and its last hash: it is named while it is in
+    /// the making, perhaps at each flashblock, and again when it is there.
     block: u64,
-    hashes: Vec<String>,
+    hash: String,
     /// How often something new was told.
     news: u64,
 }
@@ -31,34 +31,35 @@ pub(super) enum Block {
 }
 
 impl Told {
-    /// No more are kept of one block: a node that names a new one each time does not take the answers
-    /// their use.
-    const MAX_HASHES: usize = 8;
+    /// A node that names a block further ahead of the polls is not believed: what it said would hide all
+    /// news from then on.
+    const MAX_AHEAD: u64 = 1024;
 
     /// How often something new was told: what was answered before the last time may be out of date.
     pub(super) fn news(&self) -> u64 {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).news
     }
 
-    pub(super) fn learn(&self, block: Block) {
+    /// Takes note of a block, where the polls have seen `newest`.
+    pub(super) fn learn(&self, block: Block, newest: Option<u64>) {
+        let (Block::Head(number) | Block::OfTransaction(number, _)) = block;
+        if newest.is_some_and(|newest| number > newest.saturating_add(Self::MAX_AHEAD)) {
+            return;
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = match block {
-            Block::Head(number) if number > known.head => {
-                known.head = number;
-                true
+            Block::Head(number) => {
+                let is_new = number > known.head;
+                known.head = known.head.max(number);
+                is_new
             }
-            Block::OfTransaction(number, hash) if number >= known.block => {
-                if number > known.block {
-                    known.block = number;
-                    known.hashes.clear();
-                }
-                let is_new = !known.hashes.contains(&hash) && known.hashes.len() < Self::MAX_HASHES;
+            Block::OfTransaction(number, hash) => {
+                let is_new = number > known.block || (number == known.block && hash != known.hash);
                 if is_new {
-                    known.hashes.push(hash);
+                    (known.block, known.hash) = (number, hash);
                 }
                 is_new
             }
-            Block::Head(_) | Block::OfTransaction(..) => false,
         };
         known.news = known.news.saturating_add(u64::from(is_new));
     }
@@ -71,7 +72,7 @@ mod tests {
     /// How often these are news.
     fn news(blocks: &[Block]) -> u64 {
         let told = Told::default();
-        blocks.iter().cloned().for_each(|block| told.learn(block));
+        blocks.iter().cloned().for_each(|block| told.learn(block, Some(100)));
         told.news()
     }
 
@@ -93,7 +94,15 @@ mod tests {
     fn a_block_that_was_in_the_making_is_news_again_when_it_is_there() {
         assert_eq!(news(&[of_transaction(7, "making"), of_transaction(7, "there")]), 2);
         assert_eq!(news(&[of_transaction(7, "making"), Block::Head(7)]), 2);
-        let many: Vec<_> = (0..100).map(|hash| of_transaction(7, &format!("{hash}"))).collect();
-        assert_eq!(news(&many), 8);
+        let of_flashblocks: Vec<_> =
+            (0..8).map(|hash| of_transaction(7, &format!("{hash}"))).collect();
+        assert_eq!(news(&[of_flashblocks.as_slice(), &[of_transaction(7, "there")]].concat()), 9);
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_does_not_hide_what_comes() {
+        let far = 100 + Told::MAX_AHEAD;
+        assert_eq!(news(&[Block::Head(far + 1), of_transaction(far + 1, "a")]), 0);
+        assert_eq!(news(&[Block::Head(far), Block::Head(u64::MAX), of_transaction(far, "a")]), 2);
     }
 }

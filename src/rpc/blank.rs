@@ -1,96 +1,102 @@
 //! Takes the configured URLs, and the secret parts of them, out of what nodes say of errors.
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
+use super::Unanswered;
 use crate::config::RpcUrl;
+use crate::memory::Memory;
 
 const BLANK: &str = "***";
 
-/// What must not be shown, longest first: a whole URL before a part of it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Blanks(Vec<Secret>);
+/// What must not be shown. One pass finds all of it, however often it is there.
+#[derive(Clone)]
+pub(super) struct Blanks {
+    finder: Option<AhoCorasick>,
+}
 
 /// Never printed.
-#[derive(Clone, PartialEq, Eq)]
-struct Secret(String);
-
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for Blanks {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(BLANK)
     }
 }
 
 impl Blanks {
+    /// A larger error is not looked through: nodes' are of a few KiB, and it would take long.
+    const MAX_BYTES: usize = 1024 * 1024;
+
     /// Those of all these URLs.
     pub(super) fn of<'a>(urls: impl IntoIterator<Item = &'a RpcUrl>) -> Self {
-        let texts = urls.into_iter().flat_map(RpcUrl::secrets);
-        // What is blank already would be blanked for ever.
-        let mut texts: Vec<String> = texts.filter(|text| !BLANK.contains(text.as_str())).collect();
-        texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        texts.dedup();
-        Self(texts.into_iter().map(Secret).collect())
+        let secrets: Vec<String> = urls.into_iter().flat_map(RpcUrl::secrets).collect();
+        // A whole URL before a part of it.
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .ascii_case_insensitive(true)
+            .build(secrets.iter().filter(|secret| !secret.is_empty()));
+        // Only more text than any configuration has is too much for it.
+        Self { finder: finder.ok() }
     }
 
-    /// The JSON value `error` as it came where nothing secret is in it, else with blanks; `None` when it is
-    /// nested too deeply to be looked at.
-    pub(super) fn apply(&self, error: &Bytes) -> Option<Bytes> {
-        // Not the bytes are searched: a character can be written in more than one way.
-        let mut value: Value = serde_json::from_slice(error).ok()?;
-        if !self.blank(&mut value) {
-            return Some(error.clone());
+    /// The JSON value `error` as it came where nothing secret is in it, else with blanks, which take
+    /// their place in `memory`.
+    pub(super) fn apply(&self, error: &Bytes, memory: &Memory) -> Result<Bytes, Unanswered> {
+        let Some(finder) = &self.finder else { return Err(Unanswered::Unavailable) };
+        if error.len() > Self::MAX_BYTES {
+            return Err(Unanswered::TooLarge);
         }
-        serde_json::to_vec(&value).ok().map(Bytes::from)
-    }
-
-    /// Whether anything had to be blanked.
-    fn blank(&self, value: &mut Value) -> bool {
-        match value {
-            Value::String(text) => self.blank_text(text),
-            Value::Array(items) => {
-                let mut found = false;
-                for item in items {
-                    found |= self.blank(item);
-                }
-                found
-            }
-            Value::Object(members) => {
-                let mut found = false;
-                for (mut name, mut value) in std::mem::take(members) {
-                    found |= self.blank_text(&mut name) | self.blank(&mut value);
-                    members.insert(name, value);
-                }
-                found
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        // Not the bytes are searched: a character can be written in more than one way. What is nested
+        // too deeply to be looked at is not shown.
+        let mut value: Value =
+            serde_json::from_slice(error).map_err(|_| Unanswered::Unavailable)?;
+        if !blank(finder, &mut value) {
+            return Ok(error.clone());
         }
-    }
-
-    fn blank_text(&self, text: &mut String) -> bool {
-        let mut found = false;
-        for Secret(secret) in &self.0 {
-            while let Some(start) = find(text, secret) {
-                text.replace_range(start..start.saturating_add(secret.len()), BLANK);
-                found = true;
-            }
-        }
-        // Written in another way, which need not be known letter by letter.
-        let plain = percent_decode_str(text).decode_utf8_lossy().replace('\\', "");
-        if self.0.iter().any(|Secret(secret)| find(&plain, secret).is_some()) {
-            BLANK.clone_into(text);
-            found = true;
-        }
-        found
+        let json = serde_json::to_vec(&value).map_err(|_| Unanswered::Unavailable)?;
+        let mut hold = memory.hold();
+        hold.add(json.len()).map_err(|_| Unanswered::NoMemory)?;
+        Ok(hold.over(json))
     }
 }
 
-/// Where `secret` begins in `text`, in whatever case.
-fn find(text: &str, secret: &str) -> Option<usize> {
-    let is_there = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
-    let start = text.as_bytes().windows(secret.len().max(1)).position(is_there)?;
-    // Bytes of one character of UTF-8 never look like those of another, so both ends are between two.
-    text.is_char_boundary(start).then_some(start)
+/// Whether anything had to be blanked.
+fn blank(finder: &AhoCorasick, value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => blank_text(finder, text),
+        Value::Array(items) => {
+            let mut found = false;
+            for item in items {
+                found |= blank(finder, item);
+            }
+            found
+        }
+        Value::Object(members) => {
+            let mut found = false;
+            for (mut name, mut value) in std::mem::take(members) {
+                found |= blank_text(finder, &mut name) | blank(finder, &mut value);
+                members.insert(name, value);
+            }
+            found
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn blank_text(finder: &AhoCorasick, text: &mut String) -> bool {
+    let found = finder.is_match(text.as_str());
+    if found {
+        let blanks = vec![BLANK; finder.patterns_len()];
+        *text = finder.replace_all(text, &blanks);
+    }
+    // Written in another way, which need not be known letter by letter.
+    let plain = percent_decode_str(text).decode_utf8_lossy().replace('\\', "");
+    let is_hidden = finder.is_match(plain.as_str());
+    if is_hidden {
+        BLANK.clone_into(text);
+    }
+    found || is_hidden
 }
 
 #[cfg(test)]
@@ -99,7 +105,8 @@ mod tests {
 
     fn shown(url: &str, error: &str) -> String {
         let url: RpcUrl = url.parse().unwrap();
-        let shown = Blanks::of([&url]).apply(&Bytes::copy_from_slice(error.as_bytes()));
+        let error = Bytes::copy_from_slice(error.as_bytes());
+        let shown = Blanks::of([&url]).apply(&error, &Memory::new(0));
         String::from_utf8(shown.unwrap().to_vec()).unwrap()
     }
 
@@ -167,8 +174,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deeply_is_not_shown() {
+    fn a_user_without_a_password_is_sent_in_base64_too() {
+        // `CanaryKey1:`
+        let error = r#"{"code":1,"message":"Basic Q2FuYXJ5S2V5MTo="}"#;
+        assert!(!shown("http://CanaryKey1@node.example/", error).contains("Q2Fu"));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_through_is_not_shown() {
+        let blanks = Blanks::of([]);
+        let apply = |error: String| blanks.apply(&Bytes::from(error), &Memory::new(0));
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
-        assert!(Blanks::default().apply(&Bytes::from(deep)).is_none());
+        assert_eq!(apply(deep), Err(Unanswered::Unavailable));
+        let large = format!("\"{}\"", "x".repeat(Blanks::MAX_BYTES));
+        assert_eq!(apply(large), Err(Unanswered::TooLarge));
+    }
+
+    #[test]
+    fn as_many_secrets_as_an_error_can_hold_are_blanked_in_one_pass_and_charged() {
+        let url = "https://node.example/v2/canarykey";
+        let blanks = Blanks::of([&url.parse().unwrap()]);
+        let error = Bytes::from(format!("\"{}\"", format!("{url} ").repeat(30_000)));
+        let expected = format!("\"{}\"", "*** ".repeat(30_000));
+        let since = std::time::Instant::now();
+        let memory = Memory::new(expected.len());
+        let blanked = blanks.apply(&error, &memory).unwrap();
+        assert_eq!(blanked, expected);
+        // One pass takes a fraction of a second even unoptimised; one for each took minutes.
+        assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
+        assert_eq!(blanks.apply(&error, &memory), Err(Unanswered::NoMemory));
+        drop(blanked);
+        assert!(blanks.apply(&error, &memory).is_ok());
     }
 }

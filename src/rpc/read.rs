@@ -61,13 +61,14 @@ impl Upstreams {
         memory: &Memory,
     ) -> Result<Answer, Unanswered> {
         let now = Instant::now();
-        let mut order = self.in_order_for(call.method, now)?.into_iter();
+        let (order, skipped) = self.in_order_for(call.method, now);
+        let mut order = order.into_iter();
         let share = until.saturating_duration_since(now)
             / u32::try_from(order.len()).unwrap_or(u32::MAX).max(1);
         let patience = share.min(ReadRecord::PATIENCE);
         let mut thinking = Thinking { chain: self, since: Vec::new() };
         let mut under_way = FuturesUnordered::new();
-        let mut outcome = Unanswered::Unavailable;
+        let mut outcome = skipped;
         loop {
             if let Some((index, upstream)) = order.next() {
                 thinking.since.push((index, Instant::now()));
@@ -79,7 +80,7 @@ impl Upstreams {
             let (index, answer) = match tokio::time::timeout_at(next.into(), under_way.next()).await
             {
                 Ok(Some(answered)) => answered,
-                Ok(None) => return Err(outcome),
+                Ok(None) => return Err(outcome.unwrap_or(Unanswered::Unavailable)),
                 Err(_) if Instant::now() >= until => {
                     thinking.are_given_up("timeout");
                     return Err(Unanswered::TimedOut);
@@ -92,7 +93,7 @@ impl Upstreams {
             match answer {
                 Ok(answer) => {
                     thinking.are_given_up("outpaced");
-                    return self.blanked(answer);
+                    return self.blanked(answer, memory);
                 }
                 Err(error) => {
                     tracing::debug!(
@@ -102,46 +103,47 @@ impl Upstreams {
                         %error,
                         "an upstream did not answer a read"
                     );
-                    outcome = Unanswered::of(&error);
+                    let failure = Unanswered::of(&error);
                     if !error.leaves_others_to_ask(call.is_repeatable) {
-                        return Err(outcome);
+                        return Err(failure);
                     }
+                    outcome = Some(match outcome {
+                        // That one lacks the method says nothing of one that did not tell.
+                        Some(other) if failure == Unanswered::Unsupported => other,
+                        _ => failure,
+                    });
                 }
             }
         }
     }
 
-    fn blanked(&self, answer: Answer) -> Result<Answer, Unanswered> {
+    fn blanked(&self, answer: Answer, memory: &Memory) -> Result<Answer, Unanswered> {
         match answer {
             Answer::Result(_) => Ok(answer),
-            Answer::Error(error) => {
-                let error = self.blanks().apply(&error).ok_or(Unanswered::Unavailable)?;
-                Ok(Answer::Error(error))
-            }
+            Answer::Error(error) => self.blanks().apply(&error, memory).map(Answer::Error),
         }
     }
 
-    /// Those that may be asked for `method`, by their standing in the polls and in the reads; last
-    /// those that did not have it, since what they meant may have been one call's parameters.
+    /// Those that may be asked for `method`, by their standing in the polls and in the reads, and of
+    /// those that stand alike last the ones that did not have it; and why others may not be asked.
     fn in_order_for(
         &self,
         method: &str,
         now: Instant,
-    ) -> Result<Vec<(usize, &Upstream)>, Unanswered> {
-        let mut refusal = Unanswered::Unavailable;
+    ) -> (Vec<(usize, &Upstream)>, Option<Unanswered>) {
+        let mut skipped = None;
         let mut order = Vec::with_capacity(self.all().len());
         for (index, upstream) in self.all().iter().enumerate() {
             match upstream.standing_for_reads(now) {
                 Ok(standing) => {
-                    order.push((upstream.lacks(method, now), standing, (index, upstream)));
+                    order.push((standing, upstream.lacks(method, now), (index, upstream)));
                 }
-                Err(why) => refusal = why,
+                Err(why) => skipped = Some(why),
             }
         }
         // Stable: in order of preference where they stand alike.
-        order.sort_by_key(|(lacks, standing, _)| (*lacks, *standing));
-        let order: Vec<_> = order.into_iter().map(|(_, _, upstream)| upstream).collect();
-        if order.is_empty() { Err(refusal) } else { Ok(order) }
+        order.sort_by_key(|(standing, lacks, _)| (*standing, *lacks));
+        (order.into_iter().map(|(_, _, upstream)| upstream).collect(), skipped)
     }
 }
 
@@ -152,13 +154,20 @@ struct Thinking<'a> {
 }
 
 impl Thinking<'_> {
-    fn are_given_up(&self, reason: &'static str) {
-        for (index, since) in &self.since {
-            self.chain.metrics().read_attempt(self.chain.chain(), *index, reason);
-            if let Some(upstream) = self.chain.all().get(*index) {
-                upstream.was_silent(*since);
+    fn are_given_up(&mut self, reason: &'static str) {
+        for (index, since) in self.since.drain(..) {
+            self.chain.metrics().read_attempt(self.chain.chain(), index, reason);
+            if let Some(upstream) = self.chain.all().get(index) {
+                upstream.was_silent(since);
             }
         }
+    }
+}
+
+impl Drop for Thinking<'_> {
+    /// A client that goes before there is an answer may do so because there is none.
+    fn drop(&mut self) {
+        self.are_given_up("abandoned");
     }
 }
 

@@ -3,7 +3,7 @@
 //! The polls do not go by it, and it blames a node only for what a client can hardly have caused: the
 //! call may be one that no node answers well. Pure but for the [`Error`]s that it looks at.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::Error;
@@ -16,8 +16,12 @@ pub(super) struct ReadRecord {
     /// When the node last proved to a read to serve the configured chain.
     chain_checked: Option<Instant>,
     succeeded: Option<Instant>,
-    /// When a read last failed, after which the node has to prove its chain again.
+    /// Since when it has been silent about a call that was given up; `None`: it has answered since.
+    silent_since: Option<Instant>,
+    /// When it was last blamed, after which it has to prove its chain again.
     failed: Option<Instant>,
+    /// When it last failed to prove it.
+    check_failed: Option<Instant>,
     /// Failures since the last success that the calls may have caused.
     doubts: u32,
     /// Whether it was blamed and has answered nothing since.
@@ -26,6 +30,8 @@ pub(super) struct ReadRecord {
     probed: Option<Instant>,
     /// The methods that it did not have, with the time from which on that counts no more.
     unsupported: HashMap<String, Instant>,
+    /// Those that it has answered: it does have them, whatever it says of one call.
+    supported: HashSet<String>,
 }
 
 impl ReadRecord {
@@ -41,11 +47,14 @@ impl ReadRecord {
             health: Health::new(block_time),
             chain_checked: None,
             succeeded: None,
+            silent_since: None,
             failed: None,
+            check_failed: None,
             doubts: 0,
             is_on_probation: false,
             probed: None,
             unsupported: HashMap::new(),
+            supported: HashSet::new(),
         }
     }
 
@@ -86,8 +95,15 @@ impl ReadRecord {
         })
     }
 
+    /// Takes note that it has proved its chain, by which it answers again.
     pub(super) fn checked_chain(&mut self, now: Instant) {
         self.chain_checked = Some(now);
+        self.is_back(now);
+    }
+
+    pub(super) fn failed_check(&mut self, error: &Error, now: Instant) {
+        self.check_failed = Some(now);
+        self.failed(error, "eth_chainId", now);
     }
 
     /// Forgets a proof of the chain from before `since`.
@@ -95,21 +111,29 @@ impl ReadRecord {
         self.chain_checked = self.chain_checked.filter(|at| *at >= since);
     }
 
-    /// Whether a read has failed since then.
-    pub(super) fn has_failed_since(&self, since: Instant) -> bool {
-        self.failed.is_some_and(|at| at >= since)
+    /// Whether it has failed to prove its chain since then.
+    pub(super) fn has_failed_check_since(&self, since: Instant) -> bool {
+        self.check_failed.is_some_and(|at| at >= since)
     }
 
     pub(super) fn succeeded(&mut self, method: &str, now: Instant) {
+        self.is_back(now);
+        self.unsupported.remove(method);
+        if !self.supported.contains(method) {
+            self.supported.insert(method.to_owned());
+        }
+    }
+
+    fn is_back(&mut self, now: Instant) {
         self.health.succeeded();
-        self.succeeded = Some(now);
+        (self.succeeded, self.silent_since) = (Some(now), None);
         self.doubts = 0;
         (self.is_on_probation, self.probed) = (false, None);
-        self.unsupported.remove(method);
     }
 
     pub(super) fn failed(&mut self, error: &Error, method: &str, now: Instant) {
         let penalty = match error {
+            Error::Unsupported if self.supported.contains(method) => return,
             Error::Unsupported => {
                 self.unsupported.insert(method.to_owned(), now + Self::UNSUPPORTED);
                 return;
@@ -120,7 +144,10 @@ impl ReadRecord {
             Error::RateLimited(_) | Error::WrongChain { .. } => error.penalty(),
             _ => {
                 self.doubts = self.doubts.saturating_add(1);
-                self.failed = Some(now);
+                if matches!(error, Error::Transport(_)) {
+                    // Something else may listen there by now.
+                    self.failed = Some(now);
+                }
                 if self.doubts < Self::DOUBTS {
                     return;
                 }
@@ -133,8 +160,13 @@ impl ReadRecord {
     /// Takes note that a call was given up that the node had been silent about since then. Calls can be
     /// made to take long: it counts only where the node has answered nothing else meanwhile.
     pub(super) fn was_silent(&mut self, since: Instant, now: Instant) {
-        let was_long = now.saturating_duration_since(since) >= Self::PATIENCE;
-        if was_long && self.succeeded.is_none_or(|at| at < since) {
+        if self.succeeded.is_some_and(|at| at >= since) {
+            return;
+        }
+        // Calls that are given up before long count together.
+        let since = self.silent_since.map_or(since, |earlier| earlier.min(since));
+        self.silent_since = Some(since);
+        if now.saturating_duration_since(since) >= Self::PATIENCE {
             self.blame(Penalty::LongRest, now);
         }
     }
@@ -204,19 +236,46 @@ mod tests {
             }
         }
         assert_eq!(record.standing(now), Standing::Well);
-        assert!(!record.has_failed_since(now));
+        assert!(record.is_chain_known(Some(now), now + BLOCK, Duration::from_mins(1)));
     }
 
     #[test]
     fn silence_counts_when_it_was_long_and_about_everything() {
         let (mut record, now) = record();
-        let long = now + ReadRecord::PATIENCE;
-        record.was_silent(now, long.checked_sub(Duration::from_millis(1)).unwrap());
-        record.succeeded("m", now);
-        record.was_silent(now, long);
-        assert_eq!(record.standing(long), Standing::Well);
-        record.was_silent(long, long + ReadRecord::PATIENCE);
-        assert_eq!(record.standing(long + ReadRecord::PATIENCE), Standing::Resting);
+        let at = |millis| now + Duration::from_millis(millis);
+        record.was_silent(at(0), at(1999));
+        record.succeeded("m", at(2000));
+        record.was_silent(at(2000), at(5000));
+        assert_eq!(record.standing(at(5000)), Standing::Well);
+        record.was_silent(at(5000), at(7000));
+        assert_eq!(record.standing(at(7000)), Standing::Resting);
+    }
+
+    #[test]
+    fn silence_about_calls_that_are_given_up_soon_adds_up() {
+        let (mut record, now) = record();
+        let at = |millis| now + Duration::from_millis(millis);
+        record.was_silent(at(0), at(900));
+        record.was_silent(at(1000), at(1900));
+        assert_eq!(record.standing(at(1900)), Standing::Well);
+        record.was_silent(at(2000), at(2900));
+        assert_eq!(record.standing(at(2900)), Standing::Resting);
+    }
+
+    #[test]
+    fn the_proof_of_the_chain_tells_that_a_node_is_back() {
+        let (mut record, now) = record();
+        record.was_silent(now, now + ReadRecord::PATIENCE);
+        let rested = now + Duration::from_mins(1);
+        assert_eq!(
+            [record.standing(rested), record.standing(rested)].map(|one| one == Standing::Well),
+            [true, false]
+        );
+        record.checked_chain(rested);
+        assert_eq!(record.standing(rested), Standing::Well);
+        // A slow call from before that says nothing any more.
+        record.was_silent(rested, rested + ReadRecord::PATIENCE);
+        assert_eq!(record.standing(rested + ReadRecord::PATIENCE), Standing::Well);
     }
 
     #[test]
@@ -240,6 +299,9 @@ mod tests {
         assert!(!record.lacks("m", now + ReadRecord::UNSUPPORTED));
         record.succeeded("m", now);
         assert!(!record.lacks("m", now));
+        // From then on it is one call that it means.
+        record.failed(&Error::Unsupported, "m", now);
+        assert!(!record.lacks("m", now));
     }
 
     #[test]
@@ -250,7 +312,13 @@ mod tests {
         assert!(record.is_chain_known(Some(now), later, minute));
         assert!(!record.is_chain_known(Some(now), now + minute, minute));
         record.failed(&status(500), "m", later);
+        assert!(record.is_chain_known(Some(now), later, minute));
+        (0..2).for_each(|_| record.failed(&status(500), "m", later));
         assert!(!record.is_chain_known(Some(now), later, minute));
+        record.failed_check(&status(500), later);
+        assert!(
+            record.has_failed_check_since(later) && !record.has_failed_check_since(later + BLOCK)
+        );
         record.checked_chain(later + Duration::from_millis(1));
         assert!(record.is_chain_known(None, later + BLOCK, minute));
         record.doubt_chain_before(later + BLOCK);

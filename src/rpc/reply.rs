@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{Error, Excerpt};
 use crate::json::present;
+use crate::memory::Hold;
 
 /// The HTTP status of a node that is asked too often.
 pub(super) const TOO_MANY_REQUESTS: u16 = 429;
@@ -88,7 +89,12 @@ pub fn read_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Er
 /// the body is no answer.
 pub(super) fn read_answer(body: &Bytes, status: u16, id: u64) -> Result<Answer, Error> {
     let read = |body: &Bytes| {
-        let part = |json: &RawValue| body.slice_ref(json.get().as_bytes());
+        let part = |json: &RawValue| {
+            let json = json.get().as_bytes();
+            // A small part does not keep a large reply in memory.
+            let is_kept = json.len() > Hold::FREE_BYTES || body.len() <= 2 * Hold::FREE_BYTES;
+            if is_kept { body.slice_ref(json) } else { Bytes::copy_from_slice(json) }
+        };
         match said(body, status, id)? {
             Said::Result(result) => Ok(Answer::Result(part(result))),
             Said::Error(object) => {

@@ -179,10 +179,8 @@ impl Upstream {
     /// Whatever keeps the answer from being believed; the node's own error about the call is an
     /// answer.
     pub(super) async fn read(&self, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
-        let outcome = match self.check_chain_for_reads().await {
-            Ok(()) => self.client.read(&self.url, call, memory).await,
-            Err(error) => Err(error),
-        };
+        self.check_chain_for_reads().await?;
+        let outcome = self.client.read(&self.url, call, memory).await;
         match &outcome {
             Ok(_) => self.reads().succeeded(call.method, Instant::now()),
             Err(error) => self.reads().failed(error, call.method, Instant::now()),
@@ -205,7 +203,7 @@ impl Upstream {
             return Ok(());
         }
         // Those who waited for a check that failed do not each make another.
-        if self.reads().has_failed_since(waiting_since) {
+        if self.reads().has_failed_check_since(waiting_since) {
             return Err(Error::Unchecked);
         }
         let outcome = match self.client.chain_id(&self.url).await {
@@ -215,9 +213,13 @@ impl Upstream {
         match &outcome {
             Ok(()) => self.reads().checked_chain(Instant::now()),
             // Before the next in turn looks.
-            Err(error) => self.reads().failed(error, "eth_chainId", Instant::now()),
+            Err(error) => self.reads().failed_check(error, Instant::now()),
         }
-        outcome
+        outcome.map_err(|error| match error {
+            Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
+            // Whatever it was, nothing was done with the call.
+            _ => Error::Unchecked,
+        })
     }
 
     /// Whether the node has proved to serve the chain, to a poll or a read, lately and since the last

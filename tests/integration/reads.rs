@@ -585,6 +585,10 @@ fn unavailable() -> Value {
     json!({ "code": -32002, "message": "no upstream gave a usable answer" })
 }
 
+fn rate_limited() -> Value {
+    json!({ "code": -32005, "message": "the upstreams limit the rate of calls; try again later" })
+}
+
 #[tokio::test]
 async fn upstream_trouble_has_a_message_of_the_services_own() {
     let node = ReadNode::start(Say::Echo).await;
@@ -609,15 +613,11 @@ async fn upstream_trouble_has_a_message_of_the_services_own() {
         node.say(say.clone());
         assert_eq!(error(&service, balance(1, "pending")).await, unavailable(), "{say:?}");
     }
-    let limited = json!({
-        "code": -32005,
-        "message": "the upstreams limit the rate of calls; try again later",
-    });
     // Last, for it is not asked again for a while.
     node.say(raw(429, "canary"));
-    assert_eq!(error(&service, balance(1, "pending")).await, limited);
+    assert_eq!(error(&service, balance(1, "pending")).await, rate_limited());
     let reads = node.reads().len();
-    assert_eq!(error(&service, balance(1, "pending")).await, limited);
+    assert_eq!(error(&service, balance(1, "pending")).await, rate_limited());
     assert_eq!(node.reads().len(), reads);
 }
 
@@ -709,12 +709,47 @@ async fn a_node_that_failed_has_to_prove_its_chain_again() {
     post(&service, balance(1, "pending")).await;
     assert_eq!(node.chain_checks(), 1);
     node.say(Say::Raw(500, String::new()));
-    post(&service, balance(1, "pending")).await;
+    for _ in 0..3 {
+        post(&service, balance(1, "pending")).await;
+    }
     // Meanwhile another node has taken its place.
     node.serve_chain(1);
     node.say(Say::Echo);
     assert_eq!(error(&service, balance(1, "pending")).await, unavailable());
-    assert_eq!((node.reads().len(), node.chain_checks()), (2, 2));
+    assert_eq!((node.reads().len(), node.chain_checks()), (4, 2));
+}
+
+#[tokio::test]
+async fn a_method_that_one_node_lacks_and_another_fails_at_may_be_there() {
+    let lacks = Say::Error("{\"code\":-32601,\"message\":\"no\"}".into());
+    for (first, expected) in [
+        (Say::Raw(502, String::new()), unavailable()),
+        (Say::Raw(429, String::new()), rate_limited()),
+    ] {
+        let (node, other) = (ReadNode::start(first).await, ReadNode::start(lacks.clone()).await);
+        let service = Service::start(&chain(&[&node, &other], "")).await;
+        for _ in 0..2 {
+            assert_eq!(error(&service, balance(1, "pending")).await, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn clients_that_give_up_soon_find_the_next_node_in_the_end() {
+    let (silent, good) = (ReadNode::start(Say::Echo).await, ReadNode::start(Say::Echo).await);
+    let service = Service::start(&chain(&[&silent, &good], "")).await;
+    wait_until_read(&service).await;
+    silent.close();
+    let client = Client::builder().timeout(Duration::from_millis(700)).build().unwrap();
+    let since = Instant::now();
+    loop {
+        let read = client.post(service.url("/rpc/ronin")).body(balance(1, "pending")).send().await;
+        if read.is_ok() {
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "the silent node is asked for ever");
+    }
+    assert_eq!(good.reads().len(), 1);
 }
 
 #[tokio::test]
@@ -811,7 +846,9 @@ async fn reads_that_wait_for_one_check_of_the_chain_do_not_make_another() {
     let node = ReadNode::start(Say::Raw(500, String::new())).await;
     let service = Service::start(&chain(&[&node], "")).await;
     wait_until_read(&service).await;
-    post(&service, balance(1, "pending")).await;
+    for _ in 0..3 {
+        post(&service, balance(1, "pending")).await;
+    }
     node.serve_chain(1);
     let checks = node.chain_checks();
     let slot =
@@ -821,7 +858,7 @@ async fn reads_that_wait_for_one_check_of_the_chain_do_not_make_another() {
     {
         assert_eq!(answer["error"], unavailable());
     }
-    assert_eq!((node.chain_checks() - checks, node.reads().len()), (1, 1));
+    assert_eq!((node.chain_checks() - checks, node.reads().len()), (1, 3));
 }
 
 #[tokio::test]

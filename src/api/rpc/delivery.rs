@@ -22,7 +22,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// The beginning of a batch, whose small answers are held in `memory`; large ones are already.
+    /// The beginning of a batch, whose answers are held in `memory` as far as they are not already.
     pub(super) fn batch(memory: &Memory) -> Self {
         Self { pieces: VecDeque::new(), batch: Some(memory.hold()) }
     }
@@ -50,9 +50,10 @@ impl Delivery {
         if !one.pieces.is_empty() {
             let separator: &[u8] = if self.pieces.is_empty() { b"[" } else { b"," };
             self.pieces.push_back(Bytes::from_static(separator));
-            let small = one.pieces.iter().map(Bytes::len).filter(|len| *len <= Hold::FREE_BYTES);
+            // What of each was free of charge by itself.
+            let free = one.pieces.iter().map(|piece| piece.len().min(Hold::FREE_BYTES)).sum();
             if let Some(hold) = &mut self.batch {
-                hold.add(small.sum())?;
+                hold.add(free)?;
             }
             self.pieces.extend(one.pieces);
         }
@@ -141,7 +142,7 @@ mod tests {
             text(one("7", " [1, 2] ")).await,
             r#"{"jsonrpc":"2.0","id":7,"result": [1, 2] }"#
         );
-        let mut batch = Delivery::batch(&Memory::new(0));
+        let mut batch = Delivery::batch(&Memory::new(64 * 1024));
         for delivery in [one("1", "2"), Delivery::default(), one("\"a\"", "null")] {
             batch.append(delivery).unwrap();
         }
@@ -154,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_comes_in_small_pieces_and_whole() {
         let result = format!("\"{}\"", "x".repeat(100_000));
-        let mut batch = Delivery::batch(&Memory::new(0));
+        let mut batch = Delivery::batch(&Memory::new(64 * 1024));
         batch.append(one("1", result.clone())).unwrap();
         batch.append(one("2", result.clone())).unwrap();
         let mut body = batch.into_body().unwrap();
@@ -173,13 +174,19 @@ mod tests {
     #[test]
     fn notifications_have_nothing_to_be_said_about() {
         assert!(Delivery::default().into_body().is_none());
-        let mut batch = Delivery::batch(&Memory::new(0));
+        let mut batch = Delivery::batch(&Memory::new(64 * 1024));
         batch.append(Delivery::default()).unwrap();
         assert!(batch.into_body().is_none());
     }
 
     #[test]
     fn small_answers_of_a_batch_are_charged_together_until_it_is_delivered() {
+        let memory = Memory::new(40 * 1024);
+        let mut batch = Delivery::batch(&memory);
+        let large = || one("1", "7".repeat(Hold::FREE_BYTES + 1));
+        (0..3).for_each(|_| batch.append(large()).unwrap());
+        assert_eq!(batch.append(large()), Err(Exhausted));
+        drop(batch);
         let memory = Memory::new(8 * 1024);
         let small = || one("1", "7".repeat(8 * 1024));
         let mut batch = Delivery::batch(&memory);
