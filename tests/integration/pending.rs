@@ -379,9 +379,15 @@ async fn a_pending_answer_follows_the_next_transaction_within_a_flashblock() {
     assert_eq!(network.read("eth_getBalance", &params).await, text("0x0"));
     network.queue_transfer().await;
     let queued = Instant::now();
-    network.wait_for("eth_getBalance", params, |balance| *balance == text(ETHER)).await;
-    // A flashblock and what a busy machine needs; without that bound it is the time of a block, 2 s.
-    assert!(queued.elapsed() < Duration::from_secs(1), "{:?}", queued.elapsed());
+    loop {
+        let sent = Instant::now();
+        if ask(&network.route(), "eth_getBalance", &params).await == text(ETHER) {
+            break;
+        }
+        // Whoever asks later than that is shown the transaction, however busy the machine is.
+        let age = sent.saturating_duration_since(queued);
+        assert!(age <= Duration::from_millis(250), "the old balance after {age:?}");
+    }
 }
 
 #[tokio::test]

@@ -450,14 +450,15 @@ async fn pending_state_and_receipts_are_used_again_for_a_flashblock_at_most() {
         if before.elapsed() < Duration::from_millis(300) {
             assert_eq!(again["result"], "0x1", "{body}");
         }
-        // From the first answer on it is the new one for good, and that within the interval.
-        let changed = loop {
+        // Nobody who asks later than that gets the old one; then it is the new one.
+        loop {
             let sent = Instant::now();
             if post(&service, body.clone()).await.json()["result"] == "0x2" {
-                break sent;
+                break;
             }
-        };
-        assert!(changed.saturating_duration_since(asked) < Duration::from_millis(350), "{body}");
+            let age = sent.saturating_duration_since(asked);
+            assert!(age <= Duration::from_millis(300), "{body} after {age:?}");
+        }
     }
 }
 
@@ -755,7 +756,7 @@ async fn clients_that_give_up_soon_find_the_next_node_in_the_end() {
 #[tokio::test]
 async fn silent_reads_end_in_time_and_no_poll_waits_for_them() {
     let node = ReadNode::start(Say::Echo).await;
-    let rpc = "[rpc]\ntimeout = \"2s\"\nmax_in_flight = 4\n";
+    let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 4\n";
     let service = Service::with_server(rpc, &chain(&[&node], "block_time = \"200ms\"")).await;
     wait_until_read(&service).await;
     node.close();
@@ -773,12 +774,12 @@ async fn silent_reads_end_in_time_and_no_poll_waits_for_them() {
                 .await;
             assert_eq!((answer.status, answer.header("x-stale")), (200, ""));
         }
-        assert!(started.elapsed() < Duration::from_secs(2), "the reads are still under way");
+        assert!(started.elapsed() < Duration::from_secs(5), "the reads are still under way");
         // A fifth one has its answer at once.
         assert_eq!(error(&service, balance(9, "pending")).await["code"], -32005);
     };
     let (answers, ()) = tokio::join!(reads, watching);
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     for answer in answers {
         let expected = json!({ "code": -32002, "message": "no upstream answered in time" });
         assert_eq!(answer["error"], expected);
