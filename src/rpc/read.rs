@@ -14,7 +14,7 @@ use crate::memory::Memory;
 pub struct Call<'a> {
     /// The method's name.
     pub method: &'a str,
-    /// A JSON array.
+    /// A JSON array, or an object where nothing is known of the method.
     pub params: &'a RawValue,
     /// Whether it may be sent to another node when nobody knows what came of it at the first.
     pub is_repeatable: bool,
@@ -53,7 +53,8 @@ impl Upstreams {
     ///
     /// # Errors
     ///
-    /// What became of the last upstream that failed. Nothing in it is of a node's making.
+    /// What became of the last upstream that failed, a missing method only where all that may be asked
+    /// lack it. Nothing in it is of a node's making.
     pub(crate) async fn read(
         &self,
         call: Call<'_>,
@@ -174,7 +175,6 @@ impl Drop for Thinking<'_> {
 impl Unanswered {
     fn of(error: &Error) -> Self {
         match error {
-            Error::Timeout => Self::TimedOut,
             Error::RateLimited(_) => Self::RateLimited,
             Error::TooLarge(_) => Self::TooLarge,
             Error::NoMemory(_) => Self::NoMemory,

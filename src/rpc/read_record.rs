@@ -18,7 +18,7 @@ pub(super) struct ReadRecord {
     succeeded: Option<Instant>,
     /// Since when it has been silent about a call that was given up; `None`: it has answered since.
     silent_since: Option<Instant>,
-    /// When it was last blamed, after which it has to prove its chain again.
+    /// When it was last blamed, or broke off, after which it has to prove its chain again.
     failed: Option<Instant>,
     /// When it last failed to prove it.
     check_failed: Option<Instant>,
@@ -82,15 +82,15 @@ impl ReadRecord {
         self.unsupported.get(method).is_some_and(|until| now < *until)
     }
 
-    /// The last proof of the chain that no failure came after.
+    /// Whether it has proved its chain, to a poll or a read, within `validity` and since the last failure.
     pub(super) fn is_chain_known(
         &self,
         of_polls: Option<Instant>,
         now: Instant,
-        for_: Duration,
+        validity: Duration,
     ) -> bool {
         of_polls.max(self.chain_checked).is_some_and(|at| {
-            let is_recent = now.saturating_duration_since(at) < for_;
+            let is_recent = now.saturating_duration_since(at) < validity;
             is_recent && self.failed.is_none_or(|failed| failed < at)
         })
     }
@@ -140,7 +140,6 @@ impl ReadRecord {
             }
             error if is_of_the_call(error) => return,
             Error::Unreachable(_) => Penalty::Rest,
-            Error::Timeout => Penalty::LongRest,
             Error::RateLimited(_) | Error::WrongChain { .. } => error.penalty(),
             _ => {
                 self.doubts = self.doubts.saturating_add(1);
@@ -281,7 +280,8 @@ mod tests {
     #[test]
     fn one_read_at_a_time_finds_out_whether_a_node_is_back() {
         let (mut record, now) = record();
-        record.failed(&Error::Timeout, "m", now);
+        let now = now + ReadRecord::PATIENCE;
+        record.was_silent(now.checked_sub(ReadRecord::PATIENCE).unwrap(), now);
         assert_eq!(record.standing(now), Standing::Resting);
         let rested = now + Duration::from_secs(30);
         assert_eq!(record.standing(rested), Standing::Well);
