@@ -11,6 +11,7 @@ mod freshness;
 mod health;
 mod history;
 mod hot;
+mod intake;
 mod market;
 mod metrics;
 mod problem;

@@ -5,9 +5,9 @@ mod chain;
 mod error;
 mod pricing;
 mod rpc;
-mod rpc_url;
 mod server;
 mod units;
+mod upstream_url;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,9 +22,9 @@ pub use chain::Chain;
 pub use error::ConfigError;
 pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
 pub use rpc::{Rpc, RpcMethod};
-pub use rpc_url::RpcUrl;
 pub use server::{Cors, Limits, Log, LogFormat, Server};
 pub use units::Multiplier;
+pub use upstream_url::UpstreamUrl;
 
 use error::ENVIRONMENT_PREFIX;
 

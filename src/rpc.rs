@@ -35,7 +35,7 @@ pub use reply::{Answer, read_reply};
 pub use upstream::Upstream;
 pub use upstreams::{Candidate, Upstreams};
 
-use crate::config::{Config, RpcUrl};
+use crate::config::{Config, UpstreamUrl};
 use crate::memory::{Exhausted, Memory};
 use health::Penalty;
 
@@ -82,14 +82,14 @@ impl Client {
                 .build()
         };
         let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
-        let shows_replies = !urls.any(RpcUrl::may_hold_a_secret);
+        let shows_replies = !urls.any(UpstreamUrl::may_hold_a_secret);
         Ok(Self { polls: pool()?, reads: pool()?, shows_replies })
     }
 
     /// Calls `method` at `url` for a poll and gives its `result`.
     async fn call(
         &self,
-        url: &RpcUrl,
+        url: &UpstreamUrl,
         method: &str,
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
@@ -98,14 +98,19 @@ impl Client {
     }
 
     /// Asks for the chain id on behalf of reads.
-    async fn chain_id(&self, url: &RpcUrl) -> Result<Box<RawValue>, Error> {
+    async fn chain_id(&self, url: &UpstreamUrl) -> Result<Box<RawValue>, Error> {
         let read = |body: &Bytes, status, id| read_reply(body, status, id);
         let params = serde_json::Value::Array(Vec::new());
         self.exchange(&self.reads, url, "eth_chainId", &params, Self::POLL, read).await
     }
 
     /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
-    async fn read(&self, url: &RpcUrl, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
+    async fn read(
+        &self,
+        url: &UpstreamUrl,
+        call: Call<'_>,
+        memory: &Memory,
+    ) -> Result<Answer, Error> {
         let cap = Cap { bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
         self.exchange(&self.reads, url, call.method, call.params, cap, reply::read_answer).await
     }
@@ -115,7 +120,7 @@ impl Client {
     async fn exchange<P: Serialize + ?Sized, T>(
         &self,
         http: &reqwest::Client,
-        url: &RpcUrl,
+        url: &UpstreamUrl,
         method: &str,
         params: &P,
         cap: Cap<'_>,

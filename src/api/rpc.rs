@@ -5,7 +5,6 @@
 
 mod delivery;
 mod envelope;
-mod intake;
 
 use std::time::Instant;
 
@@ -16,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 
+use super::intake;
 use super::problem::Problem;
 use crate::clients::Purse;
 use crate::reads::{Answer, ChainReads, Reads};

@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 
 use super::pricing::Pricing;
 use super::rpc::RpcMethod;
-use super::rpc_url::RpcUrl;
 use super::units;
+use super::upstream_url::UpstreamUrl;
 
 /// One network. `chain_id` and `rpc_urls` have no default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Chain {
     #[serde(default, deserialize_with = "units::optional_duration")]
     pub flashblock_time: Option<Duration>,
     /// The RPC nodes, in order of preference.
-    pub rpc_urls: Vec<RpcUrl>,
+    pub rpc_urls: Vec<UpstreamUrl>,
     /// Accepted, not in force in this version.
     ws_urls: Option<IgnoredAny>,
     /// The methods that `/rpc/{chain}` allows; `None`: the usual ones.

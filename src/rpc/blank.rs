@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::Unanswered;
-use crate::config::RpcUrl;
+use crate::config::UpstreamUrl;
 use crate::memory::Memory;
 
 const BLANK: &str = "***";
@@ -29,8 +29,8 @@ impl Blanks {
     const MAX_BYTES: usize = 1024 * 1024;
 
     /// Those of all these URLs.
-    pub(super) fn of<'a>(urls: impl IntoIterator<Item = &'a RpcUrl>) -> Self {
-        let secrets: Vec<String> = urls.into_iter().flat_map(RpcUrl::secrets).collect();
+    pub(super) fn of<'a>(urls: impl IntoIterator<Item = &'a UpstreamUrl>) -> Self {
+        let secrets: Vec<String> = urls.into_iter().flat_map(UpstreamUrl::secrets).collect();
         // A whole URL before a part of it.
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn shown(url: &str, error: &str) -> String {
-        let url: RpcUrl = url.parse().unwrap();
+        let url: UpstreamUrl = url.parse().unwrap();
         let error = Bytes::copy_from_slice(error.as_bytes());
         let shown = Blanks::of([&url]).apply(&error, &Memory::new(0));
         String::from_utf8(shown.unwrap().to_vec()).unwrap()

@@ -10,7 +10,7 @@ use super::fee_history::{BlockCount, FeeHistoryRequest};
 use super::health::{Health, Penalty, Standing};
 use super::read_record::ReadRecord;
 use super::{Answer, Call, Client, Error, Unanswered, quantity};
-use crate::config::RpcUrl;
+use crate::config::UpstreamUrl;
 use crate::fees::FeeHistory;
 use crate::memory::Memory;
 
@@ -18,7 +18,7 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub struct Upstream {
     client: Client,
-    url: RpcUrl,
+    url: UpstreamUrl,
     chain_id: u64,
     knowledge: Mutex<Knowledge>,
     reads: Mutex<ReadRecord>,
@@ -44,7 +44,7 @@ impl Upstream {
     /// The node at `url`, which has to serve `chain_id` with a block every `block_time`. Nothing is
     /// asked yet.
     #[must_use]
-    pub fn new(client: Client, url: RpcUrl, chain_id: u64, block_time: Duration) -> Self {
+    pub fn new(client: Client, url: UpstreamUrl, chain_id: u64, block_time: Duration) -> Self {
         let (block_count, health) = (BlockCount::Quantity, Health::new(block_time));
         let knowledge = Knowledge { chain_checked: None, block_count, health };
         Self {

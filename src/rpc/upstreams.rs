@@ -37,7 +37,7 @@ impl Upstreams {
         blanks: &Arc<Blanks>,
         metrics: &Metrics,
     ) -> Self {
-        let upstream = |url: &config::RpcUrl| {
+        let upstream = |url: &config::UpstreamUrl| {
             Upstream::new(client.clone(), url.clone(), chain.chain_id, chain.block_time)
         };
         let all = chain.rpc_urls.iter().map(upstream).collect();

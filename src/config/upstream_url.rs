@@ -8,11 +8,11 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// The URL of an RPC node. It may carry a key, so it has no `Display` and its `Debug` is blank.
+/// The URL of a node or another upstream. It may carry a key, so it has no `Display` and its `Debug` is blank.
 #[derive(Clone, PartialEq, Eq)]
-pub struct RpcUrl(reqwest::Url);
+pub struct UpstreamUrl(reqwest::Url);
 
-impl RpcUrl {
+impl UpstreamUrl {
     /// Names and passwords of fewer characters would be found in anything.
     const SHORTEST_NAME: usize = 3;
     /// The same of what stands in a path or a query.
@@ -103,13 +103,13 @@ fn spellings(part: &str) -> Vec<String> {
     [part.to_owned(), plain, form, unplus].into_iter().chain(encoded).collect()
 }
 
-impl fmt::Debug for RpcUrl {
+impl fmt::Debug for UpstreamUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("RpcUrl(…)")
+        out.write_str("UpstreamUrl(…)")
     }
 }
 
-impl FromStr for RpcUrl {
+impl FromStr for UpstreamUrl {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -121,7 +121,7 @@ impl FromStr for RpcUrl {
     }
 }
 
-impl<'de> Deserialize<'de> for RpcUrl {
+impl<'de> Deserialize<'de> for UpstreamUrl {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         String::deserialize(input)?.parse().map_err(D::Error::custom)
     }
@@ -132,17 +132,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_rpc_url_never_prints() {
-        let url: RpcUrl = "https://node.example/v2/canary".parse().unwrap();
-        assert_eq!(format!("{url:?}"), "RpcUrl(…)");
+    fn an_upstream_url_never_prints() {
+        let url: UpstreamUrl = "https://node.example/v2/canary".parse().unwrap();
+        assert_eq!(format!("{url:?}"), "UpstreamUrl(…)");
         for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
-            assert!(!wrong.parse::<RpcUrl>().unwrap_err().contains("canary"));
+            assert!(!wrong.parse::<UpstreamUrl>().unwrap_err().contains("canary"));
         }
     }
 
     #[test]
     fn whatever_is_no_plain_word_may_be_a_secret() {
-        let may_hold = |url: &str| url.parse::<RpcUrl>().unwrap().may_hold_a_secret();
+        let may_hold = |url: &str| url.parse::<UpstreamUrl>().unwrap().may_hold_a_secret();
         for plain in ["", "/", "/v2/rpc", "/mainnet/2020", "/rpc/202601"] {
             assert!(!may_hold(&format!("http://node:8545{plain}")), "{plain}");
         }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_plain_url_has_no_secret_but_itself() {
-        let url: RpcUrl = "http://node:8545/rpc".parse().unwrap();
+        let url: UpstreamUrl = "http://node:8545/rpc".parse().unwrap();
         let mut secrets = url.secrets();
         secrets.dedup();
         assert_eq!(secrets, ["http://node:8545/rpc", "node:8545"]);

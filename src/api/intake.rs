@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tower_http::timeout::TimeoutError;
 
-use crate::api::problem::{Code, Problem};
+use super::problem::{Code, Problem};
 use crate::memory::Memory;
 
 /// The whole body of at most `most` bytes, charged to `memory` as it comes until the last part of
