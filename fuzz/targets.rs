@@ -16,6 +16,7 @@ use gas_suggestion::fees::{
     self, Block, FeeHistory, Market, PricingType, Rejection, Rewards, Suggestion,
 };
 use gas_suggestion::metrics::Metrics;
+use gas_suggestion::proxy::Proxy;
 use gas_suggestion::reads::Reads;
 use gas_suggestion::rpc::{self, FeeHistoryRequest, Upstreams};
 use serde::de::IgnoredAny;
@@ -255,6 +256,7 @@ fn check_config(config: &Config, secret: &str) {
     assert!(!path.contains("//") && Uri::try_from(format!("{path}/livez")).is_ok(), "{path}");
     assert!(config.not_in_force.iter().all(|key| !key.contains(secret)));
 
+    assert!(!format!("{:?}", config.verification).contains(secret));
     assert!(!config.chains.is_empty());
     assert!(config.chains.is_sorted_by(|one, next| one.chain_id < next.chain_id));
     for chain in &config.chains {
@@ -396,7 +398,8 @@ impl Stage {
     fn new() -> Self {
         let chains = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
              block_time = \"1h\"\nmax_age = \"1year\"\n\
-             [chains.ill]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+             [chains.ill]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
+             [verification]\nurl = \"http://127.0.0.1:9/server\"\n";
         let moved = format!(
             "[server]\nbase_path = \"{}\"\n[cors]\nallowed_origins = [\"https://app.example\"]\n",
             Self::MOVED
@@ -429,6 +432,7 @@ impl Stage {
                 config,
                 &book,
                 &reads,
+                Proxy::to_verification(&config.verification, &metrics).expect("TLS is there"),
                 Health::new(book.clone(), tokio_util::sync::CancellationToken::new()),
                 &metrics,
             )
@@ -517,6 +521,7 @@ fn codes(status: StatusCode) -> &'static [&'static str] {
         415 => &["unsupported_media_type"],
         429 => &["rate_limited"],
         431 => &["headers_too_large"],
+        502 => &["upstream_unreachable"],
         503 => &["no_data", "stale_data", "overloaded", "not_ready"],
         _ => &[],
     }

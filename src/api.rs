@@ -1,7 +1,8 @@
 //! The HTTP interface: every route and every layer, on this page.
 //!
 //! Handlers of fees read the [`Book`] and nothing else: no request for them ever causes an upstream
-//! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them.
+//! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them, contract verification through a
+//! [`Proxy`].
 
 mod admission;
 mod chains;
@@ -18,6 +19,7 @@ mod problem;
 mod request_id;
 mod rpc;
 mod suggestion;
+mod verification;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use axum::Router;
 use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
 use tower::{BoxError, Service, ServiceBuilder};
@@ -40,12 +42,14 @@ use crate::book::Book;
 use crate::clients::Visitor;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::proxy::Proxy;
 use crate::reads::Reads;
 use admission::Admission;
 use cors::Cors;
 use hot::HotPath;
 use problem::Problem;
 use request_id::{RequestIds, X_REQUEST_ID};
+use verification::Verification;
 
 /// One listener's routes within their layers. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -68,17 +72,29 @@ pub fn public(
     config: &Config,
     book: &Book,
     reads: &Reads,
+    to_verification: Option<Proxy>,
     health: Health,
     metrics: &Metrics,
 ) -> App {
-    let routes = Router::new()
+    let max_body = config.verification.max_body;
+    let verification = Verification { proxy: to_verification, max_body };
+    let quick = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
         .route("/v1/{chain}/gas-suggestion", get(suggestion::of_chain))
         .route("/v1/{chain}/fee-market", get(market::of_chain))
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
-        .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()));
+        .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
+        .fallback(verification::not_found)
+        .layer(deadline(config));
+    // The deadline of a verification is its own: it compiles.
+    let slow = Router::new()
+        .route("/verification", any(verification::pass_on))
+        .route("/verification/", any(verification::pass_on))
+        .route("/verification/{*path}", any(verification::pass_on))
+        .with_state(verification);
+    let routes = quick.merge(slow);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes.merge(probes(health)),
@@ -94,7 +110,13 @@ pub fn public(
 #[must_use]
 pub fn admin(config: &Config, health: Health, metrics: &Metrics) -> App {
     let exposed = Router::new().route("/metrics", get(metrics::expose)).with_state(metrics.clone());
-    App::new(probes(health).merge(exposed), None, config, metrics)
+    App::new(probes(health).merge(exposed).layer(deadline(config)), None, config, metrics)
+}
+
+/// For how long a request may go without an answer.
+fn deadline(config: &Config) -> TimeoutLayer {
+    let timeout = limit(config.limits.request_timeout);
+    TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
 }
 
 /// What an orchestrator asks.
@@ -117,10 +139,6 @@ impl App {
         let layers = ServiceBuilder::new()
             .layer(cors.layer())
             .layer(CatchPanicLayer::new())
-            .layer(TimeoutLayer::with_status_code(
-                StatusCode::REQUEST_TIMEOUT,
-                limit(limits.request_timeout),
-            ))
             .layer(RequestBodyTimeoutLayer::new(limit(limits.body_timeout)));
         let routes = routes.layer(layers);
         let admission = Admission::new(&config.server.base_path, metrics.rate_limited());

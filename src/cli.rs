@@ -96,6 +96,8 @@ async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()>
             let node =
                 demo::Node::bind(block_time).await.context("cannot start the recorded chains")?;
             config.chains = demo::chains(node.address()?, block_time)?;
+            // What is recorded has no contracts.
+            config.verification.url = None;
             Some(node)
         }
         None => None,

@@ -8,6 +8,7 @@ mod rpc;
 mod server;
 mod units;
 mod upstream_url;
+mod verification;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub use rpc::{Rpc, RpcMethod};
 pub use server::{Cors, Limits, Log, LogFormat, Server};
 pub use units::Multiplier;
 pub use upstream_url::UpstreamUrl;
+pub use verification::Verification;
 
 use error::ENVIRONMENT_PREFIX;
 
@@ -44,6 +46,8 @@ pub struct Config {
     pub log: Log,
     /// What one JSON-RPC request may be.
     pub rpc: Rpc,
+    /// Where contracts are verified.
+    pub verification: Verification,
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Keys that are set, that the contract knows, and that nothing reads yet.
@@ -66,7 +70,8 @@ struct Sections {
     rpc: Rpc,
     #[serde(default)]
     chains: BTreeMap<String, Chain>,
-    verification: Option<IgnoredAny>,
+    #[serde(default)]
+    verification: Verification,
     delegation: Option<IgnoredAny>,
     redis: Option<IgnoredAny>,
 }
@@ -115,6 +120,9 @@ impl Config {
         if let Err((key, allowed)) = sections.rpc.check() {
             return at(&format!("rpc.{key}"), allowed);
         }
+        if let Err((key, allowed)) = sections.verification.check() {
+            return at(&format!("verification.{key}"), allowed);
+        }
         let mut not_in_force = sections.not_in_force();
         let chains = checked_chains(sections.chains, layers)?;
         not_in_force.extend(chains.iter().flat_map(Chain::not_in_force));
@@ -124,6 +132,7 @@ impl Config {
             cors: sections.cors,
             log: sections.log,
             rpc: sections.rpc,
+            verification: sections.verification,
             chains,
             not_in_force,
         })
@@ -134,7 +143,6 @@ impl Sections {
     fn not_in_force(&self) -> Vec<String> {
         let set = [
             ("limits.max_streams", self.limits.max_streams.is_some()),
-            ("verification", self.verification.is_some()),
             ("delegation", self.delegation.is_some()),
             ("redis", self.redis.is_some()),
         ];

@@ -24,7 +24,6 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
-use reqwest::redirect;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -37,6 +36,7 @@ pub use upstreams::{Candidate, Upstreams};
 
 use crate::config::{Config, UpstreamUrl};
 use crate::memory::{Exhausted, Memory};
+use crate::outbound;
 use health::Penalty;
 
 /// The HTTP side of all calls: one pool of connections for polls, one for reads. Cheap to clone.
@@ -73,12 +73,9 @@ impl Client {
         // As many as may be in use, so that a burst does not have to connect again and again.
         let max_idle = config.rpc.max_in_flight.get();
         let pool = || {
-            reqwest::Client::builder()
-                .redirect(redirect::Policy::none())
-                .no_proxy()
+            outbound::http()
                 .pool_idle_timeout(Self::MAX_IDLE)
                 .pool_max_idle_per_host(max_idle)
-                .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
                 .build()
         };
         let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);

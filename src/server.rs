@@ -15,6 +15,7 @@ use crate::config::{Config, Limits};
 use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
 use crate::poller::Poller;
+use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::rpc::{Client, Upstreams};
 
@@ -90,7 +91,9 @@ impl Server {
         let clients = Clients::new(&of_operator, &[]);
         let admin = Listener::new("admin", admin, clients, &of_operator, &metrics);
         self.background.spawn(admin.serve(self.admin, Stop::default()).map(Ok));
-        let public = api::public(&self.config, &book, &reads, health, &metrics);
+        let to_verification = Proxy::to_verification(&self.config.verification, &metrics);
+        let to_verification = to_verification.context("cannot set up the HTTP client")?;
+        let public = api::public(&self.config, &book, &reads, to_verification, health, &metrics);
         let clients = Clients::new(&limits, &self.config.server.trusted_proxies);
         let public = Listener::new("public", public, clients, &limits, &metrics);
         let mut serving = JoinSet::new();
@@ -124,6 +127,7 @@ impl Server {
         let of_reads = self.config.rpc.max_in_flight.get();
         let reserved = urls
             .saturating_mul(of_reads.saturating_add(2))
+            .saturating_add(self.config.verification.max_in_flight.get())
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);
         let mut limits = self.config.limits.clone();
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {

@@ -39,6 +39,9 @@ pub(super) enum Code {
     StaleData,
     Overloaded,
     NotReady,
+    UpstreamUnreachable,
+    UpstreamInvalid,
+    UpstreamTimeout,
 }
 
 impl Code {
@@ -57,6 +60,8 @@ impl Code {
             Self::NoData | Self::StaleData | Self::Overloaded | Self::NotReady => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+            Self::UpstreamUnreachable | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
+            Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 }
@@ -90,7 +95,7 @@ impl Problem {
 
     /// There is no room for another request of this kind at the moment.
     pub(super) fn overloaded() -> Self {
-        let detail = "too many large requests or answers at a time";
+        let detail = "too many such requests or answers at a time";
         Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
     }
 
@@ -130,6 +135,12 @@ impl Problem {
         }
     }
 
+    /// This path has no answer to this method, but to `allowed`.
+    pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
+        let problem = Self::of_framework(StatusCode::METHOD_NOT_ALLOWED);
+        ([(header::ALLOW, allowed)], problem).into_response()
+    }
+
     fn body(&self, request_id: &str) -> Vec<u8> {
         let status = self.code.status();
         let body = Body {
@@ -149,9 +160,16 @@ fn whole_seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
+/// Marks a response whose errors are somebody else's and stand as they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotOurs;
+
 /// Makes an error response a problem of the request `id`: the one that it carries, or the one that
 /// its status means where the framework made it.
 pub(super) fn write(response: &mut Response, id: &HeaderValue) {
+    if response.extensions_mut().remove::<NotOurs>().is_some() {
+        return;
+    }
     let status = response.status();
     let problem =
         response.extensions_mut().remove().unwrap_or_else(|| Problem::of_framework(status));

@@ -21,6 +21,7 @@ fn the_built_in_configuration_is_the_two_networks_with_the_documented_values() {
     assert_eq!(config.cors, Cors::default());
     assert_eq!(config.log, Log::default());
     assert_eq!(config.rpc, Rpc::default());
+    assert_eq!(config.verification, Verification::default());
     assert!(config.not_in_force.is_empty());
 }
 
@@ -71,6 +72,26 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         (
             "[server]\nport = 1\n",
             "server.port: unknown key; allowed here: listen, admin_listen, base_path, trusted_proxies, drain_delay, shutdown_grace",
+        ),
+        (
+            "[verification]\nurl = \"canary\"\n",
+            "verification.url: expected an http:// or https:// URL (not shown: it may carry a key)",
+        ),
+        (
+            "[verification]\nurl = \"http://host/?key=canary\"\n",
+            "verification.url: must end with its path: no query, no fragment",
+        ),
+        (
+            "[verification]\ntimeout = \"0s\"\n",
+            "verification.timeout: must be above 0s and at most 1h",
+        ),
+        (
+            "[verification]\nmax_body = \"2048 MiB\"\n",
+            "verification.max_body: must be from 1 B to 1024 MiB",
+        ),
+        (
+            "[verification]\nmax_in_flight = 100000\n",
+            "verification.max_in_flight: must be from 1 to 65536",
         ),
         (
             "[server]\nbase_path = \"/a/\"\n",

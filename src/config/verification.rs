@@ -1,0 +1,74 @@
+//! The `[verification]` section.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::units;
+use super::upstream_url::UpstreamUrl;
+
+/// Where contracts are verified, and what a request for that may be.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Verification {
+    /// The verification service; `None`, written `""`: there is none.
+    #[serde(deserialize_with = "url")]
+    pub url: Option<UpstreamUrl>,
+    /// From a request's headers to the last byte of its answer; a compilation takes its time.
+    #[serde(deserialize_with = "units::duration")]
+    pub timeout: Duration,
+    /// Of a request's body, in bytes.
+    #[serde(deserialize_with = "units::size")]
+    pub max_body: usize,
+    /// Requests under way at one time; more are refused at once.
+    pub max_in_flight: NonZeroUsize,
+}
+
+impl Default for Verification {
+    fn default() -> Self {
+        let url = "https://sourcify.roninchain.com/server".parse();
+        Self {
+            url: Some(url.expect("a URL")),
+            timeout: Duration::from_mins(3),
+            max_body: 32 * 1024 * 1024,
+            max_in_flight: NonZeroUsize::new(128).expect("not 0"),
+        }
+    }
+}
+
+impl Verification {
+    const MAX_BODY: usize = 1024 * 1024 * 1024;
+    const MAX_IN_FLIGHT: usize = 65_536;
+    const MAX_TIMEOUT: Duration = Duration::from_hours(1);
+
+    /// The first impossible value as its key and what is allowed.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let refuse = |key, allowed| Err((key, allowed));
+        let has_more = |url: &UpstreamUrl| {
+            let url = url.expose();
+            url.query().is_some() || url.fragment().is_some()
+        };
+        if self.url.as_ref().is_some_and(has_more) {
+            return refuse("url", "must end with its path: no query, no fragment");
+        }
+        if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
+            return refuse("timeout", "must be above 0s and at most 1h");
+        }
+        if !(1..=Self::MAX_BODY).contains(&self.max_body) {
+            return refuse("max_body", "must be from 1 B to 1024 MiB");
+        }
+        if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
+            return refuse("max_in_flight", "must be from 1 to 65536");
+        }
+        Ok(())
+    }
+}
+
+fn url<'de, D: Deserializer<'de>>(input: D) -> Result<Option<UpstreamUrl>, D::Error> {
+    match String::deserialize(input)?.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(D::Error::custom),
+    }
+}

@@ -1,0 +1,317 @@
+//! Forwards a request to one configured upstream and streams what it answers.
+//!
+//! Where a request ends up is decided by the configuration and by path segments that the caller has
+//! checked, never by a path. Only the headers named here pass, either way. Every request has one
+//! deadline from its start to the last byte of its answer, and a connection of its own: nothing is
+//! ever sent twice, and none is lost to a connection that the upstream was just closing.
+
+mod answer;
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::{self, HeaderMap, HeaderName};
+use axum::http::{Method, Response};
+use bytes::Bytes;
+use hyper::body::Body;
+use metrics::Counter;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+pub(crate) use answer::Answer;
+
+use crate::config::{UpstreamUrl, Verification};
+use crate::metrics::Metrics;
+use crate::outbound;
+
+/// The way to one upstream. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// What the upstream is called in the log, where its URL has no place.
+    name: &'static str,
+    http: reqwest::Client,
+    url: UpstreamUrl,
+    timeout: Duration,
+    places: Arc<Semaphore>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Counters {
+    answered: Counter,
+    unreachable: Counter,
+    broken: Counter,
+    interrupted: Counter,
+    timeout: Counter,
+    invalid: Counter,
+    overloaded: Counter,
+    cut: Counter,
+}
+
+/// What is asked of the upstream, its body aside.
+#[derive(Debug)]
+pub(crate) struct Errand<'a> {
+    pub(crate) method: Method,
+    /// What is asked for, below the configured URL; empty: that URL with a slash at its end. Each is
+    /// made of characters that need no escape in a path, and is neither `.` nor `..`.
+    pub(crate) segments: &'a [&'a str],
+    /// As it stands behind the `?`.
+    pub(crate) query: Option<&'a str>,
+    /// The client's headers, of which those in [`PASSED_ON`] go on.
+    pub(crate) headers: &'a HeaderMap,
+    /// Headers that go on, too.
+    pub(crate) credentials: &'a [HeaderName],
+}
+
+/// The headers of a request that every upstream gets.
+const PASSED_ON: [HeaderName; 4] =
+    [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::ACCEPT, header::ACCEPT_ENCODING];
+
+/// The headers of an answer that the client gets. Its length follows from the body.
+const PASSED_BACK: [HeaderName; 7] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    HeaderName::from_static("deprecation"),
+    header::WARNING,
+    header::RETRY_AFTER,
+    header::CACHE_CONTROL,
+    header::ETAG,
+];
+
+/// Why there is no answer. None of them says anything of the upstream's that a client may not see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// As many requests as may be are under way.
+    #[error("too many requests under way")]
+    Overloaded,
+    /// The query has a character that it cannot be sent with unchanged.
+    #[error("the query cannot be passed on as it is")]
+    Query,
+    /// No connection could be made.
+    #[error("cannot connect")]
+    Unreachable,
+    /// The connection ended before the beginning of an answer, or all of a short one, was there.
+    #[error("the connection failed")]
+    Broken,
+    /// The request's body broke off, for a reason that its owner knows.
+    #[error(transparent)]
+    Interrupted(Interrupted),
+    /// No answer came before the deadline.
+    #[error("no answer within the deadline")]
+    Timeout,
+    /// An answer that is none.
+    #[error("the answer has a status that ends no request")]
+    Invalid,
+}
+
+/// The end of a request's body before its end. Its owner knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request's body broke off")]
+pub(crate) struct Interrupted;
+
+impl Proxy {
+    /// An upstream that does not accept a connection for this long will not.
+    const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// The way to the verification service; `None` when none is configured.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub fn to_verification(
+        config: &Verification,
+        metrics: &Metrics,
+    ) -> Result<Option<Self>, reqwest::Error> {
+        let Some(url) = config.url.clone() else { return Ok(None) };
+        let connect_timeout = Self::CONNECT_TIMEOUT.min(config.timeout);
+        // No connection is kept: requests are rare, and one that is sent when the upstream just gives
+        // its idle connection up could not be sent again.
+        let http =
+            outbound::http().connect_timeout(connect_timeout).pool_max_idle_per_host(0).build()?;
+        let name = "verification";
+        let outcome = |outcome| metrics.proxied(name, outcome);
+        let counters = Counters {
+            answered: outcome("answered"),
+            unreachable: outcome("unreachable"),
+            broken: outcome("broken"),
+            interrupted: outcome("interrupted"),
+            timeout: outcome("timeout"),
+            invalid: outcome("invalid"),
+            overloaded: outcome("overloaded"),
+            cut: outcome("cut"),
+        };
+        let places = Arc::new(Semaphore::new(config.max_in_flight.get()));
+        let timeout = config.timeout;
+        Ok(Some(Self { shared: Arc::new(Shared { name, http, url, timeout, places, counters }) }))
+    }
+
+    /// Sends one request, with `body` where it has one, and gives the upstream's answer as soon as
+    /// its status, headers and first bytes are there; the rest of it comes as it comes, until the
+    /// deadline. Dropping the future or the answer ends the request.
+    ///
+    /// # Errors
+    ///
+    /// When nothing came that could be the answer.
+    pub(crate) async fn forward<B>(
+        &self,
+        errand: &Errand<'_>,
+        body: Option<B>,
+    ) -> Result<Response<Answer>, Failure>
+    where
+        B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
+    {
+        let shared = &*self.shared;
+        let counters = &shared.counters;
+        let outcome = self.try_forward(errand, body).await;
+        let counter = match &outcome {
+            Ok(_) => &counters.answered,
+            Err(Failure::Overloaded) => &counters.overloaded,
+            Err(Failure::Unreachable) => &counters.unreachable,
+            Err(Failure::Broken) => &counters.broken,
+            Err(Failure::Interrupted(_)) => &counters.interrupted,
+            Err(Failure::Timeout) => &counters.timeout,
+            Err(Failure::Invalid) => &counters.invalid,
+            Err(Failure::Query) => return outcome,
+        };
+        counter.increment(1);
+        outcome
+    }
+
+    async fn try_forward<B>(
+        &self,
+        errand: &Errand<'_>,
+        body: Option<B>,
+    ) -> Result<Response<Answer>, Failure>
+    where
+        B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
+    {
+        let shared = &*self.shared;
+        let url = target(&shared.url, errand).ok_or(Failure::Query)?;
+        let place = Arc::clone(&shared.places).try_acquire_owned();
+        let place = place.map_err(|_| Failure::Overloaded)?;
+        let allowed = PASSED_ON.iter().chain(errand.credentials);
+        let request = shared.http.request(errand.method.clone(), url);
+        let mut request = request.headers(passing(errand.headers, allowed));
+        if let Some(body) = body {
+            request = request.body(reqwest::Body::wrap(body));
+        }
+        let until = Instant::now() + shared.timeout;
+        let mut response = self.within(until, request.send()).await?;
+        let status = response.status();
+        if status.is_informational() {
+            return Err(Failure::Invalid);
+        }
+        let mut headers = passing(response.headers(), &PASSED_BACK);
+        if errand.method == Method::HEAD {
+            // There is no body that it could follow from.
+            headers.extend(passing(response.headers(), [&header::CONTENT_LENGTH]));
+        }
+        let mut answer = Answer::new(until, place, shared.counters.cut.clone());
+        while answer.is_short() {
+            match self.within(until, response.chunk()).await? {
+                Some(chunk) => answer.append(chunk),
+                None => break,
+            }
+        }
+        if !answer.is_short() {
+            answer.continue_with(response);
+        }
+        let mut response = Response::new(answer);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+
+    /// What `step` comes to before the deadline.
+    async fn within<T>(
+        &self,
+        until: Instant,
+        step: impl Future<Output = Result<T, reqwest::Error>>,
+    ) -> Result<T, Failure> {
+        let error = match timeout_at(until, step).await {
+            Ok(Ok(value)) => return Ok(value),
+            // The URL may carry a key.
+            Ok(Err(error)) => error.without_url(),
+            Err(_) => {
+                tracing::warn!(upstream = self.shared.name, "no answer within the deadline");
+                return Err(Failure::Timeout);
+            }
+        };
+        if let Some(interrupted) = source_of(&error) {
+            return Err(Failure::Interrupted(interrupted));
+        }
+        let failure = if error.is_connect() { Failure::Unreachable } else { Failure::Broken };
+        let error = anyhow::Error::new(error);
+        tracing::warn!(upstream = self.shared.name, error = format!("{error:#}"), "{failure}");
+        Err(failure)
+    }
+}
+
+/// That the request's own body is what ended it, if it is.
+fn source_of(error: &reqwest::Error) -> Option<Interrupted> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(interrupted) = error.downcast_ref() {
+            return Some(*interrupted);
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// The URL for `errand`; `None` when its query would not stand there as it came.
+fn target(base: &UpstreamUrl, errand: &Errand<'_>) -> Option<reqwest::Url> {
+    let base = base.expose();
+    let mut url = base.clone();
+    {
+        let mut path = url.path_segments_mut().ok()?;
+        path.pop_if_empty();
+        if errand.segments.is_empty() {
+            path.push("");
+        }
+        path.extend(errand.segments);
+    }
+    url.set_query(errand.query);
+    // Segments that were checked cannot lead anywhere else; should one ever be let through that
+    // does, nothing is sent.
+    let prefix = base.path().trim_end_matches('/');
+    let rest = url.path().strip_prefix(prefix)?.strip_prefix('/')?;
+    let is_below = rest == errand.segments.join("/")
+        && url.scheme() == base.scheme()
+        && url.host() == base.host()
+        && url.port() == base.port()
+        && url.username() == base.username()
+        && url.password() == base.password();
+    (is_below && url.query() == errand.query).then_some(url)
+}
+
+/// Those of `headers` that are `allowed` and that no `Connection` names, which are for the next hop
+/// alone (RFC 9110, section 7.6.1).
+fn passing<'a>(
+    headers: &HeaderMap,
+    allowed: impl IntoIterator<Item = &'a HeaderName>,
+) -> HeaderMap {
+    let mut passing = HeaderMap::new();
+    let connection = headers.get_all(header::CONNECTION);
+    let is_of_connection = |name: &HeaderName| {
+        let mut options =
+            connection.iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
+    };
+    for name in allowed.into_iter().filter(|name| !is_of_connection(name)) {
+        for value in headers.get_all(name) {
+            passing.append(name, value.clone());
+        }
+    }
+    passing
+}
+
+#[cfg(test)]
+mod tests;

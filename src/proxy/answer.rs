@@ -1,0 +1,134 @@
+//! The body of an upstream's answer on its way to the client.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use metrics::Counter;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// What there is of an answer, and where the rest of it comes from.
+///
+/// A short one is known to be whole before any of it is sent. A longer one may still break off, which
+/// ends the client's connection: it must not take a part for the whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    beginning: VecDeque<Bytes>,
+    rest: Option<reqwest::Body>,
+    /// Of what is not sent yet; `None`: nobody knows.
+    length: Option<u64>,
+    /// How many bytes more there may be.
+    left: u64,
+    deadline: Pin<Box<Sleep>>,
+    cut: Counter,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Why an answer ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Cut {
+    #[error("the upstream broke off")]
+    Broken,
+    #[error("the upstream did not end before the deadline")]
+    Late,
+    #[error("the upstream's answer is too large")]
+    TooLarge,
+}
+
+impl Answer {
+    /// An answer below this is sent when all of it is there.
+    const SHORT: usize = 16 * 1024;
+    /// No answer of use is near this size.
+    const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+    /// Nothing yet; all of it has to come before the `deadline`.
+    pub(super) fn new(deadline: Instant, place: OwnedSemaphorePermit, cut: Counter) -> Self {
+        Self {
+            beginning: VecDeque::new(),
+            rest: None,
+            length: Some(0),
+            left: Self::MAX_BYTES,
+            deadline: Box::pin(sleep_until(deadline)),
+            cut,
+            _place: place,
+        }
+    }
+
+    pub(super) fn is_short(&self) -> bool {
+        self.beginning.iter().map(Bytes::len).sum::<usize>() < Self::SHORT
+    }
+
+    pub(super) fn append(&mut self, chunk: Bytes) {
+        self.length = self.length.map(|length| length.saturating_add(count(&chunk)));
+        self.beginning.push_back(chunk);
+    }
+
+    /// What comes after what is there already.
+    pub(super) fn continue_with(&mut self, rest: reqwest::Response) {
+        let rest = reqwest::Body::from(rest);
+        let of_rest = rest.size_hint().exact();
+        self.length = self.length.zip(of_rest).map(|(here, more)| here.saturating_add(more));
+        self.rest = Some(rest);
+    }
+
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        if self.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(Cut::Late)));
+        }
+        match ready!(Pin::new(rest).poll_frame(context)) {
+            None => Poll::Ready(None),
+            Some(Err(_)) => Poll::Ready(Some(Err(Cut::Broken))),
+            // Trailers are headers that nobody has allowed.
+            Some(Ok(frame)) => Poll::Ready(frame.into_data().ok().map(Ok)),
+        }
+    }
+}
+
+fn count(chunk: &Bytes) -> u64 {
+    u64::try_from(chunk.len()).unwrap_or(u64::MAX)
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        let next = match this.beginning.pop_front() {
+            Some(chunk) => Some(Ok(chunk)),
+            None => ready!(this.poll_rest(context)),
+        };
+        let next = match next {
+            Some(Ok(chunk)) if count(&chunk) > this.left => Some(Err(Cut::TooLarge)),
+            next => next,
+        };
+        Poll::Ready(match next {
+            Some(Ok(chunk)) => {
+                this.left = this.left.saturating_sub(count(&chunk));
+                this.length = this.length.map(|length| length.saturating_sub(count(&chunk)));
+                Some(Ok(Frame::data(chunk)))
+            }
+            Some(Err(cut)) => {
+                this.cut.increment(1);
+                this.rest = None;
+                Some(Err(cut))
+            }
+            None => None,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.beginning.is_empty() && self.rest.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

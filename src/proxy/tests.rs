@@ -1,0 +1,86 @@
+use super::*;
+
+fn url_for(base: &str, segments: &[&str], query: Option<&str>) -> Option<String> {
+    let headers = HeaderMap::new();
+    let errand =
+        Errand { method: Method::GET, segments, query, headers: &headers, credentials: &[] };
+    target(&base.parse().unwrap(), &errand).map(String::from)
+}
+
+#[test]
+fn a_target_is_the_configured_url_with_the_segments_behind_it() {
+    for base in ["http://u:p@host:81/server", "http://u:p@host:81/server/"] {
+        let url = |segments| url_for(base, segments, None).unwrap();
+        assert_eq!(url(&[]), "http://u:p@host:81/server/");
+        assert_eq!(url(&["verify"]), "http://u:p@host:81/server/verify");
+        assert_eq!(url(&["v2", "a:b", "0xAb"]), "http://u:p@host:81/server/v2/a:b/0xAb");
+    }
+    assert_eq!(url_for("https://host", &[], None).unwrap(), "https://host/");
+    assert_eq!(url_for("https://host", &["v2", "x"], None).unwrap(), "https://host/v2/x");
+}
+
+#[test]
+fn a_query_goes_on_as_it_came_or_not_at_all() {
+    for query in
+        ["", "a=%2C%2c&b=+&c", "addresses=0xA,0xB&chainIds=2020", "a?b=/c:@[]\\|^`{}~!$*()"]
+    {
+        let url = url_for("http://host/s", &["v2", "x"], Some(query)).unwrap();
+        assert_eq!(url, format!("http://host/s/v2/x?{query}"));
+    }
+    for query in ["a='b'", "a=\u{e4}", "a=\"b\"", "a=<b>", "a#b", "a b", "a\tb"] {
+        assert_eq!(url_for("http://host/s", &["v2", "x"], Some(query)), None, "{query}");
+    }
+}
+
+#[test]
+fn no_segment_leads_elsewhere() {
+    for segments in [
+        &[".."][..],
+        &["v2", "..", "..", "admin"],
+        &["."],
+        &["%2e%2e"],
+        &["..%2f"],
+        &["a/b"],
+        &["", "other.example"],
+        &["a?b"],
+        &["a#b"],
+        &["\\\\other.example"],
+        &["http://other.example"],
+        &["a\tb"],
+    ] {
+        let url = url_for("http://host/server", segments, None);
+        // What would be written in another way is not sent at all.
+        let is_below = url.as_deref().is_none_or(|url| {
+            url == format!("http://host/server/{}", segments.join("/"))
+                && !url.contains("..")
+                && !url.contains("%2e")
+        });
+        assert!(is_below, "{segments:?} {url:?}");
+    }
+}
+
+#[test]
+fn only_allowed_headers_pass_and_none_that_is_for_the_next_hop() {
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("content-type", "text/plain"),
+        ("accept", "a"),
+        ("accept", "b"),
+        ("content-encoding", "gzip"),
+        ("cookie", "c"),
+        ("host", "h"),
+        ("x-forwarded-for", "f"),
+        ("connection", "close, Content-Encoding"),
+        ("connection", "x"),
+        ("authorization", "secret"),
+    ] {
+        headers.append(name, value.parse().unwrap());
+    }
+    let passed: Vec<_> = passing(&headers, &PASSED_ON)
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+        .collect();
+    assert_eq!(passed, ["content-type: text/plain", "accept: a", "accept: b"]);
+    let credentials = passing(&headers, &[header::AUTHORIZATION]);
+    assert_eq!(credentials.len(), 1);
+}
