@@ -33,8 +33,13 @@ pub(crate) struct Anvil {
 impl Anvil {
     /// Starts at `port`, 0 for a free one, with `more` arguments.
     pub(crate) fn start(port: u16, more: &[&str]) -> Self {
+        Self::of_chain(2020, port, more)
+    }
+
+    /// The same with another chain id.
+    pub(crate) fn of_chain(id: u64, port: u16, more: &[&str]) -> Self {
         let mut process = Command::new(foundry("ANVIL", "anvil"))
-            .args(["--chain-id", "2020", "--base-fee", "3000000000"])
+            .args(["--chain-id", &id.to_string(), "--base-fee", "3000000000"])
             .args(["--port", &port.to_string()])
             .args(more)
             .stdout(Stdio::piped())

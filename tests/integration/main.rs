@@ -36,4 +36,5 @@ mod smuggling;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
+mod verifier;
 mod web3_clients;

@@ -1,0 +1,418 @@
+//! The upstream of contract verification: a stand-in for a Sourcify server that compiles and judges
+//! what it is sent, as a process, and what there is to verify with it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use crate::anvil::Anvil;
+use crate::fixtures;
+use crate::service::{Answer, wait_for};
+
+/// A `tests/node/verifier/server.mjs`; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    process: Child,
+    port: u16,
+}
+
+impl Verifier {
+    /// Starts for `chains`, ids with the URLs of their nodes, with `more` arguments.
+    pub(crate) fn start(chains: &[(u64, &str)], more: &[&str]) -> Self {
+        for package in ["solc", "busboy"] {
+            let path = fixtures::path("tests/node/node_modules").join(package);
+            assert!(path.exists(), "no {package} at {}: run tests/run.sh", path.display());
+        }
+        let mut process = Command::new("node")
+            .arg(fixtures::path("tests/node/verifier/server.mjs"))
+            .args(chains.iter().flat_map(|(id, url)| ["--chain".to_owned(), format!("{id}={url}")]))
+            .args(more)
+            // It ends when this does, however that comes about.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("no node: install Node.js 20 or later ({error})"));
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let port = lines
+            .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
+            .expect("the verifier says where it listens");
+        Self { process, port }
+    }
+
+    /// Where it listens, without the prefix that it may have.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// All requests so far, in the order in which they came: `method`, `url` as it was sent, `headers`
+    /// with their names in lower case, `body` with its `length` and `sha256`, the `status` of the answer,
+    /// and `violations`, a list of what a proxy may not send on. The first three are there as soon as a
+    /// request's headers have arrived; `body` and `status` are null until they are whole and sent.
+    pub(crate) async fn received(&self) -> Vec<Value> {
+        let url = format!("{}/__received", self.url());
+        Client::new().get(url).send().await.unwrap().json().await.unwrap()
+    }
+}
+
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What Hardhat keeps of the compilation of `tests/fixtures/verification/contracts`.
+pub(crate) fn build_info() -> Value {
+    serde_json::from_slice(&fixtures::read("tests/fixtures/verification/build-info.json")).unwrap()
+}
+
+/// One of those contracts.
+#[derive(Debug)]
+pub(crate) struct Contract {
+    name: &'static str,
+    build_info: Value,
+}
+
+impl Contract {
+    /// `Counter` or `Switch`.
+    pub(crate) fn of_fixture(name: &'static str) -> Self {
+        Self { name, build_info: build_info() }
+    }
+
+    /// The path of its source.
+    pub(crate) fn path(&self) -> String {
+        format!("contracts/{}.sol", self.name)
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        self.build_info["input"]["sources"][self.path()]["content"].as_str().unwrap()
+    }
+
+    fn output(&self) -> &Value {
+        &self.build_info["output"]["contracts"][self.path()][self.name]
+    }
+
+    /// The text of its metadata.
+    pub(crate) fn metadata(&self) -> &str {
+        self.output()["metadata"].as_str().unwrap()
+    }
+
+    /// What lies at its address.
+    pub(crate) fn runtime(&self) -> String {
+        format!("0x{}", self.output()["evm"]["deployedBytecode"]["object"].as_str().unwrap())
+    }
+
+    /// The body of `POST /verify`.
+    pub(crate) fn v1_body(&self, chain: u64, address: &str) -> Value {
+        let files = json!({ "metadata.json": self.metadata(), self.path(): self.source() });
+        json!({ "address": address, "chain": chain.to_string(), "files": files })
+    }
+
+    /// The body of `POST /v2/verify/{chain}/{address}`.
+    pub(crate) fn v2_body(&self) -> Value {
+        json!({
+            "stdJsonInput": self.build_info["input"],
+            "compilerVersion": self.build_info["solcLongVersion"],
+            "contractIdentifier": format!("{}:{}", self.path(), self.name),
+        })
+    }
+
+    /// The body of `POST /v2/verify/metadata/{chain}/{address}`.
+    pub(crate) fn v2_metadata_body(&self) -> Value {
+        let metadata: Value = serde_json::from_str(self.metadata()).unwrap();
+        json!({ "metadata": metadata, "sources": { self.path(): self.source() } })
+    }
+}
+
+const EXACT: &str = "0x00000000000000000000000000000000000000A1";
+const INEXACT: &str = "0x00000000000000000000000000000000000000b2";
+const OTHER: &str = "0x00000000000000000000000000000000000000C3";
+const LONGER: &str = "0x00000000000000000000000000000000000000D4";
+const EMPTY: &str = "0x00000000000000000000000000000000000000E5";
+
+/// A node that has the code of `contract` at [`EXACT`], the same with another hash of the metadata at
+/// [`INEXACT`], with another instruction at [`OTHER`], and with one more at [`LONGER`].
+async fn node_with(contract: &Contract) -> Anvil {
+    let node = Anvil::start(0, &[]);
+    let runtime = contract.runtime();
+    // The hash ends 11 bytes before the end: `64736f6c6343` with the compiler's version, and a length.
+    let at = runtime.len() - 22;
+    let swapped = if runtime[..at].ends_with('0') { "1" } else { "0" };
+    let inexact = format!("{}{swapped}{}", &runtime[..at - 1], &runtime[at..]);
+    for (address, code) in [
+        (EXACT, runtime.clone()),
+        (INEXACT, inexact),
+        (OTHER, runtime.replacen("0x6080", "0x6081", 1)),
+        (LONGER, runtime.replacen("0x", "0x5b", 1)),
+    ] {
+        assert!(address == EXACT || code != runtime);
+        node.call("anvil_setCode", json!([address, code])).await;
+    }
+    node
+}
+
+async fn get(verifier: &Verifier, path: &str) -> Answer {
+    Answer::of(Client::new().get(verifier.url() + path).send().await.unwrap()).await
+}
+
+async fn post(verifier: &Verifier, path: &str, body: &Value) -> Answer {
+    let request = Client::new().post(verifier.url() + path).json(body);
+    Answer::of(request.send().await.unwrap()).await
+}
+
+#[tokio::test]
+async fn the_first_generation_judges_by_the_code_at_the_address() {
+    let counter = Contract::of_fixture("Counter");
+    let node = node_with(&counter).await;
+    let verifier = Verifier::start(&[(2020, &node.url())], &["--generation", "v1"]);
+    let no_match = "The deployed and recompiled bytecode don't match.";
+    let longer = "The recompiled bytecode length doesn't match the onchain bytecode length.";
+    let empty = format!("Chain #2020 does not have a contract deployed at {EMPTY}.");
+    for (address, reason) in [(OTHER, no_match), (LONGER, longer), (EMPTY, &empty)] {
+        let answer = post(&verifier, "/", &counter.v1_body(2020, address)).await;
+        assert_eq!(answer.status, 500, "{}", answer.body);
+        assert_eq!(answer.json(), json!({ "error": reason, "message": reason }));
+        assert_eq!(answer.header("deprecation"), "true");
+    }
+    let query = format!("addresses={EXACT}%2C{INEXACT}%2C{OTHER}&chainIds=2020");
+    let unknown = |address| json!({ "address": address, "status": "false" });
+    let checked = get(&verifier, &format!("/checkByAddresses?{query}")).await;
+    assert_eq!(checked.json(), json!([unknown(EXACT), unknown(INEXACT), unknown(OTHER)]));
+
+    for (address, status) in [(EXACT, "perfect"), (INEXACT, "partial")] {
+        let answer = post(&verifier, "/verify", &counter.v1_body(2020, address)).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let result = answer.json()["result"][0].clone();
+        assert_eq!(result["status"], status);
+        assert_eq!([&result["address"], &result["chainId"]], [address, "2020"]);
+    }
+    for alias in ["check-by-addresses", "checkByAddresses"] {
+        let found = json!({ "address": EXACT, "status": "perfect", "chainIds": ["2020"] });
+        let checked = get(&verifier, &format!("/{alias}?{query}")).await;
+        assert_eq!(checked.json(), json!([found, unknown(INEXACT), unknown(OTHER)]));
+    }
+    for alias in ["check-all-by-addresses", "checkAllByAddresses"] {
+        let found = |address, status| json!({ "address": address, "chainIds": [{ "chainId": "2020", "status": status }] });
+        let expected = [found(EXACT, "perfect"), found(INEXACT, "partial"), unknown(OTHER)];
+        let checked = get(&verifier, &format!("/{alias}?{query}")).await;
+        assert_eq!(checked.json(), json!(expected));
+        let raw = get(&verifier, &format!("/{alias}?{}", query.replace("%2C", ","))).await;
+        assert_eq!(raw.status, 400, "{}", raw.body);
+    }
+    let again = post(&verifier, "/", &counter.v1_body(2020, INEXACT)).await;
+    assert_eq!(again.status, 409, "{}", again.body);
+    let files = get(&verifier, &format!("/files/any/2020/{INEXACT}")).await.json();
+    assert_eq!(files["status"], "partial");
+    assert_eq!(files["files"][0]["content"], counter.source());
+    assert_eq!(get(&verifier, &format!("/files/2020/{INEXACT}")).await.status, 404);
+    // There is no second generation here.
+    let look = get(&verifier, &format!("/v2/contract/2020/{EXACT}")).await;
+    assert_eq!((look.status, look.header("content-type")), (404, "text/html; charset=utf-8"));
+}
+
+#[tokio::test]
+async fn the_second_generation_judges_in_jobs_that_take_their_time() {
+    let counter = Contract::of_fixture("Counter");
+    let node = node_with(&counter).await;
+    let arguments = ["--job-polls", "2", "--job-ms", "0", "--prefix", "/server"];
+    let verifier = Verifier::start(&[(2020, &node.url())], &arguments);
+    let outcome = async |path: &str, body: &Value| {
+        let started = post(&verifier, path, body).await;
+        assert_eq!(started.status, 202, "{}", started.body);
+        let twice = post(&verifier, path, body).await;
+        assert_eq!(twice.status, 429, "{}", twice.body);
+        assert_eq!(twice.json()["customCode"], "duplicate_verification_request");
+        let id = started.json()["verificationId"].as_str().unwrap().to_owned();
+        let job = format!("/server/v2/verify/{id}");
+        for _ in 0..2 {
+            assert_eq!(get(&verifier, &job).await.json()["isJobCompleted"], false);
+        }
+        let url = verifier.url() + &job;
+        let job =
+            wait_for(&Client::new(), &url, |answer| answer.json()["isJobCompleted"] == true).await;
+        (job.json()["contract"]["match"].clone(), job.json()["error"]["customCode"].clone())
+    };
+    let standard = |address| format!("/server/v2/verify/2020/{address}");
+    for (address, reason) in [
+        (OTHER, "no_match"),
+        (LONGER, "bytecode_length_mismatch"),
+        (EMPTY, "contract_not_deployed"),
+    ] {
+        assert_eq!(
+            outcome(&standard(address), &counter.v2_body()).await,
+            (Value::Null, json!(reason))
+        );
+    }
+    let unverified = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}")).await;
+    assert_eq!(unverified.status, 404);
+    let nothing = json!({
+        "match": null, "creationMatch": null, "runtimeMatch": null,
+        "chainId": "2020", "address": EXACT,
+    });
+    assert_eq!(unverified.json(), nothing);
+
+    let exact = outcome(&standard(EXACT), &counter.v2_body()).await;
+    assert_eq!(exact, (json!("exact_match"), Value::Null));
+    let by_metadata = format!("/server/v2/verify/metadata/2020/{INEXACT}");
+    let inexact = outcome(&by_metadata, &counter.v2_metadata_body()).await;
+    assert_eq!(inexact, (json!("match"), Value::Null));
+    let no_better = outcome(&by_metadata, &counter.v2_metadata_body()).await;
+    assert_eq!(no_better, (Value::Null, json!("already_verified")));
+    let again = post(&verifier, &standard(EXACT), &counter.v2_body()).await;
+    assert_eq!((again.status, &again.json()["customCode"]), (409, &json!("already_verified")));
+    let found = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}?fields=abi")).await;
+    assert_eq!((found.status, &found.json()["match"]), (200, &json!("exact_match")));
+    assert_eq!(found.json()["abi"][0]["type"], "constructor");
+
+    // A source that is not the one of the metadata.
+    let mut changed = counter.v2_metadata_body();
+    changed["sources"][counter.path()] = json!(counter.source().replace("Counts", "Count"));
+    let by_metadata = format!("/server/v2/verify/metadata/2020/{OTHER}");
+    let missing = outcome(&by_metadata, &changed).await;
+    assert_eq!(missing, (Value::Null, json!("missing_or_invalid_source")));
+}
+
+#[tokio::test]
+async fn a_build_info_has_several_contracts_to_choose_from() {
+    let switch = Contract::of_fixture("Switch");
+    let node = node_with(&switch).await;
+    let verifier = Verifier::start(&[(2020, &node.url())], &[]);
+    let files = json!({ "build-info.json": build_info().to_string() });
+    let mut body = json!({ "address": EXACT, "chainId": "2020", "files": files });
+    let answer = post(&verifier, "/", &body).await;
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    let choice = |name| json!({ "name": name, "path": format!("contracts/{name}.sol") });
+    assert_eq!(answer.json()["contractsToChoose"], json!([choice("Counter"), choice("Switch")]));
+    for (chosen, status) in [("2", 404), ("0", 500), ("1", 200)] {
+        body["chosenContract"] = json!(chosen);
+        let answer = post(&verifier, "/", &body).await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn it_tells_what_is_wrong_with_a_request() {
+    let counter = Contract::of_fixture("Counter");
+    let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &[]);
+    let without = |mut body: Value, name| {
+        body.as_object_mut().unwrap().remove(name).unwrap();
+        body
+    };
+    let v1 = counter.v1_body(2020, EXACT);
+    for name in ["address", "chain", "files"] {
+        let answer = post(&verifier, "/", &without(v1.clone(), name)).await;
+        assert_eq!(answer.status, 400, "{}", answer.body);
+        let message = format!("must have required property '{name}'");
+        let errors = json!([{ "path": "/body", "message": message }]);
+        let expected = json!({ "message": format!("request/body {message}"), "errors": errors });
+        assert_eq!(answer.json(), expected);
+    }
+    for (name, value, message) in [
+        ("address", json!("0x12"), "Invalid address: 0x12"),
+        ("chain", json!("1"), "Chain 1 not supported for verification!"),
+    ] {
+        let mut body = v1.clone();
+        body[name] = value;
+        let answer = post(&verifier, "/", &body).await;
+        assert_eq!(answer.status, 400, "{}", answer.body);
+        assert_eq!(answer.json(), json!({ "error": message, "message": message }));
+    }
+    let v2 = counter.v2_body();
+    let here = format!("/v2/verify/2020/{EXACT}");
+    for (path, body, code) in [
+        (here.as_str(), without(v2.clone(), "stdJsonInput"), "invalid_parameter"),
+        (&here, without(v2.clone(), "compilerVersion"), "invalid_parameter"),
+        (&here, without(v2.clone(), "contractIdentifier"), "invalid_parameter"),
+        ("/v2/verify/2020/0x12", v2.clone(), "invalid_parameter"),
+        (&here.replace("2020", "1"), v2.clone(), "unsupported_chain"),
+        (&here, json!("no object"), "invalid_json"),
+    ] {
+        let answer = post(&verifier, path, &body).await;
+        assert_eq!(answer.status, 400, "{}", answer.body);
+        assert_eq!(answer.json()["customCode"], code);
+    }
+    let request = Client::new().post(verifier.url() + "/verify").body("address=1");
+    let form = request.header("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(form.send().await.unwrap().status(), 415);
+    let large = Client::new().post(verifier.url() + "/").body(vec![b' '; 30 * 1024 * 1024 + 1]);
+    let large = large.header("content-type", "application/json").send().await.unwrap();
+    assert_eq!(large.status(), 413);
+}
+
+#[tokio::test]
+async fn paths_that_are_not_quite_a_route_are_none() {
+    let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &["--prefix", "/server"]);
+    for path in ["/health", "/chains", "/version"] {
+        assert_eq!(get(&verifier, &format!("/server{path}")).await.status, 200, "{path}");
+    }
+    for path in [
+        "/",
+        "/health",
+        "/server",
+        "/server/",
+        "/server//health",
+        "//server/health",
+        "/server/health/",
+        "/server/v2",
+        &format!("/server/v2/contract/2020/{EXACT}/"),
+        &format!("/server//v2/contract/2020/{EXACT}"),
+        &format!("/server/v2//contract/2020/{EXACT}"),
+        &format!("/server//check-by-addresses?addresses={EXACT}&chainIds=2020"),
+        &format!("/server/check-by-addresses/?addresses={EXACT}&chainIds=2020"),
+        &format!("/server/files/any/2020/{EXACT}/"),
+    ] {
+        let answer = get(&verifier, path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert_eq!(answer.header("content-type"), "text/html; charset=utf-8", "{path}");
+    }
+    for path in ["", "/verify", "/server/verify/", "/server//verify", "/server/verify/create2"] {
+        let answer = post(&verifier, path, &json!({})).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert_eq!(answer.header("content-type"), "text/html; charset=utf-8", "{path}");
+    }
+    let received = verifier.received().await;
+    assert_eq!(received.len(), 3 + 14 + 5);
+    assert!(received.iter().all(|entry| entry["violations"] == json!([])), "{received:#?}");
+}
+
+#[tokio::test]
+async fn what_no_proxy_may_send_on_is_refused_and_written_down() {
+    let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &[]);
+    let client = Client::new();
+    let mut expected = vec![];
+    for (name, value) in [
+        ("cookie", "a=b"),
+        ("origin", "https://example.org"),
+        ("x-forwarded-for", "192.0.2.1"),
+        ("forwarded", "for=192.0.2.1"),
+        ("connection", "close, x-something"),
+        ("te", "trailers"),
+        ("upgrade", "h2c"),
+        ("keep-alive", "timeout=5"),
+        ("proxy-authorization", "Basic eDp5"),
+        ("authorization", "Bearer x"),
+        ("host", "example.org"),
+    ] {
+        for method in [Method::GET, Method::POST] {
+            let request = client.request(method, verifier.url() + "/verify").header(name, value);
+            assert_eq!(request.send().await.unwrap().status(), 418, "{name}");
+            expected.push(name);
+        }
+    }
+    let create2 =
+        client.post(verifier.url() + "/verify/create2").header("authorization", "Bearer x");
+    assert_eq!(create2.body("{}").send().await.unwrap().status(), 404);
+    let received = verifier.received().await;
+    for (entry, name) in received.iter().zip(&expected) {
+        assert_eq!((&entry["status"], &entry["violations"]), (&json!(418), &json!([name])));
+    }
+    let [.., last] = received.as_slice() else { panic!("nothing received") };
+    assert_eq!(received.len(), expected.len() + 1);
+    assert_eq!((&last["method"], &last["url"]), (&json!("POST"), &json!("/verify/create2")));
+    assert_eq!(last["headers"]["authorization"], "Bearer x");
+    // Of the two bytes `{}`.
+    let sha256 = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+    assert_eq!(last["body"], json!({ "length": 2, "sha256": sha256 }));
+}
