@@ -15,6 +15,7 @@ mod hot;
 mod intake;
 mod market;
 mod metrics;
+mod pages;
 mod problem;
 mod request_id;
 mod rpc;
@@ -77,7 +78,13 @@ pub fn public(
     metrics: &Metrics,
 ) -> App {
     let max_body = config.verification.max_body;
-    let verification = Verification { proxy: to_verification, max_body };
+    let (form, pass_on) = if let Some(proxy) = to_verification {
+        let state = Verification { proxy, max_body };
+        (pages::verify(), any(verification::pass_on).with_state(state))
+    } else {
+        let off = any(verification::switched_off);
+        (Router::new().route("/verify", off.clone()), off)
+    };
     let quick = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
@@ -86,14 +93,14 @@ pub fn public(
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
+        .merge(form)
         .fallback(verification::not_found)
         .layer(deadline(config));
     // The deadline of a verification is its own: it compiles.
     let slow = Router::new()
-        .route("/verification", any(verification::pass_on))
-        .route("/verification/", any(verification::pass_on))
-        .route("/verification/{*path}", any(verification::pass_on))
-        .with_state(verification);
+        .route("/verification", pass_on.clone())
+        .route("/verification/", pass_on.clone())
+        .route("/verification/{*path}", pass_on);
     let routes = quick.merge(slow);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {

@@ -20,6 +20,7 @@ pub mod cli;
 mod clients;
 pub mod config;
 pub mod demo;
+mod etag;
 pub mod fees;
 pub mod heads;
 mod json;

@@ -9,6 +9,7 @@ use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
 use crate::book::{Book, Quote};
+use crate::etag;
 
 /// How many headers a suggestion has at most, those of the layers included.
 const HEADERS: usize = 12;
@@ -37,7 +38,7 @@ pub(super) fn headers(quote: &Quote, freshness: Freshness) -> HeaderMap {
 
 /// The answer with these headers, which is 304 where `request` names the quote.
 pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap) -> Response {
-    let is_known = is_named(quote.etag(), request);
+    let is_known = etag::is_named(quote.etag(), request);
     let mut response = Response::new(Body::empty());
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -47,20 +48,6 @@ pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap)
     }
     *response.headers_mut() = headers;
     response
-}
-
-/// Whether the `If-None-Match` of `request` names `tag`, weakly or not (RFC 9110, section 13.1.2). What
-/// is no entity tag there is passed over.
-fn is_named(tag: &HeaderValue, request: &HeaderMap) -> bool {
-    // A foreign tag may have a comma in it, but no part of that has the quotes of a whole tag.
-    let names_tag = |entry: &[u8]| {
-        let entry = entry.trim_ascii();
-        entry.strip_prefix(b"W/").unwrap_or(entry) == tag.as_bytes()
-    };
-    let conditions = request.get_all(header::IF_NONE_MATCH).iter();
-    conditions
-        .map(HeaderValue::as_bytes)
-        .any(|condition| condition == b"*" || condition.split(|byte| *byte == b',').any(names_tag))
 }
 
 /// The suggestions of all chains that have one to serve.

@@ -2,8 +2,8 @@
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
 
+use crate::etag;
 use crate::fees::Suggestion;
 use crate::wire::SuggestionBody;
 
@@ -20,7 +20,7 @@ impl Quote {
     pub(super) fn new(chain_name: &str, newest_block: u64, suggestion: Suggestion) -> Self {
         let body = serde_json::to_vec(&SuggestionBody::new(chain_name, &suggestion))
             .expect("a struct of strings serialises");
-        let etag = etag_of(&body);
+        let etag = etag::of(&body);
         Self { newest_block, suggestion, body: body.into(), etag }
     }
 
@@ -52,12 +52,4 @@ impl Quote {
     pub fn etag(&self) -> &HeaderValue {
         &self.etag
     }
-}
-
-/// 64 bits of the body's SHA-256: replicas that serve the same bytes serve the same tag.
-fn etag_of(body: &[u8]) -> HeaderValue {
-    let digest: [u8; 32] = Sha256::digest(body).into();
-    let head = digest.first_chunk().expect("32 bytes have a first 8");
-    let tag = u64::from_be_bytes(*head);
-    HeaderValue::try_from(format!("\"{tag:016x}\"")).expect("quoted hex digits are a header value")
 }
