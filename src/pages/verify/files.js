@@ -19,7 +19,7 @@ import { keccak_256 } from "./noble/sha3.js";
  * @property {Contract[]} contracts those whose files are all there and unchanged
  * @property {string[]} problems what keeps others from that
  * @property {string[]} notes what is good to know, such as files that are not needed
- * @property {Map<string, string>} kinds what each file is, by its name
+ * @property {Map<Chosen, string>} kinds what each file is
  */
 
 /**
@@ -30,26 +30,27 @@ export function examine(chosen) {
     const found = { contracts: [], problems: [], notes: [], kinds: new Map() };
     const sources = [];
     const inputs = [];
-    for (const { name, bytes } of chosen) {
-        const text = decode(bytes);
+    for (const one of chosen) {
+        const { name } = one;
+        const text = decode(one.bytes);
         if (text === undefined) {
             found.problems.push(`${name} is not text in UTF-8.`);
         } else if (/\.json$/i.test(name)) {
-            inputs.push({ name, text });
+            inputs.push({ one, name, text });
         } else {
             const hashes = new Map(
                 [text, unix(text), dos(text)].map((text) => [keccak(text), text]).reverse(),
             );
-            sources.push({ name, text, hashes, isUsed: false });
+            sources.push({ one, name, text, hashes, isUsed: false });
         }
     }
     let hasMetadata = false;
-    for (const { name, text } of inputs) {
+    for (const { one, name, text } of inputs) {
         const json = parse(text);
         const metadata = metadataOf(json);
         if (metadata) {
             hasMetadata = true;
-            found.kinds.set(name, "metadata");
+            found.kinds.set(one, "metadata");
             examineMetadata(
                 found,
                 { name, text: metadata === json ? text : JSON.stringify(metadata) },
@@ -57,21 +58,21 @@ export function examine(chosen) {
                 sources,
             );
         } else if (isObject(json?.input?.sources)) {
-            found.kinds.set(name, "build-info");
+            found.kinds.set(one, "build-info");
             examineBuildInfo(found, { name, text }, json);
         } else {
             found.problems.push(whatElse(name, json));
         }
     }
-    for (const { name, isUsed } of sources) {
+    for (const { one, name, isUsed } of sources) {
         if (isUsed) {
-            found.kinds.set(name, "source");
+            found.kinds.set(one, "source");
+        } else if (sources.some((other) => other.name === name && other.isUsed)) {
+            found.notes.push(`There are two files ${name}; the one that was compiled is used.`);
+        } else if (hasMetadata) {
+            found.notes.push(`${name} is not needed: no metadata names it.`);
         } else if (found.kinds.size > 0) {
-            found.notes.push(
-                hasMetadata
-                    ? `${name} is not needed: no metadata names it.`
-                    : `${name} is not needed: a build-info has its sources in it.`,
-            );
+            found.notes.push(`${name} is not needed: a build-info has its sources in it.`);
         }
     }
     if (inputs.length === 0 && sources.length > 0) {

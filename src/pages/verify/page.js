@@ -52,10 +52,11 @@ at.stop.addEventListener("click", () => waiting?.abort());
 at.again.addEventListener("click", () => {
     chosen = [];
     at.address.value = "";
-    at.outcome.hidden = true;
     show();
     at.picker.focus();
 });
+// What was found of other details would not be true of these.
+at.form.addEventListener("input", () => (at.outcome.hidden = true));
 at.form.addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
@@ -116,6 +117,7 @@ async function add(files) {
 function show(further = []) {
     const found = examine(chosen);
     contracts = found.contracts;
+    at.outcome.hidden = true;
     at.files.replaceChildren(
         ...chosen.map((one) => {
             const remove = element("button", { type: "button", className: "quiet" }, "Remove");
@@ -125,7 +127,7 @@ function show(further = []) {
                 show();
                 at.picker.focus();
             });
-            const kind = found.kinds.get(one.name);
+            const kind = found.kinds.get(one);
             const what = element("span", { className: "what" }, kind ? ` ${kind}` : "");
             return element("li", {}, element("span", {}, one.name, what), remove);
         }),
@@ -190,9 +192,11 @@ async function submit() {
     };
     waiting = new AbortController();
     const stopClock = startClock();
-    at.verify.disabled = true;
+    // Not `disabled`, which would take the keyboard away from where it is.
+    at.verify.setAttribute("aria-disabled", "true");
     at.outcome.hidden = true;
     at.progress.hidden = false;
+    at.progress.scrollIntoView({ block: "nearest" });
     try {
         const way = {
             base: new URL("verification/", document.baseURI),
@@ -201,34 +205,35 @@ async function submit() {
         };
         conclude(await verify(order, way), order);
     } catch (error) {
-        if (!waiting.signal.aborted) throw error;
-        end(
-            "",
-            "Not waiting any more",
-            "What was sent may still be verified. Verify again to see.",
-        );
+        if (waiting.signal.aborted) {
+            const text = "What was sent may still be verified. Verify again to see.";
+            end("", "Not waiting any more", text);
+        } else {
+            end("bad", "Verification failed", `This page cannot go on: ${error.message}`);
+        }
     } finally {
         stopClock();
         waiting = undefined;
         at.step.textContent = "";
         at.progress.hidden = true;
-        at.verify.disabled = false;
+        at.verify.removeAttribute("aria-disabled");
     }
 }
 
 function conclude({ match, isOld, reason }, { contract, address }) {
     const how = {
-        exact: "exact match: the code is the same to the last byte, metadata included.",
-        partial: "match: the code does the same; comments, names or file paths differ.",
+        exact: ": exact match. The code is the same to the last byte, metadata included.",
+        partial: ": match. The code does the same; comments, names or file paths differ.",
     };
-    if (match === undefined) {
-        end("bad", "Verification failed", reason);
-    } else if (isOld) {
-        end("good", "Already verified", `${address} was verified before, ${how[match]}`);
+    const what = `${label(contract)} at ${address}`;
+    if (isOld) {
+        end("good", "Already verified", `${address} was verified before${how[match] ?? "."}`);
+    } else if (match) {
+        end("good", "Verification successful!", `${what}${how[match]}`);
     } else {
-        end("good", "Verification successful!", `${label(contract)} at ${address}, ${how[match]}`);
+        end("bad", "Verification failed", reason);
     }
-    at.again.hidden = match === undefined;
+    at.again.hidden = !isOld && match === undefined;
 }
 
 function end(kind, title, text) {

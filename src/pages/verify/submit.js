@@ -80,7 +80,7 @@ export async function verify(order, { base, signal, tell }) {
 
     async function lookUp() {
         const { json } = await ask("GET", `v2/contract/${chainId}/${address}`);
-        return { match: matchOf(json?.match) };
+        return json?.match ? { match: matchOf(json.match) } : {};
     }
 
     async function verifyByFirst() {
