@@ -59,7 +59,7 @@ pub(super) struct Upload {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
     problem: Arc<OnceLock<Problem>>,
-    is_complete: Arc<AtomicBool>,
+    awaits_client: Arc<AtomicBool>,
 }
 
 impl Upload {
@@ -84,10 +84,6 @@ impl Upload {
         self.left = self.left.checked_sub(chunk.len()).ok_or_else(|| too_large(self.most))?;
         let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
         self.announced = self.announced.map(|announced| announced.saturating_sub(length));
-        if self.announced == Some(0) {
-            // Nobody asks for more than was announced.
-            self.progress.is_complete.store(true, Ordering::Relaxed);
-        }
         Ok(Frame::data(chunk))
     }
 }
@@ -98,9 +94,10 @@ impl Progress {
         self.problem.get().cloned()
     }
 
-    /// Whether all of it has gone on.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_complete.load(Ordering::Relaxed)
+    /// Whether the client is what it waits for: not when there is no more to come, and not when
+    /// nobody takes what there is.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.awaits_client.load(Ordering::Relaxed)
     }
 }
 
@@ -113,16 +110,15 @@ impl hyper::body::Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
         let this = self.get_mut();
-        let frame = ready!(Pin::new(this.body.get_mut()).poll_frame(context));
+        let frame = Pin::new(this.body.get_mut()).poll_frame(context);
+        this.progress.awaits_client.store(frame.is_pending(), Ordering::Relaxed);
+        let frame = ready!(frame);
         // Trailers are headers that nobody has allowed.
         let chunk = frame.and_then(|frame| frame.map(|frame| frame.into_data().ok()).transpose());
         let frame = chunk
             .map(|chunk| chunk.map_err(|error| of_body(&error)).and_then(|chunk| this.take(chunk)));
         Poll::Ready(match frame {
-            None => {
-                this.progress.is_complete.store(true, Ordering::Relaxed);
-                None
-            }
+            None => None,
             Some(Ok(frame)) => Some(Ok(frame)),
             Some(Err(problem)) => {
                 this.progress.problem.get_or_init(|| problem);

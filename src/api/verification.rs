@@ -90,7 +90,7 @@ pub(super) async fn pass_on(
     };
     let answer = proxy.forward(&errand, upload).await.map_err(|failure| {
         let progress = progress.unwrap_or_default();
-        progress.problem().unwrap_or_else(|| problem_of(failure, progress.is_complete()))
+        progress.problem().unwrap_or_else(|| problem_of(failure, progress.awaits_client()))
     })?;
     Ok(defused(answer.map(Body::new)))
 }
@@ -144,7 +144,7 @@ pub(super) async fn switched_off() -> Problem {
     Problem::new(Code::NotFound, "contract verification is switched off here")
 }
 
-fn problem_of(failure: Failure, is_uploaded: bool) -> Problem {
+fn problem_of(failure: Failure, awaits_client: bool) -> Problem {
     match failure {
         Failure::Overloaded => Problem::overloaded(),
         Failure::Query => Problem::new(
@@ -162,7 +162,7 @@ fn problem_of(failure: Failure, is_uploaded: bool) -> Problem {
         Failure::Interrupted(_) => {
             Problem::new(Code::BadRequest, "the request body cannot be read")
         }
-        Failure::Timeout if !is_uploaded => {
+        Failure::Timeout if awaits_client => {
             Problem::new(Code::RequestTimeout, "the request body took too long")
         }
         Failure::Timeout => Problem::new(
