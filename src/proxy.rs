@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::{self, HeaderMap, HeaderName};
-use axum::http::{Method, Response};
+use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
 use hyper::body::Body;
 use metrics::Counter;
@@ -209,11 +209,15 @@ impl Proxy {
             return Err(Failure::Invalid);
         }
         let mut headers = passing(response.headers(), &PASSED_BACK);
+        let mut answer = Answer::new(until, place, shared.counters.cut.clone());
         if errand.method == Method::HEAD {
             // There is no body that it could follow from.
             headers.extend(passing(response.headers(), [&header::CONTENT_LENGTH]));
+            answer.has_no_body();
         }
-        let mut answer = Answer::new(until, place, shared.counters.cut.clone());
+        if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            answer.has_no_body();
+        }
         while answer.is_short() {
             match self.within(until, response.chunk()).await? {
                 Some(chunk) => answer.append(chunk),

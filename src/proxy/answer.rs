@@ -57,6 +57,11 @@ impl Answer {
         }
     }
 
+    /// There is no body, so nothing says how long it would be.
+    pub(super) fn has_no_body(&mut self) {
+        self.length = None;
+    }
+
     pub(super) fn is_short(&self) -> bool {
         self.beginning.iter().map(Bytes::len).sum::<usize>() < Self::SHORT
     }
