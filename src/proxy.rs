@@ -200,6 +200,11 @@ impl Proxy {
         let request = shared.http.request(errand.method.clone(), url);
         let mut request = request.headers(passing(errand.headers, allowed));
         if let Some(body) = body {
+            if body.size_hint().exact() == Some(0) {
+                // The client library says nothing of a body that is none, and there are servers that
+                // do not take a POST so (RFC 9110, section 8.6).
+                request = request.header(header::CONTENT_LENGTH, 0);
+            }
             request = request.body(reqwest::Body::wrap(body));
         }
         let until = Instant::now() + shared.timeout;
