@@ -24,7 +24,7 @@ mod verification;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
@@ -133,6 +133,11 @@ fn probes(health: Health) -> Router {
         .route("/readyz", get(health::ready))
         .with_state(health)
 }
+
+/// Travels in a response's extensions: what of the body the client has not let go out by then is not
+/// sent any more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndBy(pub(crate) Instant);
 
 /// The future of a response: at hand for the hot route, boxed for the others.
 type Answer =

@@ -12,6 +12,7 @@ use axum::http::header::{
 use axum::http::{Method, Uri};
 use axum::response::Response;
 
+use super::EndBy;
 use super::intake::Upload;
 use super::problem::{Code, NotOurs, Problem};
 use crate::proxy::{Errand, Failure, Proxy};
@@ -92,7 +93,10 @@ pub(super) async fn pass_on(
         let progress = progress.unwrap_or_default();
         progress.problem().unwrap_or_else(|| problem_of(failure, progress.awaits_client()))
     })?;
-    Ok(defused(answer.map(Body::new)))
+    let deadline = EndBy(answer.body().deadline());
+    let mut answer = defused(answer.map(Body::new));
+    answer.extensions_mut().insert(deadline);
+    Ok(answer)
 }
 
 /// What there is at these `segments`, or nothing.

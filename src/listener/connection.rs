@@ -21,7 +21,7 @@ use super::Drain;
 use super::line::{Line, Missed, Order};
 use super::tape::Framing;
 use super::watched::Watched;
-use crate::api::App;
+use crate::api::{App, EndBy};
 use crate::clients::Visitor;
 
 /// The most that the headers of a request, its first line included, may take.
@@ -58,6 +58,9 @@ pub(super) async fn serve(
                 if is_last || drain.has_begun() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
+                }
+                if let Some(EndBy(deadline)) = response.extensions_mut().remove() {
+                    line.has_to_end_by(deadline);
                 }
                 response.map(|body| Tracked { body, line })
             })

@@ -32,8 +32,13 @@ impl Clock {
     }
 
     pub(super) fn tell(&self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.started).as_millis();
-        self.millis.store(u64::try_from(elapsed).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.millis.store(self.at(now), Ordering::Relaxed);
+    }
+
+    /// What it says at this time.
+    fn at(&self, time: Instant) -> u64 {
+        let elapsed = time.saturating_duration_since(self.started).as_millis();
+        u64::try_from(elapsed).unwrap_or(u64::MAX)
     }
 
     fn now(&self) -> u64 {
@@ -48,6 +53,8 @@ pub(super) struct Line {
     phase: AtomicCell<Phase>,
     /// When the phase began, or last made progress.
     since: AtomicU64,
+    /// When the answer under way has to be made, if there is such a time.
+    end_by: AtomicU64,
     answer: AtomicCell<Answer>,
     order: AtomicCell<Order>,
     waker: AtomicWaker,
@@ -120,10 +127,13 @@ impl Deadlines {
 }
 
 impl Line {
+    const NEVER: u64 = u64::MAX;
+
     /// A new connection, which owes its first request.
     pub(super) fn new(clock: &Arc<Clock>) -> Self {
         Self {
             since: AtomicU64::new(clock.now()),
+            end_by: AtomicU64::new(Self::NEVER),
             clock: Arc::clone(clock),
             phase: AtomicCell::new(Phase::Head),
             answer: AtomicCell::new(Answer::Sent),
@@ -152,8 +162,16 @@ impl Line {
         self.tape().next_head(headers)
     }
 
+    /// The answer has to be made until then.
+    pub(super) fn has_to_end_by(&self, deadline: Instant) {
+        self.end_by.store(self.clock.at(deadline), Ordering::Relaxed);
+    }
+
     /// The last byte of the answer is made.
     pub(super) fn made_answer(&self) {
+        if self.end_by.load(Ordering::Relaxed) != Self::NEVER {
+            self.end_by.store(Self::NEVER, Ordering::Relaxed);
+        }
         self.answer.store(Answer::Made);
     }
 
@@ -226,7 +244,11 @@ impl Line {
         let since = Duration::from_millis(self.since.load(Ordering::Relaxed));
         let elapsed = Duration::from_millis(self.clock.now()).saturating_sub(since);
         // The clock may have been a step behind when the phase began.
-        if elapsed <= limit?.saturating_add(Clock::STEP) {
+        let is_in_time = limit.is_none_or(|limit| elapsed <= limit.saturating_add(Clock::STEP));
+        // Nobody looks for the end of an answer while the client does not take what there is of it.
+        let may_go_on =
+            missed != Missed::Write || self.clock.now() <= self.end_by.load(Ordering::Relaxed);
+        if is_in_time && may_go_on {
             return None;
         }
         let is_news = !matches!(self.order.load(), Order::Cut(_));

@@ -18,6 +18,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct Answer {
     beginning: VecDeque<Bytes>,
     rest: Option<reqwest::Body>,
+    /// There is no more, or it was cut and that is counted.
+    has_ended: bool,
     /// Of what is not sent yet; `None`: nobody knows.
     length: Option<u64>,
     /// How many bytes more there may be.
@@ -49,6 +51,7 @@ impl Answer {
         Self {
             beginning: VecDeque::new(),
             rest: None,
+            has_ended: false,
             length: Some(0),
             left: Self::MAX_BYTES,
             deadline: Box::pin(sleep_until(deadline)),
@@ -64,6 +67,12 @@ impl Answer {
 
     pub(super) fn is_short(&self) -> bool {
         self.beginning.iter().map(Bytes::len).sum::<usize>() < Self::SHORT
+    }
+
+    /// When it ends, whole or not. A client that does not take it keeps the answer from seeing to
+    /// that: nobody asks for more of it then.
+    pub(crate) fn deadline(&self) -> std::time::Instant {
+        self.deadline.deadline().into_std()
     }
 
     pub(super) fn append(&mut self, chunk: Bytes) {
@@ -97,6 +106,14 @@ fn count(chunk: &Bytes) -> u64 {
     u64::try_from(chunk.len()).unwrap_or(u64::MAX)
 }
 
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.rest.is_some() && !self.has_ended && self.deadline.deadline() <= Instant::now() {
+            self.cut.increment(1);
+        }
+    }
+}
+
 impl Body for Answer {
     type Data = Bytes;
     type Error = Cut;
@@ -123,9 +140,13 @@ impl Body for Answer {
             Some(Err(cut)) => {
                 this.cut.increment(1);
                 this.rest = None;
+                this.has_ended = true;
                 Some(Err(cut))
             }
-            None => None,
+            None => {
+                this.has_ended = true;
+                None
+            }
         })
     }
 
