@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::Drain;
 use super::line::{Line, Missed, Order};
@@ -115,27 +116,64 @@ pub(super) async fn serve(
     };
     match refusal {
         Some(status) => close_with(stream.into_stream(), app.refusal(status)).await,
-        None => close_after(stream.into_stream(), &[]).await,
+        None => close_after(stream.into_stream(), &[], Patience::OF_A_BODY).await,
     }
 }
 
 /// Sends `response` and closes the connection.
 pub(super) async fn close_with(stream: TcpStream, response: Response<Body>) {
-    close_after(stream, &to_bytes(response).await).await;
+    close_after(stream, &to_bytes(response).await, Patience::OF_A_HEAD).await;
+}
+
+/// For how long a client is read on that has its last answer.
+struct Patience {
+    /// Between two pieces.
+    pause: Duration,
+    total: Duration,
+    bytes: usize,
+}
+
+impl Patience {
+    /// Of what came before there was a request.
+    const OF_A_HEAD: Self = Self {
+        pause: Duration::from_millis(500),
+        total: Duration::from_millis(500),
+        bytes: 256 * 1024,
+    };
+    /// Of the rest of a body that was refused. Many clients look for an answer only when all of it is
+    /// sent, and never see the one of a connection that breaks before; what is above the limit is
+    /// seldom far above it.
+    const OF_A_BODY: Self = Self {
+        pause: Duration::from_millis(500),
+        total: Duration::from_secs(10),
+        bytes: 64 * 1024 * 1024,
+    };
 }
 
 /// Sends these `last_words` and closes the connection, after what the client is still sending: to
 /// close before that could take the last answer away from it.
-async fn close_after(mut stream: TcpStream, last_words: &[u8]) {
-    const PATIENCE: Duration = Duration::from_millis(500);
-    const MOST_READ: u64 = 256 * 1024;
+async fn close_after(mut stream: TcpStream, last_words: &[u8], patience: Patience) {
+    const MOST_AT_ONCE: usize = 16 * 1024;
+    let Patience { pause, total, bytes: mut left } = patience;
     let farewell = async {
-        stream.write_all(last_words).await?;
-        stream.shutdown().await?;
-        tokio::io::copy(&mut (&mut stream).take(MOST_READ), &mut tokio::io::sink()).await
+        let said = async {
+            stream.write_all(last_words).await?;
+            stream.shutdown().await
+        };
+        if !matches!(timeout(pause, said).await, Ok(Ok(()))) {
+            return;
+        }
+        let mut buffer = Vec::with_capacity(MOST_AT_ONCE);
+        while left > 0 {
+            buffer.clear();
+            match timeout(pause, stream.read_buf(&mut buffer)).await {
+                Ok(Ok(1..)) => left = left.saturating_sub(buffer.len()),
+                // A client that is gone, or takes its time, is none of our business any more.
+                _ => return,
+            }
+        }
     };
-    // A client that is gone, or takes its time, is none of our business any more.
-    let _ = tokio::time::timeout(PATIENCE, farewell).await;
+    let _ = timeout(total, farewell).await;
 }
 
 /// A response as HTTP/1.1 for the end of a connection.
