@@ -95,6 +95,12 @@ pub(super) async fn serve(
     }
     let stream = connection.into_parts().io.into_inner();
     let refusal = match ended {
+        Ok(Err(error)) if error.is_user() => {
+            // An answer broke off. To a client that goes by the end of the connection, as HTTP/1.0
+            // does, any other end would be that of the answer.
+            let _ = stream.into_stream().set_zero_linger();
+            return;
+        }
         Ok(outcome) => match stream.own_answer() {
             Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) if line.is_in_first_line() => {
                 Some(StatusCode::URI_TOO_LONG)
