@@ -21,6 +21,7 @@ mod hostile_replies;
 mod http;
 mod lifecycle;
 mod listener;
+mod message;
 mod pending;
 mod polling;
 mod properties;
@@ -37,4 +38,6 @@ mod smuggling;
 #[path = "../../fuzz/targets.rs"]
 mod targets;
 mod verifier;
+mod upstream;
+mod verification;
 mod web3_clients;

@@ -96,6 +96,17 @@ impl Connection {
         self.received.drain(..count).collect()
     }
 
+    /// All bytes until this has come so often.
+    pub(crate) async fn bytes_until(&mut self, what: &[u8], count: usize) -> Vec<u8> {
+        let found = |bytes: &[u8]| bytes.windows(what.len()).filter(|some| *some == what).count();
+        while found(&self.received) < count {
+            let read = self.stream.read_buf(&mut self.received);
+            let read = tokio::time::timeout(PATIENCE, read).await.expect("more bytes").unwrap();
+            assert_ne!(read, 0, "it closed");
+        }
+        std::mem::take(&mut self.received)
+    }
+
     /// All bytes until the other side closes, in whatever way.
     pub(crate) async fn bytes_until_closed(&mut self) -> Vec<u8> {
         let read = self.stream.read_to_end(&mut self.received);
