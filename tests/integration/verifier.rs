@@ -8,6 +8,7 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::contract::word;
 use crate::fixtures;
 use crate::service::{Answer, wait_for};
 
@@ -99,6 +100,11 @@ impl Contract {
         self.output()["metadata"].as_str().unwrap()
     }
 
+    /// What a transaction without a receiver creates it with; `arguments` are the constructor's, in hex.
+    pub(crate) fn creation(&self, arguments: &str) -> String {
+        format!("0x{}{arguments}", self.output()["evm"]["bytecode"]["object"].as_str().unwrap())
+    }
+
     /// What lies at its address.
     pub(crate) fn runtime(&self) -> String {
         format!("0x{}", self.output()["evm"]["deployedBytecode"]["object"].as_str().unwrap())
@@ -126,28 +132,33 @@ impl Contract {
     }
 }
 
-const EXACT: &str = "0x00000000000000000000000000000000000000A1";
+/// Where the first contract of the first of anvil's accounts comes to lie.
+const EXACT: &str = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
 const INEXACT: &str = "0x00000000000000000000000000000000000000b2";
 const OTHER: &str = "0x00000000000000000000000000000000000000C3";
 const LONGER: &str = "0x00000000000000000000000000000000000000D4";
 const EMPTY: &str = "0x00000000000000000000000000000000000000E5";
 
-/// A node that has the code of `contract` at [`EXACT`], the same with another hash of the metadata at
-/// [`INEXACT`], with another instruction at [`OTHER`], and with one more at [`LONGER`].
-async fn node_with(contract: &Contract) -> Anvil {
+/// A node where `contract` was created at [`EXACT`]. Its code is also at [`INEXACT`], but with another
+/// hash of the metadata, at [`OTHER`] with another instruction, and at [`LONGER`] with one more.
+async fn node_with(contract: &Contract, arguments: &str) -> Anvil {
     let node = Anvil::start(0, &[]);
+    let from = node.call("eth_accounts", json!([])).await[0].clone();
+    let creation = json!({ "from": from, "data": contract.creation(arguments) });
+    node.call("eth_sendTransaction", json!([creation])).await;
     let runtime = contract.runtime();
+    let created = node.call("eth_getCode", json!([EXACT, "latest"])).await;
+    assert_eq!(created.as_str(), Some(runtime.as_str()));
     // The hash ends 11 bytes before the end: `64736f6c6343` with the compiler's version, and a length.
     let at = runtime.len() - 22;
     let swapped = if runtime[..at].ends_with('0') { "1" } else { "0" };
     let inexact = format!("{}{swapped}{}", &runtime[..at - 1], &runtime[at..]);
     for (address, code) in [
-        (EXACT, runtime.clone()),
         (INEXACT, inexact),
         (OTHER, runtime.replacen("0x6080", "0x6081", 1)),
         (LONGER, runtime.replacen("0x", "0x5b", 1)),
     ] {
-        assert!(address == EXACT || code != runtime);
+        assert_ne!(code, runtime);
         node.call("anvil_setCode", json!([address, code])).await;
     }
     node
@@ -165,7 +176,7 @@ async fn post(verifier: &Verifier, path: &str, body: &Value) -> Answer {
 #[tokio::test]
 async fn the_first_generation_judges_by_the_code_at_the_address() {
     let counter = Contract::of_fixture("Counter");
-    let node = node_with(&counter).await;
+    let node = node_with(&counter, &word(7)).await;
     let verifier = Verifier::start(&[(2020, &node.url())], &["--generation", "v1"]);
     let no_match = "The deployed and recompiled bytecode don't match.";
     let longer = "The recompiled bytecode length doesn't match the onchain bytecode length.";
@@ -203,6 +214,8 @@ async fn the_first_generation_judges_by_the_code_at_the_address() {
     }
     let again = post(&verifier, "/", &counter.v1_body(2020, INEXACT)).await;
     assert_eq!(again.status, 409, "{}", again.body);
+    let again = post(&verifier, "/", &counter.v1_body(2020, EXACT)).await;
+    assert_eq!((again.status, &again.json()["result"][0]["status"]), (200, &json!("perfect")));
     let files = get(&verifier, &format!("/files/any/2020/{INEXACT}")).await.json();
     assert_eq!(files["status"], "partial");
     assert_eq!(files["files"][0]["content"], counter.source());
@@ -215,7 +228,7 @@ async fn the_first_generation_judges_by_the_code_at_the_address() {
 #[tokio::test]
 async fn the_second_generation_judges_in_jobs_that_take_their_time() {
     let counter = Contract::of_fixture("Counter");
-    let node = node_with(&counter).await;
+    let node = node_with(&counter, &word(7)).await;
     let arguments = ["--job-polls", "2", "--job-ms", "0", "--prefix", "/server"];
     let verifier = Verifier::start(&[(2020, &node.url())], &arguments);
     let outcome = async |path: &str, body: &Value| {
@@ -265,6 +278,7 @@ async fn the_second_generation_judges_in_jobs_that_take_their_time() {
     let found = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}?fields=abi")).await;
     assert_eq!((found.status, &found.json()["match"]), (200, &json!("exact_match")));
     assert_eq!(found.json()["abi"][0]["type"], "constructor");
+    assert_eq!(found.json()["creationMatch"], "exact_match");
 
     // A source that is not the one of the metadata.
     let mut changed = counter.v2_metadata_body();
@@ -277,7 +291,7 @@ async fn the_second_generation_judges_in_jobs_that_take_their_time() {
 #[tokio::test]
 async fn a_build_info_has_several_contracts_to_choose_from() {
     let switch = Contract::of_fixture("Switch");
-    let node = node_with(&switch).await;
+    let node = node_with(&switch, "").await;
     let verifier = Verifier::start(&[(2020, &node.url())], &[]);
     let files = json!({ "build-info.json": build_info().to_string() });
     let mut body = json!({ "address": EXACT, "chainId": "2020", "files": files });

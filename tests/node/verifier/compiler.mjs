@@ -16,7 +16,7 @@ export async function compile(version, input, { path, name }) {
     if (version.replace(/^v/, "") !== VERSION) {
         throw new Refusal(500, `Invalid compiler version ${version}.`, { code: "invalid_compiler_version" });
     }
-    const outputSelection = { "*": { "*": ["abi", "metadata", "evm.deployedBytecode"] } };
+    const outputSelection = { "*": { "*": ["abi", "metadata", "evm.bytecode", "evm.deployedBytecode"] } };
     const settings = { ...input.settings, outputSelection };
     const output = await compiled({ ...input, settings });
     const errors = (output.errors ?? []).filter((error) => error.severity === "error");

@@ -5,10 +5,13 @@ import { getAddress, id as keccak256 } from "ethers";
 import { compile } from "./compiler.mjs";
 import { Refusal } from "./refusal.mjs";
 
-// A contract is verified in one of two ways: its code is what the sources compile to, or it is but for the
-// hash of the metadata at its end, as after a change of a comment.
+// Code matches in one of two ways: it is what the sources compile to, or it is but for the hash of the
+// metadata at its end, as after a change of a comment.
 export const EXACT = "exact";
 export const INEXACT = "inexact";
+
+// From no match to the best.
+const MATCHES = [null, INEXACT, EXACT];
 
 const MISSING = "One or more sources are mentioned in the metadata but are missing or are invalid.";
 
@@ -26,7 +29,8 @@ export class Contracts {
         return this.#nodes.has(chain);
     }
 
-    // What is known of the contract there, if it is verified: its `match`, `source`, `output` and so on.
+    // What is known of the contract there, if it is verified: the `match` of its code and of its creation,
+    // `best` of both, `isWhole` if both are exact, its `source`, the compiler's `output` and so on.
     find(chain, address) {
         return this.#verified.get(`${chain}:${getAddress(address)}`);
     }
@@ -41,8 +45,8 @@ export class Contracts {
         return this.#underWay.has(`${chain}:${getAddress(address)}`);
     }
 
-    // Verifies with `source`, its `version`, `input` and `target`, and remembers what it found unless it
-    // knew as good a match already, in which case it gives `undefined`. Not before `isDue`.
+    // Verifies with `source`, its `version`, `input` and `target`, and remembers what it found unless that
+    // is no better than what it knew, in which case it gives `undefined`. Not before `isDue`.
     async verify(chain, address, source, isDue = Promise.resolve()) {
         const key = `${chain}:${getAddress(address)}`;
         if (this.#underWay.has(key)) {
@@ -56,7 +60,7 @@ export class Contracts {
             await isDue;
             if (judged.error) throw judged.error;
             const known = this.#verified.get(key);
-            if (known && (known.match === EXACT || judged.found.match === INEXACT)) return undefined;
+            if (known && !isBetter(judged.found, known)) return undefined;
             const number = String(this.#verified.size + 1);
             const verifiedAt = new Date().toISOString();
             const contract = { chain, address: getAddress(address), number, verifiedAt, ...judged.found };
@@ -95,29 +99,73 @@ export class Contracts {
             const what = "The recompiled bytecode length doesn't match the onchain bytecode length.";
             throw new Refusal(500, what, { code: "bytecode_length_mismatch", both });
         }
-        if (withoutMetadata(onChain) !== withoutMetadata(compiled)) {
+        if (!matchOf(onChain, compiled)) {
             const what = "The deployed and recompiled bytecode don't match.";
             throw new Refusal(500, what, { code: "no_match", both });
         }
-        return { match: onChain === compiled ? EXACT : INEXACT, source, output, onChain };
+        const match = matchOf(onChain, compiled);
+        const hash = source.creatorTxHash ?? await this.#creator(chain, address);
+        const creation = hash && await this.#call(chain, "eth_getTransactionByHash", hash);
+        // What the constructor is given follows its code.
+        const created = `0x${output.evm.bytecode.object}`;
+        const creationMatch = creation ? matchOf(creation.input.slice(0, created.length), created) : null;
+        const best = [match, creationMatch].includes(EXACT) ? EXACT : INEXACT;
+        const isWhole = match === EXACT && creationMatch === EXACT;
+        return { match, creationMatch, best, isWhole, source, output, onChain };
+    }
+
+    async #call(chain, method, ...params) {
+        const call = { jsonrpc: "2.0", id: 1, method, params };
+        const headers = { "content-type": "application/json" };
+        const reply = await fetch(this.#nodes.get(chain), {
+            method: "POST", headers, body: JSON.stringify(call),
+        });
+        const { result, error } = await reply.json();
+        if (error) throw new Error(error.message);
+        return result;
     }
 
     async #code(chain, address) {
-        const call = { jsonrpc: "2.0", id: 1, method: "eth_getCode", params: [address, "latest"] };
-        const headers = { "content-type": "application/json" };
         try {
-            const reply = await fetch(this.#nodes.get(chain), {
-                method: "POST", headers, body: JSON.stringify(call),
-            });
-            const { result } = await reply.json();
-            if (/^0x([0-9a-f]{2})*$/.test(result)) return result;
-            throw new Error(`a code of ${result}`);
+            return await this.#call(chain, "eth_getCode", address, "latest");
         } catch (error) {
             console.error(error);
             const what = `Cannot fetch bytecode for chain #${chain} and address ${address}.`;
             throw new Refusal(500, what, { code: "cannot_fetch_bytecode" });
         }
     }
+
+    // The hash of the transaction that created the contract, found by halving the chain again and again;
+    // none where its code came to be in another way.
+    async #creator(chain, address) {
+        const hex = (number) => `0x${number.toString(16)}`;
+        let [first, last] = [0, Number(await this.#call(chain, "eth_blockNumber"))];
+        while (first < last) {
+            const middle = Math.floor((first + last) / 2);
+            const code = await this.#call(chain, "eth_getCode", address, hex(middle));
+            if (code === "0x") first = middle + 1;
+            else last = middle;
+        }
+        const { transactions } = await this.#call(chain, "eth_getBlockByNumber", hex(first), true);
+        for (const { hash, to } of transactions) {
+            if (to) continue;
+            const { contractAddress } = await this.#call(chain, "eth_getTransactionReceipt", hash);
+            if (contractAddress && getAddress(contractAddress) === getAddress(address)) return hash;
+        }
+        return undefined;
+    }
+}
+
+function matchOf(onChain, compiled) {
+    if (onChain === compiled) return EXACT;
+    return withoutMetadata(onChain) === withoutMetadata(compiled) ? INEXACT : null;
+}
+
+// In one way, and not worse in the other.
+function isBetter(found, known) {
+    const gains = ["match", "creationMatch"].map((which) =>
+        MATCHES.indexOf(found[which]) - MATCHES.indexOf(known[which]));
+    return Math.max(...gains) > 0 && Math.min(...gains) >= 0;
 }
 
 // The code's last two bytes are the length of the CBOR before them.

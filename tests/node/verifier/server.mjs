@@ -2,8 +2,8 @@
 // `node server.mjs --chain 2020=http://127.0.0.1:8545`.
 //
 // It judges like a real one: it compiles what it is sent with solc 0.8.28 and holds the runtime code
-// against the one at the address. It does not look at creation code, knows neither immutables nor
-// libraries, and forgets everything when it ends. It leaves out sessions, `/verify/solc-json`, Vyper,
+// against the one at the address, and the creation code against the transaction that created it. It knows
+// neither immutables nor libraries, and forgets everything when it ends. It leaves out sessions, `/verify/solc-json`, Vyper,
 // Etherscan, and whatever else no client of the service uses.
 //
 // It is stricter where a real one would not mind but no proxy may send such a thing on: that it answers

@@ -30,7 +30,7 @@ export function refused({ status, message, more }) {
     return { status, json: more.errors ? { message, errors: more.errors } : { error: message, message } };
 }
 
-const wordOf = (contract) => (contract.match === EXACT ? "perfect" : "partial");
+const wordOf = ({ best }) => (best === EXACT ? "perfect" : "partial");
 
 async function verify(contracts, { json, fields, files }) {
     const body = { ...(json ?? fields) };
@@ -54,7 +54,7 @@ async function verify(contracts, { json, fields, files }) {
     }
     const address = getAddress(body.address);
     const known = contracts.find(body.chain, address);
-    if (known?.match === EXACT) return { status: 200, json: { result: [resultOf(known)] } };
+    if (known?.isWhole) return { status: 200, json: { result: [resultOf(known)] } };
 
     const given = json ? Object.entries(json.files).map(([name, content]) => ({ name, content })) : files;
     if (!json && given.length === 0) {
@@ -63,6 +63,7 @@ async function verify(contracts, { json, fields, files }) {
     }
     const source = choose(given, body.chosenContract);
     if (!source.target) return source;
+    source.creatorTxHash = body.creatorTxHash;
     if (source.missing.length + source.invalid.length > 0) {
         throw new Refusal(400, `Invalid or missing sources in ${source.target.name}:\n` +
             `Missing sources: ${source.missing.join(", ")}\nInvalid sources: ${source.invalid.join(", ")}`);
@@ -167,7 +168,7 @@ function check(contracts, query, found) {
 }
 
 function checkExact(address, verified) {
-    const chainIds = verified.filter(({ match }) => match === EXACT).map(({ chain }) => chain);
+    const chainIds = verified.filter(({ best }) => best === EXACT).map(({ chain }) => chain);
     return chainIds.length > 0 ? { address, status: "perfect", chainIds } : undefined;
 }
 
@@ -180,13 +181,13 @@ function files(contracts, kind, chain, address) {
     if (!isAddress(address)) throw new Refusal(400, `Invalid address: ${address}`);
     const isAny = kind.endsWith("/any");
     const contract = contracts.find(chain, address);
-    if (!contract || (contract.match !== EXACT && !isAny)) {
+    if (!contract || (contract.best !== EXACT && !isAny)) {
         throw new Refusal(404, "Files have not been found!");
     }
     const sources = Object.entries(contract.source.input.sources).map(([path, { content }]) => ({
         path: `sources/${path}`, content,
     }));
-    const folder = contract.match === EXACT ? "full_match" : "partial_match";
+    const folder = contract.best === EXACT ? "full_match" : "partial_match";
     const found = [...sources, { path: "metadata.json", content: contract.output.metadata }]
         .map(({ path, content }) => ({
             name: path.split("/").at(-1),
@@ -194,7 +195,7 @@ function files(contracts, kind, chain, address) {
             content,
         }));
     const given = kind.startsWith("/tree") ? found.map(({ path }) => `/repository${path}`) : found;
-    const status = contract.match === EXACT ? "full" : "partial";
+    const status = contract.best === EXACT ? "full" : "partial";
     return { status: 200, json: isAny ? { status, files: given } : given };
 }
 
@@ -202,6 +203,6 @@ function list(contracts, chain) {
     const all = contracts.all({ chain });
     if (all.length === 0) throw new Refusal(404, "Contracts have not been found!");
     const [full, partial] = [true, false].map((isExact) =>
-        all.filter(({ match }) => (match === EXACT) === isExact).map(({ address }) => address));
+        all.filter(({ best }) => (best === EXACT) === isExact).map(({ address }) => address));
     return { status: 200, json: { full, partial } };
 }

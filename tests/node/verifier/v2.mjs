@@ -64,7 +64,7 @@ export class Jobs {
             throw misfit("request/body/creationTransactionHash", "must match pattern");
         }
         const at = `Contract ${address} on chain ${chain}`;
-        if (this.#contracts.find(chain, address)?.match === EXACT) {
+        if (this.#contracts.find(chain, address)?.isWhole) {
             throw new Refusal(409, `${at} is already verified with runtimeMatch and creationMatch both ` +
                 "being exact matches.", { code: "already_verified" });
         }
@@ -73,6 +73,7 @@ export class Jobs {
                 code: "duplicate_verification_request",
             });
         }
+        source.creatorTxHash = json.creationTransactionHash;
         const job = { id: crypto.randomUUID(), chain, address, startedAt: new Date(), polls: 0 };
         this.#jobs.set(job.id, job);
         const asked = new Promise((resolve) => (job.isAskedFor = resolve));
@@ -174,10 +175,15 @@ function fromMetadataAndSources(chain, address, body, contracts) {
     return fromMetadata(metadata, Object.values(sources));
 }
 
-// The word of this generation. Creation code was not looked at, so it has no match of its own.
-function summaryOf({ match, chain: chainId, address, verifiedAt, number: matchId }) {
-    const word = match === EXACT ? "exact_match" : "match";
-    return { match: word, creationMatch: null, runtimeMatch: word, chainId, address, verifiedAt, matchId };
+const wordOf = (match) => match && (match === EXACT ? "exact_match" : "match");
+
+function summaryOf({ best, match, creationMatch, chain: chainId, address, verifiedAt, number: matchId }) {
+    return {
+        match: wordOf(best),
+        creationMatch: wordOf(creationMatch),
+        runtimeMatch: wordOf(match),
+        chainId, address, verifiedAt, matchId,
+    };
 }
 
 function detailsOf({ source, output, onChain }) {
