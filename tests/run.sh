@@ -38,12 +38,22 @@ PATH=$PATH:/usr/sbin
 install_package nginx nginx
 install_package faketime faketime
 
-if [ "$(uname -sm)" != "Linux x86_64" ] && { [ -z "${ANVIL:-}" ] || [ -z "${CAST:-}" ]; }; then
-    missing "anvil or cast for $(uname -sm)" "Install Foundry and set ANVIL and CAST to the paths of its anvil and cast."
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+    if [ -z "${ANVIL:-}" ] || [ -z "${CAST:-}" ] || [ -z "${FORGE:-}" ]; then
+        missing "anvil, cast or forge for $(uname -sm)" "Install Foundry and set ANVIL, CAST and FORGE to the paths of its anvil, cast and forge."
+    fi
+    if [ -z "${HARDHAT_3:-}" ] || [ -z "${NODE_22:-}" ]; then
+        missing "Hardhat 3 for $(uname -sm)" "Install hardhat and its plugin as in tests/node/hardhat-3 in a folder of their own, and set HARDHAT_3 to its path and NODE_22 to that of a node 22 or later."
+    fi
 fi
-# Only what the lock file names; the packages' install scripts are not needed. Where npm has no anvil and
-# cast for this machine, it leaves them out.
-step npm ci --prefix tests/node --ignore-scripts --no-audit --no-fund
+# Only what the lock files name; the packages' install scripts are not needed. Where npm has no Foundry for
+# this machine, it leaves it out.
+install_packages() { # folder
+    step npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund
+}
+install_packages tests/node
+install_packages tests/node/hardhat-2
+[ -n "${HARDHAT_3:-}" ] || install_packages tests/node/hardhat-3
 
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 

@@ -37,6 +37,7 @@ mod smuggling;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
+mod verification_clients;
 mod verifier;
 mod upstream;
 mod verification;

@@ -10,7 +10,7 @@ use crate::fixtures;
 use crate::pending::{NOBODY, Network};
 
 /// Runs `command` to its end and gives whether it went well, what it told and what it complained of.
-async fn run(mut command: Command) -> (bool, String, String) {
+pub(crate) async fn run(mut command: Command) -> (bool, String, String) {
     let name = command.get_program().to_owned();
     command.stdin(Stdio::null());
     // The service that the program asks is in this process and has to go on.

@@ -54,7 +54,11 @@ async function verify(contracts, { json, fields, files }) {
     }
     const address = getAddress(body.address);
     const known = contracts.find(body.chain, address);
-    if (known?.isWhole) return { status: 200, json: { result: [resultOf(known)] } };
+    // Clients know by the timestamp that it was verified before.
+    if (known?.isWhole) {
+        const result = { ...resultOf(known), storageTimestamp: known.verifiedAt };
+        return { status: 200, json: { result: [result] } };
+    }
 
     const given = json ? Object.entries(json.files).map(([name, content]) => ({ name, content })) : files;
     if (!json && given.length === 0) {
@@ -78,12 +82,9 @@ async function verify(contracts, { json, fields, files }) {
 }
 
 function resultOf(contract) {
-    const { address, chain: chainId, source, onChain: onchainRuntimeBytecode, verifiedAt } = contract;
+    const { address, chain: chainId, source, onChain: onchainRuntimeBytecode } = contract;
     const contractName = source.target.name;
-    const status = wordOf(contract);
-    return {
-        address, chainId, onchainRuntimeBytecode, contractName, storageTimestamp: verifiedAt, status,
-    };
+    return { address, chainId, onchainRuntimeBytecode, contractName, status: wordOf(contract) };
 }
 
 // The source of the contract among the files that is meant, or the answer that there are several.
