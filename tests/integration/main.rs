@@ -37,8 +37,8 @@ mod smuggling;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
-mod verification_clients;
-mod verifier;
 mod upstream;
 mod verification;
+mod verification_clients;
+mod verifier;
 mod web3_clients;
