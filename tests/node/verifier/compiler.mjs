@@ -1,5 +1,6 @@
 // Compiles in a thread of its own, so that the server goes on answering meanwhile.
 
+import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { Worker, isMainThread, parentPort } from "node:worker_threads";
 
@@ -45,7 +46,7 @@ function compiled(input) {
         });
     }
     return new Promise((resolve) => {
-        const id = crypto.randomUUID();
+        const id = randomUUID();
         waiting.set(id, resolve);
         worker.postMessage({ id, input: JSON.stringify(input) });
     });

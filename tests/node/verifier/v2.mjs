@@ -1,5 +1,7 @@
 // The second generation of the API: a verification is a job that one asks for.
 
+import { randomUUID } from "node:crypto";
+
 import { getAddress, isAddress } from "ethers";
 
 import { EXACT, fromMetadata } from "./contracts.mjs";
@@ -27,7 +29,7 @@ export function route(method, path, jobs, contracts) {
     return undefined;
 }
 
-const withId = (customCode, message) => ({ customCode, message, errorId: crypto.randomUUID() });
+const withId = (customCode, message) => ({ customCode, message, errorId: randomUUID() });
 
 export function refused({ status, message, more }) {
     if (more.code) return { status: status === 415 ? 400 : status, json: withId(more.code, message) };
@@ -74,7 +76,7 @@ export class Jobs {
             });
         }
         source.creatorTxHash = json.creationTransactionHash;
-        const job = { id: crypto.randomUUID(), chain, address, startedAt: new Date(), polls: 0 };
+        const job = { id: randomUUID(), chain, address, startedAt: new Date(), polls: 0 };
         this.#jobs.set(job.id, job);
         const asked = new Promise((resolve) => (job.isAskedFor = resolve));
         if (this.#pace.polls === 0) job.isAskedFor();
