@@ -328,8 +328,8 @@ async fn forge_shows_what_the_service_says_of_a_url_without_its_slash() {
     let address = project.forge_create(&networks.ronin).await;
     for url in [networks.url(), networks.url_below()] {
         let mut command = project.forge_verify(&url, RONIN, &address);
-        // It would try as much as five times.
-        command.args(["--retries", "1"]);
+        // It would go on trying for half a minute.
+        command.args(["--retries", "1", "--delay", "0"]);
         let (told, complaint) = failure(command).await;
         assert!(!told.contains("verified"), "{told}");
         let reason = "failed with status code 404 Not Found";
