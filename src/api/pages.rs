@@ -40,9 +40,9 @@ const VERIFY: [File; 8] = [
     File::js("/verify/page.js", include_str!("../pages/verify/page.js")),
     File::js("/verify/files.js", include_str!("../pages/verify/files.js")),
     File::js("/verify/submit.js", include_str!("../pages/verify/submit.js")),
-    File::js("/verify/noble/sha3.js", include_str!("../pages/noble/sha3.js")),
-    File::js("/verify/noble/_u64.js", include_str!("../pages/noble/_u64.js")),
-    File::js("/verify/noble/utils.js", include_str!("../pages/noble/utils.js")),
+    File::js("/verify/noble/sha3.js", include_str!("../pages/verify/noble/sha3.js")),
+    File::js("/verify/noble/_u64.js", include_str!("../pages/verify/noble/_u64.js")),
+    File::js("/verify/noble/utils.js", include_str!("../pages/verify/noble/utils.js")),
 ];
 
 const HEADERS: [(HeaderName, HeaderValue); 5] = [
