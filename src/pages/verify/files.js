@@ -2,6 +2,9 @@
 
 import { keccak_256 } from "./noble/sha3.js";
 
+// How many files of a kind that does not matter are told by name.
+const MAX_NAMES = 10;
+
 /**
  * @typedef {{ name: string, bytes: Uint8Array }} Chosen
  *
@@ -9,10 +12,9 @@ import { keccak_256 } from "./noble/sha3.js";
  * @property {string} path its source file, as the compiler knows it
  * @property {string} name
  * @property {string} file the JSON file that it is from
- * @property {string} fileText
- * @property {object} [metadata] of a contract from metadata
- * @property {Record<string, string>} [sources] the same contract's source files
- * @property {object} [input] the compiler's input, of a contract from a build-info
+ * @property {object} [metadata] the compiler's; absent for a build-info without the compiler's output
+ * @property {Record<string, string>} [sources] the source files that the metadata names
+ * @property {object} [input] the compiler's, of a contract from a build-info
  * @property {string} [compilerVersion] the same contract's
  *
  * @typedef {object} Examination
@@ -30,56 +32,67 @@ export function examine(chosen) {
     const found = { contracts: [], problems: [], notes: [], kinds: new Map() };
     const sources = [];
     const inputs = [];
+    // What is wrong with files that are neither, by their names.
+    const others = new Map();
     for (const one of chosen) {
         const { name } = one;
         const text = decode(one.bytes);
         if (text === undefined) {
-            found.problems.push(`${name} is not text in UTF-8.`);
+            others.set(name, `${name} is not text in UTF-8.`);
         } else if (/\.json$/i.test(name)) {
-            inputs.push({ one, name, text });
+            inputs.push({ one, name, json: parse(text) });
         } else {
-            const hashes = new Map(
-                [text, unix(text), dos(text)].map((text) => [keccak(text), text]).reverse(),
-            );
-            sources.push({ one, name, text, hashes, isUsed: false });
+            const texts = new Set([text, unix(text), dos(text)]);
+            const hashes = new Map([...texts].map((text) => [keccak(text), text]));
+            sources.push({ one, name, text, hashes, isUsed: false, fits: false });
         }
     }
-    let hasMetadata = false;
-    for (const { one, name, text } of inputs) {
-        const json = parse(text);
+    for (const { one, name, json } of inputs) {
         const metadata = metadataOf(json);
         if (metadata) {
-            hasMetadata = true;
             found.kinds.set(one, "metadata");
-            examineMetadata(
-                found,
-                { name, text: metadata === json ? text : JSON.stringify(metadata) },
-                metadata,
-                sources,
-            );
+            examineMetadata(found, name, metadata, sources);
         } else if (isObject(json?.input?.sources)) {
             found.kinds.set(one, "build-info");
-            examineBuildInfo(found, { name, text }, json);
+            examineBuildInfo(found, name, json);
         } else {
-            found.problems.push(whatElse(name, json));
-        }
-    }
-    for (const { one, name, isUsed } of sources) {
-        if (isUsed) {
-            found.kinds.set(one, "source");
-        } else if (sources.some((other) => other.name === name && other.isUsed)) {
-            found.notes.push(`There are two files ${name}; the one that was compiled is used.`);
-        } else if (hasMetadata) {
-            found.notes.push(`${name} is not needed: no metadata names it.`);
-        } else if (found.kinds.size > 0) {
-            found.notes.push(`${name} is not needed: a build-info has its sources in it.`);
+            others.set(name, whatElse(name, json));
         }
     }
     if (inputs.length === 0 && sources.length > 0) {
         found.problems.push("A JSON file is missing: the compiler’s metadata or a build-info.");
     }
+    for (const { one, isUsed } of sources) {
+        if (isUsed) found.kinds.set(one, "source");
+    }
+    const unused = sources.filter(({ isUsed }) => !isUsed).map(({ name }) => name);
+    const isTwin = (name) => sources.some((source) => source.fits && source.name === name);
+    const kinds = new Set(found.kinds.values());
+    add(
+        found.notes,
+        ...unused
+            .filter(isTwin)
+            .map((name) => `There are two files ${name}; the one that was compiled is used.`),
+    );
+    if (kinds.has("metadata")) {
+        note(
+            "Not named by the metadata, so not needed",
+            unused.filter((name) => !isTwin(name)),
+        );
+    } else if (kinds.has("build-info")) {
+        note("Not needed, since a build-info has its sources in it", unused);
+    }
+    // Beside what fits, as in a folder of a compiler's, other files do not matter.
+    if (found.contracts.length > 0) note("Not needed", [...others.keys()]);
+    else found.problems.push(...others.values());
     found.contracts.sort((one, other) => (label(one) < label(other) ? -1 : 1));
     return found;
+
+    function note(why, names) {
+        const rest = names.length - MAX_NAMES;
+        const shown = [...names.slice(0, MAX_NAMES), ...(rest > 0 ? [`${rest} more`] : [])];
+        if (names.length > 0) found.notes.push(`${why}: ${shown.join(", ")}.`);
+    }
 }
 
 /** How a contract is written everywhere: `contracts/Counter.sol:Counter`. */
@@ -108,51 +121,46 @@ export function addressProblem(address) {
 function examineMetadata(found, file, metadata, files) {
     const [[path, name] = []] = Object.entries(metadata.settings.compilationTarget);
     if (typeof name !== "string") {
-        found.problems.push(`${file.name} does not say which contract it is of.`);
+        found.problems.push(`${file} does not say which contract it is of.`);
         return;
     }
-    const sources = {};
+    // Entries, since one may be called `__proto__`.
+    const sources = [];
     const problems = [];
     const wanted = Object.values(metadata.sources).map(hashIn);
     for (const [path, source] of Object.entries(metadata.sources)) {
         const expected = hashIn(source);
         const content = typeof source?.content === "string" ? source.content : undefined;
         const match = files.find(({ hashes }) => hashes.has(expected));
-        const namesake = files.find(
+        const namesakes = files.filter(
             ({ name, hashes }) =>
                 basename(name) === basename(path) && !wanted.some((hash) => hashes.has(hash)),
         );
         if (content !== undefined && keccak(content) === expected) {
-            sources[path] = content;
+            sources.push([path, content]);
         } else if (match) {
-            match.isUsed = true;
-            sources[path] = match.hashes.get(expected);
-            if (sources[path] !== match.text) {
-                found.notes.push(
+            match.isUsed = match.fits = true;
+            sources.push([path, match.hashes.get(expected)]);
+            if (match.hashes.get(expected) !== match.text) {
+                add(
+                    found.notes,
                     `${match.name} was compiled with other line endings; it is sent with those.`,
                 );
             }
-        } else if (namesake) {
-            namesake.isUsed = true;
-            problems.push(
-                `${namesake.name} is not the file that was compiled: the metadata names a ${path} with other content.`,
-            );
+        } else if (namesakes.length > 0) {
+            for (const namesake of namesakes) {
+                namesake.isUsed = true;
+                problems.push(
+                    `${namesake.name} is not the file that was compiled: the metadata names a ${path} with other content.`,
+                );
+            }
         } else {
             problems.push(`${path} is missing: add this file.`);
         }
     }
-    // One of several metadata files may name the same sources.
-    const isNew = (problem) => !found.problems.includes(problem);
-    found.problems.push(...problems.filter(isNew));
+    add(found.problems, ...problems);
     if (problems.length === 0) {
-        found.contracts.push({
-            path,
-            name,
-            file: file.name,
-            fileText: file.text,
-            metadata,
-            sources,
-        });
+        found.contracts.push({ path, name, file, metadata, sources: Object.fromEntries(sources) });
     }
 }
 
@@ -164,8 +172,9 @@ function examineBuildInfo(found, file, { input, output, userSourceNameMap, ...bu
         .filter(([, content]) => typeof content !== "string")
         .map(([path]) => path);
     if (without.length > 0) {
-        found.problems.push(
-            ...without.map((path) => `${file.name} does not have the source code of ${path}.`),
+        add(
+            found.problems,
+            ...without.map((path) => `${file} does not have the source code of ${path}.`),
         );
         return;
     }
@@ -177,30 +186,32 @@ function examineBuildInfo(found, file, { input, output, userSourceNameMap, ...bu
               isObject(userSourceNameMap) ? Object.values(userSourceNameMap) : undefined,
           );
     if (compiled.length === 0) {
-        found.problems.push(`${file.name} has no contract in it that could be deployed.`);
+        found.problems.push(`${file} has no contract in it that could be deployed.`);
     }
+    // Foundry keeps more in it than the compiler takes, among that where the project lies on the disk.
+    const { language, sources, settings } = input;
     for (const { path, name, metadata } of compiled) {
-        const changed = Object.entries(metadata?.sources ?? {}).filter(
-            ([path, source]) => hashes.has(path) && hashes.get(path) !== hashIn(source),
-        );
-        const compilerVersion = [build.solcLongVersion, metadata?.compiler?.version]
+        const named = Object.entries(metadata?.sources ?? {});
+        const changed = named.filter(([path, source]) => hashes.get(path) !== hashIn(source));
+        const compilerVersion = [build.solcLongVersion, metadata?.compiler.version]
+            .filter((version) => typeof version === "string")
             .map((version) => /^\d+\.\d+\.\d+\S*\+commit\.[0-9a-f]{8}/.exec(version)?.[0])
             .find((version) => version !== undefined);
         if (changed.length > 0) {
-            const texts = changed.map(
-                ([path]) => `${path} in ${file.name} is not the code that was compiled.`,
+            add(
+                found.problems,
+                ...changed.map(([path]) => `${path} in ${file} is not the code that was compiled.`),
             );
-            found.problems.push(...texts.filter((text) => !found.problems.includes(text)));
         } else if (compilerVersion === undefined) {
-            const text = `${file.name} does not say which compiler made it.`;
-            if (!found.problems.includes(text)) found.problems.push(text);
+            add(found.problems, `${file} does not say which compiler made it.`);
         } else {
             found.contracts.push({
                 path,
                 name,
-                file: file.name,
-                fileText: file.text,
-                input,
+                file,
+                metadata,
+                sources: Object.fromEntries(named.map(([path]) => [path, contents.get(path)])),
+                input: { language, sources, settings },
                 compilerVersion,
             });
         }
@@ -210,7 +221,7 @@ function examineBuildInfo(found, file, { input, output, userSourceNameMap, ...bu
 /** The contracts in the compiler's output that have code of their own to deploy. */
 function contractsIn(contracts) {
     return Object.entries(contracts).flatMap(([path, inFile]) =>
-        Object.entries(inFile ?? {})
+        Object.entries(isObject(inFile) ? inFile : {})
             .filter(([, contract]) => contract?.evm?.bytecode?.object !== "")
             .map(([name, contract]) => ({
                 path,
@@ -255,6 +266,9 @@ function whatElse(name, json) {
     if (isObject(json?.output?.contracts)) {
         return `${name} is the compiler’s output alone: choose the build-info beside it.`;
     }
+    if (isObject(json?.source_id_to_path)) {
+        return `${name} has no sources in it: run forge build --build-info and choose the file that it writes.`;
+    }
     if (isObject(json?.sources) && isObject(json?.settings)) {
         return `${name} is the compiler’s input without its version: choose the build-info.`;
     }
@@ -263,7 +277,7 @@ function whatElse(name, json) {
 
 /** The hash that metadata has of a source. */
 function hashIn(source) {
-    return String(source?.keccak256).toLowerCase();
+    return typeof source?.keccak256 === "string" ? source.keccak256.toLowerCase() : undefined;
 }
 
 function keccak(text) {
@@ -285,6 +299,11 @@ function parse(text) {
     } catch {
         return undefined;
     }
+}
+
+/** Adds texts to those that are there already, each once. */
+function add(texts, ...more) {
+    texts.push(...new Set(more.filter((text) => !texts.includes(text))));
 }
 
 function isObject(value) {

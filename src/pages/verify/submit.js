@@ -1,10 +1,13 @@
 // Asks the verification service for a contract and follows what becomes of it. Knows no page.
 
+import { label } from "./files.js";
+
 /**
  * @typedef {object} Outcome
  * @property {'exact' | 'partial'} [match] how the code matched; absent when it did not
  * @property {boolean} [isOld] it was verified before
- * @property {string} [reason] why it was not verified
+ * @property {boolean} [isOpen] it may be verified without us
+ * @property {string} [reason] why it was not verified, or why nobody knows whether it was
  *
  * @typedef {object} Order
  * @property {import('./files.js').Contract} contract
@@ -30,18 +33,15 @@ const MAX_FAILURES = 5;
 export async function verify(order, { base, signal, tell }) {
     tell("Sending the files…");
     const { contract, address, chainId } = order;
-    const answer = await (contract.metadata
-        ? post(`v2/verify/metadata/${chainId}/${address}`, {
-              metadata: contract.metadata,
-              sources: contract.sources,
+    const { metadata, sources, input, compilerVersion } = contract;
+    const answer = await (input
+        ? post(`v2/verify/${chainId}/${address}`, {
+              stdJsonInput: input,
+              compilerVersion,
+              contractIdentifier: label(contract),
           })
-        : post(`v2/verify/${chainId}/${address}`, {
-              stdJsonInput: contract.input,
-              compilerVersion: contract.compilerVersion,
-              contractIdentifier: `${contract.path}:${contract.name}`,
-          }));
+        : post(`v2/verify/metadata/${chainId}/${address}`, { metadata, sources }));
     if (answer.status === 404 && answer.json?.customCode === undefined && !answer.isProblem) {
-        tell("Compiling and comparing…");
         return verifyByFirst();
     }
     if (answer.json?.customCode === "already_verified") {
@@ -49,7 +49,7 @@ export async function verify(order, { base, signal, tell }) {
     }
     const id = answer.json?.verificationId;
     if (answer.status !== 202 || typeof id !== "string") {
-        return { reason: reasonOf(answer) };
+        return refusal(answer);
     }
     tell("Compiling and comparing…");
     return follow(id);
@@ -66,10 +66,10 @@ export async function verify(order, { base, signal, tell }) {
             const isUnderWay = answer.status === 200 && answer.json?.isJobCompleted === false;
             failures = isUnderWay ? 0 : failures + 1;
             if (answer.json?.customCode !== undefined || failures === MAX_FAILURES) {
-                return { reason: reasonOf(answer) };
+                return { isOpen: true, reason: reasonOf(answer) };
             }
         }
-        return { reason: "The verification takes very long. It goes on; look again later." };
+        return { isOpen: true, reason: "The verification takes very long." };
     }
 
     async function outcomeOf({ contract, error }) {
@@ -84,24 +84,22 @@ export async function verify(order, { base, signal, tell }) {
     }
 
     async function verifyByFirst() {
-        const files = contract.metadata
-            ? { "metadata.json": contract.fileText, ...contract.sources }
-            : { "build-info.json": contract.fileText };
-        const order = { address, chain: String(chainId), files };
-        let answer = await post("verify", order);
-        const choices = answer.json?.contractsToChoose;
-        if (Array.isArray(choices)) {
-            const index = choices.findIndex(
-                ({ name, path }) => name === contract.name && path === contract.path,
-            );
-            if (index >= 0)
-                answer = await post("verify", { ...order, chosenContract: String(index) });
+        if (!metadata) {
+            const reason =
+                "The verification service is an older one, which does not take a build-info without " +
+                "the compiler’s output. Choose the metadata with its sources.";
+            return { reason };
         }
-        const [result] =
-            answer.status === 200 && Array.isArray(answer.json?.result) ? answer.json.result : [];
-        return ["perfect", "partial"].includes(result?.status)
-            ? { match: result.status === "perfect" ? "exact" : "partial" }
-            : { reason: textOf(result) ?? reasonOf(answer) };
+        tell("Compiling and comparing…");
+        const files = { "metadata.json": JSON.stringify(metadata), ...sources };
+        const answer = await post("verify", { address, chain: String(chainId), files });
+        const [result] = Array.isArray(answer.json?.result) ? answer.json.result : [];
+        if (answer.status === 200 && ["perfect", "partial"].includes(result?.status)) {
+            return { match: result.status === "perfect" ? "exact" : "partial" };
+        }
+        // Its only conflict: what it has is a partial match, and this one is no better.
+        if (answer.status === 409) return { isOld: true, match: "partial" };
+        return textOf(result) === undefined ? refusal(answer) : { reason: textOf(result) };
     }
 
     function post(path, body) {
@@ -125,6 +123,12 @@ function matchOf(match) {
     return match === "exact_match" ? "exact" : "partial";
 }
 
+/** Of an answer to what was sent. Both generations say 429 while the contract is being verified. */
+function refusal(answer) {
+    const isOpen = answer.status === 429 && !answer.isProblem;
+    return { ...(isOpen && { isOpen }), reason: reasonOf(answer) };
+}
+
 /** The upstream's own words, or at least what happened. */
 function reasonOf({ status, json }) {
     const text = textOf(json);
@@ -135,8 +139,11 @@ function reasonOf({ status, json }) {
 }
 
 function textOf(json) {
-    const texts = [json?.message, json?.error, json?.detail];
-    return texts.find((text) => typeof text === "string" && text !== "");
+    const isText = (text) => typeof text === "string" && text !== "";
+    // This service's own are no sentences.
+    const [first, ...rest] = isText(json?.detail) ? json.detail : "";
+    const detail = first && `${first.toUpperCase()}${rest.join("")}.`;
+    return [json?.message, json?.error, detail].find(isText);
 }
 
 function parse(text) {
