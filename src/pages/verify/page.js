@@ -8,6 +8,9 @@ const MAX_BYTES = 29 * 1024 * 1024;
 // A folder dropped by mistake may hold any number of files.
 const MAX_FILES = 1000;
 
+// Of an outcome that nobody waited for.
+const OPEN = "What was sent may still be verified. Verify again to see.";
+
 const at = Object.fromEntries(
     [...document.querySelectorAll("[id]")].map((node) => [node.id, node]),
 );
@@ -36,18 +39,25 @@ addEventListener("dragleave", (event) => {
 addEventListener("drop", async (event) => {
     event.preventDefault();
     at.drop.classList.remove("over");
-    // They are gone from the event as soon as this function waits.
-    const entries = [...event.dataTransfer.items]
-        .map((item) => item.webkitGetAsEntry())
-        .filter(Boolean);
+    // They are gone from the event as soon as this function waits. What is not from a disk has no entry.
+    const items = [...event.dataTransfer.items]
+        .filter(({ kind }) => kind === "file")
+        .map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
     const found = [];
-    for (const entry of entries) await collect(entry, entry.name, found);
-    await add(found);
+    for (const { entry, file } of items) {
+        if (entry) await collect(entry, entry.name, found);
+        else found.push({ name: file.name, file });
+    }
+    if (items.length > 0) await add(found);
 });
 
 at.address.addEventListener("input", () => complain(at.address, at["address-problem"]));
 at.chain.addEventListener("change", () => complain(at.chain, at["chain-problem"]));
-at["chains-again"].addEventListener("click", loadChains);
+at["chains-again"].addEventListener("click", async () => {
+    await loadChains();
+    // The button is gone, and the keyboard would be with it.
+    if (at["chains-again"].hidden) at.chain.focus();
+});
 at.stop.addEventListener("click", () => waiting?.abort());
 at.again.addEventListener("click", () => {
     chosen = [];
@@ -64,14 +74,15 @@ at.form.addEventListener("submit", (event) => {
 
 loadChains();
 
-/** Adds the files below `entry`, which is one or a folder of them. */
+/** Adds the file `entry`, or those below it that may be of use. */
 async function collect(entry, name, found) {
     if (found.length > MAX_FILES) return;
     if (entry.isFile) {
+        if (name !== entry.name && !/\.(sol|json)$/i.test(name)) return;
         const file = await new Promise((resolve, reject) => entry.file(resolve, reject)).catch(
             () => undefined,
         );
-        if (file) found.push({ name, file });
+        found.push({ name, file });
         return;
     }
     const reader = entry.createReader();
@@ -84,11 +95,12 @@ async function collect(entry, name, found) {
     }
 }
 
-/** @param {{ name: string, file: File }[]} files */
+/** @param {{ name: string, file?: File }[]} files those without a `file` cannot be read */
 async function add(files) {
     const problems = [];
     const size =
-        sum(chosen.map(({ bytes }) => bytes.length)) + sum(files.map(({ file }) => file.size));
+        sum(chosen.map(({ bytes }) => bytes.length)) +
+        sum(files.map(({ file }) => file?.size ?? 0));
     if (chosen.length + files.length > MAX_FILES) {
         problems.push(
             `These are more than ${MAX_FILES} files. Choose only what belongs to the contract.`,
@@ -97,7 +109,7 @@ async function add(files) {
         problems.push("The files are too large together: the verification service takes 30 MiB.");
     } else {
         for (const { name, file } of files) {
-            const bytes = await file.arrayBuffer().then(
+            const bytes = await file?.arrayBuffer().then(
                 (buffer) => new Uint8Array(buffer),
                 () => undefined,
             );
@@ -159,8 +171,6 @@ function show(further = []) {
 }
 
 async function loadChains() {
-    at["chains-again"].hidden = true;
-    complain(at.chain, at["chain-problem"]);
     try {
         const response = await fetch(new URL("v1/chains", document.baseURI));
         if (!response.ok) throw new Error(`status ${response.status}`);
@@ -169,6 +179,8 @@ async function loadChains() {
             element("option", { value: String(chain_id) }, `${chain_name} (${chain_id})`),
         );
         at.chain.replaceChildren(...options);
+        complain(at.chain, at["chain-problem"]);
+        at["chains-again"].hidden = true;
     } catch {
         complain(at.chain, at["chain-problem"], "The chains cannot be loaded from the service.");
         at["chains-again"].hidden = false;
@@ -182,20 +194,23 @@ async function submit() {
     complain(at.address, at["address-problem"], wrong);
     if (wrong) return at.address.focus();
     if (at.chain.value === "") {
-        complain(at.chain, at["chain-problem"], "A chain has to be chosen.");
+        if (at["chain-problem"].hidden) {
+            complain(at.chain, at["chain-problem"], "The chains are not loaded yet.");
+        }
         return at.chain.focus();
     }
     const order = {
         contract: contracts[Number(at.contract.value)],
         address,
         chainId: Number(at.chain.value),
+        chain: at.chain.selectedOptions[0].textContent,
     };
     waiting = new AbortController();
     const stopClock = startClock();
     // Not `disabled`, which would take the keyboard away from where it is.
     at.verify.setAttribute("aria-disabled", "true");
     at.outcome.hidden = true;
-    at.progress.hidden = false;
+    at.waiting.hidden = false;
     at.progress.scrollIntoView({ block: "nearest" });
     try {
         const way = {
@@ -206,8 +221,7 @@ async function submit() {
         conclude(await verify(order, way), order);
     } catch (error) {
         if (waiting.signal.aborted) {
-            const text = "What was sent may still be verified. Verify again to see.";
-            end("", "Not waiting any more", text);
+            end("", "Not waiting any more", OPEN);
         } else {
             end("bad", "Verification failed", `This page cannot go on: ${error.message}`);
         }
@@ -215,21 +229,23 @@ async function submit() {
         stopClock();
         waiting = undefined;
         at.step.textContent = "";
-        at.progress.hidden = true;
+        at.waiting.hidden = true;
         at.verify.removeAttribute("aria-disabled");
     }
 }
 
-function conclude({ match, isOld, reason }, { contract, address }) {
+function conclude({ match, isOld, isOpen, reason }, { contract, address, chain }) {
     const how = {
         exact: ": exact match. The code is the same to the last byte, metadata included.",
         partial: ": match. The code does the same; comments, names or file paths differ.",
     };
-    const what = `${label(contract)} at ${address}`;
+    const where = `${address} on ${chain}`;
     if (isOld) {
-        end("good", "Already verified", `${address} was verified before${how[match] ?? "."}`);
+        end("good", "Already verified", `${where} was verified before${how[match] ?? "."}`);
     } else if (match) {
-        end("good", "Verification successful!", `${what}${how[match]}`);
+        end("good", "Verification successful!", `${label(contract)} at ${where}${how[match]}`);
+    } else if (isOpen) {
+        end("", "Not known yet", `${reason}\n${OPEN}`);
     } else {
         end("bad", "Verification failed", reason);
     }
