@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing, then runs every check of the project.
 #
-# Needs a Rust toolchain with rustfmt and clippy, Node.js with npm, nginx and faketime; as root on Debian
-# it installs the last three by itself. Where something cannot be had, it says what and fails: nothing is
-# skipped.
+# Needs a Rust toolchain with rustfmt and clippy, Node.js with npm, nginx, faketime and Chromium; as root on
+# Debian it installs the last four by itself. Where something cannot be had, it says what and fails: nothing
+# is skipped.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +37,8 @@ install_package npm npm
 PATH=$PATH:/usr/sbin
 install_package nginx nginx
 install_package faketime faketime
+# CHROMIUM is the path of another browser than the one in Debian.
+[ -n "${CHROMIUM:-}" ] || install_package chromium chromium
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     if [ -z "${ANVIL:-}" ] || [ -z "${CAST:-}" ] || [ -z "${FORGE:-}" ]; then

@@ -41,4 +41,5 @@ mod upstream;
 mod verification;
 mod verification_clients;
 mod verifier;
+mod verify_form;
 mod web3_clients;

@@ -1,0 +1,210 @@
+//! The form at `/verify`: what it is made of, and what people see of it in Chromium.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::anvil::Anvil;
+use crate::fixtures;
+use crate::service::Service;
+use crate::verifier::Verifier;
+
+/// Runs node with these arguments and fails with what it told when it does.
+async fn node(arguments: Vec<String>) {
+    for package in ["@noble/hashes", "ethers", "playwright-core"] {
+        let path = fixtures::path("tests/node/node_modules").join(package);
+        assert!(path.exists(), "no {package} at {}: run tests/run.sh", path.display());
+    }
+    let mut command = Command::new("node");
+    command.args(["--test-reporter", "spec"]).args(arguments).stdin(Stdio::null());
+    // The services that it asks are in this process and have to go on.
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
+    let output = output.unwrap_or_else(|error| panic!("no node: install Node.js 20 ({error})"));
+    let [told, complaints] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{told}\n{complaints}");
+    println!("{told}\n{complaints}");
+}
+
+fn script(name: &str) -> String {
+    fixtures::path("tests/node").join(name).to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn files_are_told_apart_and_held_against_each_other_in_the_page() {
+    node(vec!["--test".to_owned(), script("files.test.mjs")]).await;
+}
+
+#[tokio::test]
+async fn every_answer_of_a_verification_service_has_its_outcome_in_the_page() {
+    node(vec!["--test".to_owned(), script("submit.test.mjs")]).await;
+}
+
+#[test]
+fn the_hash_function_is_as_its_authors_publish_it() {
+    let folder = fixtures::path("src/pages/verify/noble");
+    let names: Vec<_> =
+        fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    let published = fixtures::path("tests/node/node_modules/@noble/hashes");
+    assert!(published.exists(), "no {}: run tests/run.sh", published.display());
+    for name in names {
+        let read = |folder: &Path| fs::read(folder.join(&name)).unwrap();
+        assert!(read(&folder) == read(&published), "{}", name.display());
+    }
+}
+
+const NO_NODES: [&str; 2] = ["http://127.0.0.1:9"; 2];
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'";
+
+/// The paths of what the file at `path` loads. Others are named in comments of noble-hashes.
+fn loads(path: &str, text: &str) -> Vec<String> {
+    let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();
+    ["from \"./", "from './", "href=\"verify/", "src=\"verify/"]
+        .iter()
+        .flat_map(|mark| {
+            let (_, beginning) = mark.split_once(['"', '\'']).unwrap();
+            text.split(mark).skip(1).map(move |rest| (beginning, rest))
+        })
+        .map(|(beginning, rest)| {
+            let (rest, _) = rest.split_once(['"', '\'']).unwrap();
+            base.join(&format!("{beginning}{rest}")).unwrap().path().to_owned()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn the_page_and_all_that_it_loads_are_served_below_any_base_path() {
+    for base in ["", "/proxy/public"] {
+        let more = format!("base_path = \"{base}\"");
+        let service = Service::with_server(&more, &with("http://127.0.0.1:9", NO_NODES)).await;
+        let mut left = vec![format!("{base}/verify")];
+        let mut seen = vec![];
+        while let Some(path) = left.pop() {
+            let answer = service.get(&path).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            let kind = match path.rsplit_once('.') {
+                None => "html",
+                Some((_, "js")) => "javascript",
+                Some((_, other)) => other,
+            };
+            assert_eq!(answer.header("content-type"), format!("text/{kind}; charset=utf-8"));
+            for (name, value) in [
+                ("content-security-policy", POLICY),
+                ("x-content-type-options", "nosniff"),
+                ("referrer-policy", "no-referrer"),
+                ("cross-origin-opener-policy", "same-origin"),
+                ("cache-control", "no-cache"),
+            ] {
+                assert_eq!(answer.header(name), value, "{path}");
+            }
+            let tag = answer.header("etag");
+            let same = service.send(Method::GET, &path, &[("if-none-match", tag)]).await;
+            assert_eq!((same.status, same.body.as_str()), (304, ""), "{path}");
+            assert_eq!(
+                [same.header("etag"), same.header("content-security-policy")],
+                [tag, POLICY]
+            );
+            let other = service.send(Method::GET, &path, &[("if-none-match", "\"0\"")]).await;
+            assert_eq!(other.status, 200, "{path}");
+            let head = service.send(Method::HEAD, &path, &[]).await;
+            assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
+            assert_eq!(head.header("content-length"), answer.body.len().to_string());
+            let post = service.send(Method::POST, &path, &[]).await;
+            assert_eq!((post.status, post.header("allow")), (405, "GET,HEAD"), "{path}");
+            for next in loads(&path, &answer.body) {
+                if !seen.contains(&next) && !left.contains(&next) {
+                    left.push(next);
+                }
+            }
+            seen.push(path);
+        }
+        seen.sort();
+        let files = ["", "/files.js", "/noble/_u64.js", "/noble/sha3.js", "/noble/utils.js"];
+        let files = files.into_iter().chain(["/page.js", "/style.css", "/submit.js"]);
+        assert_eq!(seen, files.map(|file| format!("{base}/verify{file}")).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_slash_behind_the_page_leads_to_it() {
+    for base in ["", "/proxy/public"] {
+        let more = format!("base_path = \"{base}\"");
+        let service = Service::with_server(&more, &with("http://127.0.0.1:9", NO_NODES)).await;
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+        let asked =
+            client.build().unwrap().get(service.url(&format!("{base}/verify/"))).send().await;
+        assert_eq!(asked.unwrap().status(), 308);
+        let client = reqwest::Client::new();
+        let led = client.get(service.url(&format!("{base}/verify/"))).send().await.unwrap();
+        assert_eq!(
+            (led.status().as_u16(), led.url().path()),
+            (200, format!("{base}/verify").as_str())
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_a_verification_service_there_is_no_page() {
+    let service = Service::start(&with("", NO_NODES)).await;
+    for path in ["/verify", "/verify/", "/verify/page.js"] {
+        let answer = service.get(path).await;
+        assert_eq!(answer.status, 404, "{path}: {}", answer.body);
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+    }
+}
+
+/// The configuration of a service with this upstream and, as Ronin and Saigon, nodes at these URLs.
+fn with(verification: &str, nodes: [&str; 2]) -> String {
+    let [ronin, saigon] = nodes;
+    format!(
+        "[verification]\nurl = \"{verification}\"\n\
+         [chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{ronin}\"]\nblock_time = \"2s\"\n\
+         [chains.saigon]\nchain_id = 202601\nrpc_urls = [\"{saigon}\"]\nblock_time = \"2s\"\n"
+    )
+}
+
+#[tokio::test]
+async fn people_verify_contracts_in_chromium() {
+    let nodes = [Anvil::of_chain(2020, 0, &[]), Anvil::of_chain(202_601, 0, &[])];
+    let [ronin, saigon] = nodes.each_ref().map(Anvil::url);
+    let upstream = |more: &[&str]| Verifier::start(&[(2020, &ronin), (202_601, &saigon)], more);
+    let verifiers = [
+        upstream(&["--job-ms", "0", "--job-polls", "1"]),
+        upstream(&["--generation", "v1"]),
+        upstream(&["--job-ms", "2000000000"]),
+    ];
+    let [both, first, slow] = verifiers.each_ref().map(Verifier::url);
+    let service = async |more: &str, url: &str| {
+        Service::with_server(more, &with(url, [&ronin, &saigon])).await
+    };
+    let plain = service("", &both).await;
+    let below = service("base_path = \"/proxy/public\"", &both).await;
+    let first = service("", &first).await;
+    let slow = service("", &slow).await;
+    let down = service("", "http://127.0.0.1:9").await;
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let world = json!({
+        "services": {
+            "plain": plain.url(""),
+            "below": below.url("/proxy/public"),
+            "first": first.url(""),
+            "slow": slow.url(""),
+            "down": down.url(""),
+        },
+        "nodes": { "2020": ronin, "202601": saigon },
+        "shots": target.join("verify-form"),
+    });
+    node(vec![script("verify-form.mjs"), world.to_string()]).await;
+    for verifier in &verifiers {
+        for asked in verifier.received().await {
+            assert_eq!(asked["violations"], json!([]), "{asked:#}");
+        }
+    }
+}

@@ -1,0 +1,833 @@
+// What people see of the form in Chromium: `node verify-form.mjs '{"services":{…},"nodes":{…},"shots":…}'`.
+//
+// `services` are the URLs of services, without the slash behind: `plain`, and `below`, the same below a
+// base path; `first`, whose upstream has the first generation of the API alone; `slow`, whose upstream
+// never comes to an end; `down`, which has none. All know the chains of `nodes`, anvils by their ids. A
+// screenshot of each state goes to the folder `shots`, in both schemes, wide and narrow.
+//
+// CHROMIUM names another browser than the one on the path.
+
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, describe, test } from "node:test";
+
+import { getAddress, hexlify, randomBytes } from "ethers";
+import { chromium } from "playwright-core";
+
+const { services, nodes, shots } = JSON.parse(process.argv[2]);
+
+// No event that is waited for takes this long unless it never comes.
+const DEADLINE_MS = 20_000;
+const fixture = new URL("../fixtures/verification/build-info.json", import.meta.url);
+const BUILD_INFO = readFileSync(fixture, "utf8");
+const { input, output } = JSON.parse(BUILD_INFO);
+const sourceOf = (name) => input.sources[`contracts/${name}.sol`].content;
+const outputOf = (name) => output.contracts[`contracts/${name}.sol`][name];
+
+const file = (name, content) => ({ name, mimeType: "", buffer: Buffer.from(content) });
+const METADATA = file("Counter_meta.json", outputOf("Counter").metadata);
+const SOURCE = file("Counter.sol", sourceOf("Counter"));
+const CHANGED = file("Counter.sol", sourceOf("Counter").replace("+= 1", "+= 2"));
+
+let browser;
+const disk = mkdtempSync(join(tmpdir(), "verify-form-"));
+before(async () => {
+    const inPath = process.env.PATH.split(":").map((folder) => join(folder, "chromium")).find(existsSync);
+    const executablePath = process.env.CHROMIUM || inPath;
+    assert(executablePath, "no chromium on the path: run tests/run.sh, or set CHROMIUM");
+    browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+});
+after(async () => {
+    await browser?.close();
+    rmSync(disk, { recursive: true });
+});
+
+// An answer of the chain's node that has to be a result.
+async function call(chain, method, ...params) {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
+    const headers = { "content-type": "application/json" };
+    const reply = await (await fetch(nodes[chain], { method: "POST", headers, body })).json();
+    assert.equal(reply.error, undefined, `${method}: ${JSON.stringify(reply.error)}`);
+    return reply.result;
+}
+
+// Deploys one of the contracts and gives its address.
+async function deploy(name, chain = 2020) {
+    const [from] = await call(chain, "eth_accounts");
+    const argument = name === "Counter" ? "0".repeat(64) : "";
+    const data = `0x${outputOf(name).evm.bytecode.object}${argument}`;
+    const hash = await call(chain, "eth_sendTransaction", { from, data, gas: "0x100000" });
+    for (const deadline = Date.now() + DEADLINE_MS; Date.now() < deadline; ) {
+        const receipt = await call(chain, "eth_getTransactionReceipt", hash);
+        if (receipt) return getAddress(receipt.contractAddress);
+    }
+    return assert.fail(`${hash} is not mined`);
+}
+
+// Some address with `code` at it.
+async function place(code) {
+    const address = getAddress(hexlify(randomBytes(20)));
+    await call(2020, "anvil_setCode", address, code);
+    return address;
+}
+
+// Each has a browser's window of its own, and this must hold in all of them: that nothing fails unnoticed
+// and that nobody is asked but the service.
+const scenarios = [];
+function scenario(name, run, { service = "plain", ...options } = {}) {
+    const check = async () => {
+        const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+        context.setDefaultTimeout(DEADLINE_MS);
+        const page = await context.newPage();
+        // From the start, or a chooser might open in earnest before this is known to the browser.
+        page.on("filechooser", () => {});
+        const requests = [];
+        const faults = [];
+        page.on("request", (request) => requests.push(request));
+        page.on("pageerror", (error) => faults.push(error));
+        page.on("console", (message) => {
+            // The browser notes every answer of 400 and above.
+            const isNote = message.text().startsWith("Failed to load resource");
+            if (["error", "warning"].includes(message.type()) && !isNote) faults.push(message.text());
+        });
+        const violations = [];
+        await context.exposeBinding("violated", (_, violation) => violations.push(violation));
+        await context.addInitScript(() => {
+            addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI }) =>
+                violated(`${effectiveDirective} ${blockedURI}`));
+        });
+        try {
+            await page.goto(`${services[service]}/verify`);
+            await run(new Form(page), { requests, faults, violations });
+            assert.deepEqual([faults, violations], [[], []]);
+            for (const request of requests) {
+                assert.equal(new URL(request.url()).origin, new URL(services[service]).origin);
+            }
+        } catch (error) {
+            error.message += `\n--- on the page:\n${await page.locator("body").innerText()}`;
+            throw error;
+        } finally {
+            await context.close();
+        }
+    };
+    scenarios.push([name, check]);
+}
+
+class Form {
+    constructor(page) {
+        this.page = page;
+        this.picker = page.getByLabel("Drag files or folders here, or choose files");
+        this.address = page.getByRole("textbox", { name: "Contract address" });
+        this.chain = page.getByRole("combobox", { name: "Chain" });
+        this.contract = page.getByRole("combobox", { name: "Contract" });
+        this.verifyButton = page.getByRole("button", { name: "Verify", exact: true });
+        this.findings = page.locator("#findings");
+        this.outcome = page.getByRole("region").filter({ has: page.locator("#outcome-title") });
+    }
+
+    async choose(...files) {
+        const chooser = this.page.waitForEvent("filechooser");
+        await this.page.getByText("choose files").click();
+        await (await chooser).setFiles(files);
+    }
+
+    // Drops files and folders of the disk, as a desktop does.
+    async drop(...paths) {
+        const { x, y, width, height } = await this.page.locator("#drop").boundingBox();
+        const devtools = await this.page.context().newCDPSession(this.page);
+        const data = { items: [], files: paths, dragOperationsMask: 1 };
+        for (const type of ["dragEnter", "dragOver", "drop"]) {
+            const at = { x: x + width / 2, y: y + height / 2 };
+            await devtools.send("Input.dispatchDragEvent", { type, ...at, data });
+        }
+    }
+
+    async submit(address, { contract, chain = "ronin (2020)" } = {}) {
+        await this.verifyButton.waitFor();
+        if (contract) await this.contract.selectOption(contract);
+        await this.address.fill(address);
+        await this.chain.selectOption(chain);
+        await this.verifyButton.click();
+    }
+
+    // The whole of what is said in the end, once it is.
+    async ends(title, text) {
+        await this.page.getByRole("heading", { name: title, exact: true }).waitFor();
+        assert.equal(await this.page.locator("#outcome-text").textContent(), text);
+        const focused = await this.page.evaluate(() => document.activeElement.textContent);
+        assert.equal(focused, title);
+        assert.equal(await this.page.getByText("Stop waiting").isVisible(), false);
+    }
+
+    // The findings are these: titles and the texts below each.
+    async finds(...expected) {
+        const read = () => JSON.stringify([...document.querySelector("#findings").children].map((notice) =>
+            [...notice.querySelectorAll("p, li")].map(({ textContent }) => textContent)));
+        await becomes(this.page, read, JSON.stringify(expected));
+    }
+
+    async hasDetails(expected) {
+        assert.equal(await this.page.getByRole("heading", { name: "Details" }).isVisible(), expected);
+        assert.equal(await this.address.isVisible(), expected);
+        assert.equal(await this.verifyButton.isVisible(), expected);
+    }
+
+    // Looks at this state in both schemes and all widths.
+    async look(name) {
+        for (const colorScheme of ["dark", "light"]) {
+            await this.page.emulateMedia({ colorScheme });
+            assert.deepEqual(await this.page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
+            for (const width of [320, 390, 1280]) {
+                await this.page.setViewportSize({ width, height: 800 });
+                const { scrollWidth, clientWidth } = await this.page.evaluate(() => {
+                    const { scrollWidth, clientWidth } = document.documentElement;
+                    return { scrollWidth, clientWidth };
+                });
+                assert(scrollWidth <= clientWidth, `${name}: ${scrollWidth} wide at ${width}`);
+                if (width === 320) continue;
+                const path = join(shots, `${name}-${width}-${colorScheme}.png`);
+                await this.page.screenshot({ path, fullPage: true });
+            }
+        }
+    }
+}
+
+// Waits until the function gives that in the page.
+async function becomes(page, read, expected) {
+    const isThere = new Function("expected", `return (${read})() === expected`);
+    await page.waitForFunction(isThere, expected).catch(() => {});
+    assert.equal(await page.evaluate(read), expected);
+}
+
+// In the page: what has less contrast with what is behind it than WCAG 2.2 asks for, 4.5 for text (1.4.3)
+// and 3 for the edges of what one can use (1.4.11).
+function weakContrasts() {
+    const parsed = (color) => {
+        const [red, green, blue, alpha = 1] = color.match(/[\d.]+/g).map(Number);
+        return { channels: [red, green, blue], alpha };
+    };
+    const behind = (node) => {
+        const layers = [];
+        for (let at = node; at; at = at.parentElement) {
+            const layer = parsed(getComputedStyle(at).backgroundColor);
+            layers.push(layer);
+            if (layer.alpha === 1) break;
+        }
+        return layers.reverse().reduce((below, { channels, alpha }) =>
+            channels.map((channel, index) => channel * alpha + (below[index] ?? 0) * (1 - alpha)), []);
+    };
+    const luminance = (channels) => {
+        const [red, green, blue] = channels.map((channel) => {
+            const part = channel / 255;
+            return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const contrast = (color, ground) => {
+        const [dark, light] = [luminance(parsed(color).channels), luminance(ground)].sort((a, b) => a - b);
+        return (light + 0.05) / (dark + 0.05);
+    };
+    const weak = [];
+    const check = (what, color, ground, least) => {
+        const found = contrast(color, ground);
+        if (!(found >= least)) weak.push(`${what}: ${found.toFixed(2)}, ${color} on ${ground}`);
+    };
+    let count = 0;
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const { parentElement: node, data } = texts.currentNode;
+        if (data.trim() === "" || !node.checkVisibility() || node.closest("[aria-disabled=true], script")) {
+            continue;
+        }
+        count += 1;
+        check(data.trim(), getComputedStyle(node).color, behind(node), 4.5);
+    }
+    if (count < 5) weak.push(`only ${count} texts found`);
+    for (const node of document.querySelectorAll("input:not([type]), select, button, .drop")) {
+        if (!node.checkVisibility() || node.closest("[aria-disabled=true]")) continue;
+        const { color, borderTopColor } = getComputedStyle(node);
+        check(`the edge of ${node.id}`, borderTopColor, behind(node.parentElement), 3);
+        check(`the text of ${node.id}`, color, behind(node), 4.5);
+        if (node.placeholder) {
+            const { color, opacity } = getComputedStyle(node, "::placeholder");
+            if (opacity !== "1") weak.push(`the placeholder's opacity is ${opacity}`);
+            check("the placeholder", color, behind(node), 4.5);
+        }
+    }
+    return weak;
+}
+
+// Writes files and gives the folder that they are in.
+function onDisk(files) {
+    const folder = mkdtempSync(join(disk, "files-"));
+    for (const [path, content] of Object.entries(files)) {
+        mkdirSync(dirname(join(folder, path)), { recursive: true });
+        writeFileSync(join(folder, path), content);
+    }
+    return folder;
+}
+
+const fits = (what) => [`The files fit together: ${what}`];
+const misfit = (...problems) => ["Something does not fit", ...problems];
+const note = (...notes) => ["Good to know", ...notes];
+const COUNTER = "contracts/Counter.sol:Counter";
+const SWITCH = "contracts/Switch.sol:Switch";
+const EXACT = ": exact match. The code is the same to the last byte, metadata included.";
+const PARTIAL = ": match. The code does the same; comments, names or file paths differ.";
+const NO_MATCH = "The deployed and recompiled bytecode don't match.";
+const OPEN = "What was sent may still be verified. Verify again to see.";
+
+scenario("chosen metadata and its source end in success", async (form, { requests }) => {
+    const address = await deploy("Counter");
+    await form.hasDetails(false);
+    await form.finds();
+    await form.look("empty");
+    await form.choose(METADATA, SOURCE);
+    await form.finds(fits(COUNTER));
+    await form.hasDetails(true);
+    assert.equal(await form.contract.isVisible(), false);
+    await form.look("fits");
+    await form.submit(address);
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.look("success");
+    const posts = requests.filter((request) => request.method() === "POST");
+    const path = `/verification/v2/verify/metadata/2020/${address}`;
+    assert.deepEqual(posts.map((request) => new URL(request.url()).pathname), [path]);
+});
+
+scenario("a dropped build-info ends in success for the chosen one of its contracts", async (form) => {
+    const address = await deploy("Switch");
+    await form.drop(join(onDisk({ "build-info.json": BUILD_INFO }), "build-info.json"));
+    await form.finds(fits("2 contracts"));
+    const offered = await form.contract.getByRole("option").allTextContents();
+    assert.deepEqual(offered, [COUNTER, SWITCH]);
+    await form.look("several-contracts");
+    await form.submit(address, { contract: SWITCH });
+    await form.ends("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+}, { service: "below" });
+
+scenario("a dropped folder is searched for what is of use", async (form) => {
+    const address = await deploy("Counter");
+    const folder = onDisk({
+        "artifacts/build-info/1.json": BUILD_INFO,
+        "artifacts/contracts/Counter.sol/Counter.dbg.json": "{\"_format\":\"hh-sol-dbg-1\"}",
+        "artifacts/contracts/Counter.sol/Counter.json": "{\"_format\":\"hh-sol-artifact-1\"}",
+        "artifacts/logo.png": "\u0000",
+    });
+    await form.drop(join(folder, "artifacts"));
+    const unneeded = ["artifacts/contracts/Counter.sol/Counter.dbg.json",
+        "artifacts/contracts/Counter.sol/Counter.json"].join(", ");
+    await form.finds(fits("2 contracts"), note(`Not needed: ${unneeded}.`));
+    await form.look("folder");
+    await form.submit(address, { contract: COUNTER });
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+});
+
+scenario("what has no file on a disk can be dropped as well", async (form) => {
+    await form.page.evaluate(([name, text]) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([text], name));
+        dataTransfer.items.add("some text", "text/plain");
+        const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+        document.querySelector("#drop").dispatchEvent(event);
+    }, ["build-info.json", BUILD_INFO]);
+    await form.finds(fits("2 contracts"));
+});
+
+scenario("an upstream of the first generation verifies metadata with its source", async (form) => {
+    const address = await deploy("Counter");
+    await form.choose(METADATA, SOURCE);
+    await form.submit(address);
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+}, { service: "first" });
+
+scenario("an upstream of the first generation verifies one contract of a build-info", async (form) => {
+    const address = await deploy("Switch");
+    await form.choose(file("build-info.json", BUILD_INFO));
+    await form.submit(await place("0x00"), { contract: SWITCH });
+    await form.ends("Verification failed",
+        "The recompiled bytecode length doesn't match the onchain bytecode length.");
+    await form.submit(address, { contract: SWITCH });
+    await form.ends("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+}, { service: "first" });
+
+scenario("a contract on the second chain is verified there", async (form) => {
+    const address = await deploy("Switch", 202601);
+    await form.choose(file("build-info.json", BUILD_INFO));
+    await form.verifyButton.waitFor();
+    const offered = await form.chain.getByRole("option").allTextContents();
+    assert.deepEqual(offered, ["ronin (2020)", "saigon (202601)"]);
+    await form.submit(address, { contract: SWITCH, chain: "saigon (202601)" });
+    await form.ends("Verification successful!", `${SWITCH} at ${address} on saigon (202601)${EXACT}`);
+});
+
+// As `forge build --build-info` writes it: with more in the input than a compiler takes.
+const OF_FOUNDRY = JSON.stringify({
+    _format: "ethers-rs-sol-build-info-1",
+    input: { version: "0.8.28", ...input, allowPaths: [], basePath: "/home/somebody", includePaths: [] },
+    output,
+    solcLongVersion: "0.8.28",
+});
+// As Hardhat 3 does: without the compiler's output.
+const OF_HARDHAT_3 = JSON.stringify({
+    _format: "hh3-sol-build-info-1",
+    solcLongVersion: "0.8.28+commit.7893614a",
+    userSourceNameMap: Object.fromEntries(Object.keys(input.sources).map((path) => [path, path])),
+    input,
+});
+for (const [tool, service, content] of [
+    ["Foundry", "plain", OF_FOUNDRY],
+    ["Foundry", "first", OF_FOUNDRY],
+    ["Hardhat 3", "plain", OF_HARDHAT_3],
+]) {
+    const generation = service === "first" ? "first" : "second";
+    scenario(`the ${generation} generation verifies a build-info of ${tool}`, async (form) => {
+        const address = await deploy("Switch");
+        await form.choose(file("build-info.json", content));
+        await form.finds(fits("2 contracts"));
+        await form.submit(address, { contract: SWITCH });
+        await form.ends("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+    }, { service });
+}
+
+scenario("the first generation cannot verify a build-info of Hardhat 3, which is said", async (form) => {
+    await form.choose(file("build-info.json", OF_HARDHAT_3));
+    await form.submit(await deploy("Switch"), { contract: SWITCH });
+    await form.ends("Verification failed", "The verification service is an older one, which does not take " +
+        "a build-info without the compiler’s output. Choose the metadata with its sources.");
+}, { service: "first" });
+
+// The same code with another hash of the metadata in it.
+async function inexact() {
+    const code = `0x${outputOf("Counter").evm.deployedBytecode.object}`;
+    const at = code.length - 30;
+    return place(`${code.slice(0, at)}${code[at] === "0" ? "1" : "0"}${code.slice(at + 1)}`);
+}
+
+scenario("a match that is not exact is told from one that is, and not claimed twice", async (form) => {
+    const address = await inexact();
+    await form.choose(METADATA, SOURCE);
+    await form.submit(address);
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${PARTIAL}`);
+    await form.verifyButton.click();
+    await form.ends("Already verified", `${address} on ronin (2020) was verified before${PARTIAL}`);
+});
+
+scenario("nor does the first generation claim it twice", async (form) => {
+    const address = await inexact();
+    await form.choose(METADATA, SOURCE);
+    await form.submit(address);
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${PARTIAL}`);
+    await form.verifyButton.click();
+    await form.ends("Already verified", `${address} on ronin (2020) was verified before${PARTIAL}`);
+}, { service: "first" });
+
+scenario("what is verified already is said to be", async (form) => {
+    const address = await deploy("Counter");
+    await form.choose(METADATA, SOURCE);
+    await form.submit(address);
+    await form.page.getByRole("heading", { name: "Verification successful!" }).waitFor();
+    await form.verifyButton.click();
+    await form.ends("Already verified", `${address} on ronin (2020) was verified before${EXACT}`);
+    await form.look("already-verified");
+});
+
+scenario("a missing source is named, and once it is there the form goes on", async (form) => {
+    await form.choose(METADATA);
+    await form.finds(misfit("contracts/Counter.sol is missing: add this file."));
+    await form.hasDetails(false);
+    await form.look("missing-source");
+    await form.choose(SOURCE);
+    await form.finds(fits(COUNTER));
+    await form.hasDetails(true);
+    await form.page.getByRole("button", { name: "Remove Counter.sol" }).click();
+    await form.finds(misfit("contracts/Counter.sol is missing: add this file."));
+    await form.hasDetails(false);
+    assert.equal(await form.page.evaluate(() => document.activeElement.id), "picker");
+});
+
+scenario("a changed source is told from a missing one, and the right one replaces it", async (form) => {
+    await form.choose(METADATA, CHANGED);
+    await form.finds(misfit("Counter.sol is not the file that was compiled: the metadata names a " +
+        "contracts/Counter.sol with other content."));
+    await form.hasDetails(false);
+    await form.look("changed-source");
+    await form.choose(SOURCE);
+    await form.finds(fits(COUNTER),
+        note("There are two files Counter.sol; the one that was compiled is used."));
+    await form.hasDetails(true);
+});
+
+scenario("sources without a JSON file, and files of no use, are said to be that", async (form) => {
+    await form.choose(SOURCE);
+    await form.finds(misfit("A JSON file is missing: the compiler’s metadata or a build-info."));
+    await form.choose(file("package.json", "{}"));
+    await form.finds(misfit("package.json is neither metadata of the Solidity compiler nor a build-info."));
+    await form.look("no-metadata");
+    await form.choose(METADATA, file("Other.sol", "contract Other {}"));
+    await form.finds(fits(COUNTER), note("Not named by the metadata, so not needed: Other.sol.",
+        "Not needed: package.json."));
+    await form.hasDetails(true);
+    await form.look("unused-files");
+});
+
+scenario("a file may be called anything, and is never taken for HTML", async (form) => {
+    const name = "<img src=x onerror=alert(1)>.sol";
+    await form.choose(file(name, "contract X {}"), file("<b>.json", "{"), METADATA);
+    await form.finds(misfit("contracts/Counter.sol is missing: add this file.", "<b>.json is not JSON."),
+        note(`Not named by the metadata, so not needed: ${name}.`));
+    assert.equal(await form.page.locator("main :is(img, li b)").count(), 0);
+    const listed = await form.page.locator("#files li > span").allTextContents();
+    assert.deepEqual(listed, [name, "<b>.json", "Counter_meta.json metadata"]);
+    assert.equal(await form.page.getByRole("button", { name: `Remove ${name}` }).count(), 1);
+});
+
+scenario("too much is refused before it is read", async (form) => {
+    await form.choose(METADATA, SOURCE);
+    await form.finds(fits(COUNTER));
+    const large = onDisk({ "large.sol": "" });
+    truncateSync(join(large, "large.sol"), 29 * 1024 * 1024);
+    await form.drop(join(large, "large.sol"));
+    await form.finds(
+        misfit("The files are too large together: the verification service takes 30 MiB."), fits(COUNTER));
+    const folder = onDisk(Object.fromEntries(
+        Array.from({ length: 1001 }, (_, index) => [`src/${index}.sol`, ""])));
+    await form.drop(join(folder, "src"));
+    await form.finds(
+        misfit("These are more than 1000 files. Choose only what belongs to the contract."), fits(COUNTER));
+    assert.equal(await form.page.locator("#files li").count(), 2);
+});
+
+scenario("an address that is none is refused in the page", async (form, { requests }) => {
+    const address = await deploy("Counter");
+    await form.choose(METADATA, SOURCE);
+    const digit = [...address].findIndex((digit) => /[A-F]/.test(digit));
+    const mistyped = address.slice(0, digit) + address[digit].toLowerCase() + address.slice(digit + 1);
+    for (const [given, problem, name] of [
+        ["", "The address is missing.", "no-address"],
+        [address.slice(0, -1), "An address is 0x and 40 hexadecimal digits.", "bad-address"],
+        [mistyped, "There is a typo in the address: its upper and lower case letters do not fit its " +
+            "digits.", "bad-checksum"],
+    ]) {
+        await form.submit(given);
+        const state = await form.address.evaluate((node) => ({
+            isFocused: document.activeElement === node,
+            isInvalid: node.getAttribute("aria-invalid"),
+            description: document.getElementById(node.getAttribute("aria-describedby")).textContent,
+        }));
+        assert.deepEqual(state, { isFocused: true, isInvalid: "true", description: problem });
+        assert.equal(await form.page.getByText(problem).isVisible(), true);
+        await form.look(name);
+    }
+    await form.address.press("End");
+    await form.address.press("Backspace");
+    assert.equal(await form.address.getAttribute("aria-invalid"), "false");
+    assert.deepEqual(requests.filter((request) => request.method() === "POST"), []);
+    // As it is copied from elsewhere.
+    await form.submit(` ${address.toLowerCase()} `);
+    await form.ends("Verification successful!",
+        `${COUNTER} at ${address.toLowerCase()} on ronin (2020)${EXACT}`);
+});
+
+scenario("an address without the contract ends with the upstream's reason", async (form) => {
+    const empty = "0x00000000000000000000000000000000000000E5";
+    await form.choose(METADATA, SOURCE);
+    await form.submit(empty);
+    await form.ends("Verification failed",
+        `Chain #2020 does not have a contract deployed at ${empty}.`);
+    await form.look("nothing-deployed");
+    const other = await place(`0x${outputOf("Counter").evm.deployedBytecode.object.replace("6080", "6081")}`);
+    await form.address.fill(other);
+    assert.equal(await form.page.getByRole("heading", { name: "Verification failed" }).isVisible(), false);
+    await form.verifyButton.click();
+    await form.ends("Verification failed", NO_MATCH);
+    await form.look("failed-job");
+    assert.equal(await form.page.getByRole("button", { name: "Verify another contract" }).isVisible(), false);
+});
+
+scenario("after a success one can begin anew", async (form) => {
+    const [first, second] = [await deploy("Counter"), await deploy("Switch")];
+    await form.choose(METADATA, SOURCE);
+    await form.submit(first);
+    await form.page.getByRole("button", { name: "Verify another contract" }).click();
+    assert.equal(await form.page.evaluate(() => document.activeElement.id), "picker");
+    await form.finds();
+    await form.hasDetails(false);
+    await form.choose(file("build-info.json", BUILD_INFO));
+    await form.submit(second, { contract: SWITCH });
+    await form.ends("Verification successful!", `${SWITCH} at ${second} on ronin (2020)${EXACT}`);
+});
+
+scenario("an upstream that is down is said to be", async (form) => {
+    await form.choose(METADATA, SOURCE);
+    await form.submit("0x00000000000000000000000000000000000000E5");
+    await form.ends("Verification failed", "No connection to the verification service could be made.");
+    await form.look("upstream-down");
+}, { service: "down" });
+
+scenario("a long job shows that it goes on, is begun once, and can be left to itself", async (form, seen) => {
+    const address = await deploy("Counter");
+    await form.choose(METADATA, SOURCE);
+    await form.submit(address);
+    const step = form.page.locator("#step");
+    assert.equal(await step.getAttribute("role"), "status");
+    await becomes(form.page, () => document.querySelector("#step").textContent, "Compiling and comparing…");
+    await form.page.getByRole("progressbar", { name: "Verification" }).waitFor();
+    assert.equal(await form.verifyButton.getAttribute("aria-disabled"), "true");
+    await form.verifyButton.press("Enter");
+    await form.address.press("Enter");
+    await form.page.waitForResponse((response) => response.url().includes("/v2/verify/"));
+    const posts = seen.requests.filter((request) => request.method() === "POST");
+    assert.equal(posts.length, 1);
+    await form.look("progress");
+    await form.page.getByRole("button", { name: "Stop waiting" }).click();
+    await form.ends("Not waiting any more", OPEN);
+    assert.equal(await step.textContent(), "");
+    assert.equal(await form.verifyButton.getAttribute("aria-disabled"), null);
+    await form.look("stopped");
+    await form.verifyButton.click();
+    const reason = `Contract ${address} on chain 2020 is already being verified`;
+    await form.ends("Not known yet", `${reason}\n${OPEN}`);
+    await form.look("under-way");
+}, { service: "slow" });
+
+scenario("chains that cannot be loaded are loaded again", async (form) => {
+    const { page } = form;
+    let failures = 2;
+    await page.route("**/v1/chains", (route) => (failures-- > 0 ? route.abort() : route.continue()));
+    await page.reload();
+    await form.choose(METADATA, SOURCE);
+    const problem = page.getByText("The chains cannot be loaded from the service.");
+    await problem.waitFor();
+    await form.look("no-chains");
+    await form.address.fill(await deploy("Counter"));
+    await form.verifyButton.click();
+    assert.equal(await page.evaluate(() => document.activeElement.id), "chain");
+    assert.equal(await problem.isVisible(), true);
+    const again = page.getByRole("button", { name: "Load the chains again" });
+    const failed = page.waitForEvent("requestfailed");
+    await again.press("Enter");
+    await failed;
+    assert.equal(await problem.isVisible(), true);
+    await again.press("Enter");
+    await becomes(page, () => document.activeElement.id, "chain");
+    assert.equal(await problem.isVisible(), false);
+    assert.equal(await form.chain.inputValue(), "2020");
+    await form.verifyButton.click();
+    await page.getByRole("heading", { name: "Verification successful!" }).waitFor();
+});
+
+scenario("without JavaScript the page says that it needs it", async (form) => {
+    const text = "This page checks your files in the browser, for which it needs JavaScript. Forge and " +
+        "Hardhat verify without it.";
+    const shown = await form.page.locator("main").innerText();
+    assert.equal(shown.split("\n").filter((line) => line !== "").at(-1).replace(/\s+/g, " "), text);
+    assert.equal(await form.picker.isVisible(), false);
+    const path = join(shots, "no-javascript-390-light.png");
+    await form.page.setViewportSize({ width: 390, height: 800 });
+    await form.page.screenshot({ path, fullPage: true });
+}, { javaScriptEnabled: false });
+
+// What has the focus, and whether one sees that.
+const focused = (page) => page.evaluate(() => {
+    const { activeElement: node } = document;
+    const shown = node.id === "picker" ? node.parentElement : node;
+    const { outlineStyle, outlineWidth } = getComputedStyle(shown);
+    const isSeen = outlineStyle === "solid" && parseFloat(outlineWidth) >= 2;
+    return [node.id || node.getAttribute("aria-label") || node.textContent.trim(), isSeen];
+});
+
+scenario("a keyboard is enough from the start to success", async (form) => {
+    const { page } = form;
+    const address = await deploy("Counter", 202601);
+    const { keyboard } = page;
+    const tabTo = async (name) => {
+        await keyboard.press("Tab");
+        assert.deepEqual(await focused(page), [name, true]);
+    };
+    await tabTo("picker");
+    await form.look("focus-files");
+    const chooser = page.waitForEvent("filechooser");
+    await keyboard.press("Space");
+    await (await chooser).setFiles([METADATA, SOURCE]);
+    await form.verifyButton.waitFor();
+    await tabTo("Where are these files?");
+    await keyboard.press("Enter");
+    await page.getByText("artifacts/build-info/….json").waitFor();
+    await form.look("help");
+    await keyboard.press("Enter");
+    await tabTo("Remove Counter_meta.json");
+    await tabTo("Remove Counter.sol");
+    await tabTo("address");
+    await keyboard.type(address);
+    await tabTo("chain");
+    await keyboard.press("ArrowDown");
+    await tabTo("verify");
+    await form.look("focus-verify");
+    await keyboard.press("Enter");
+    await form.ends("Verification successful!",
+        `${COUNTER} at ${address} on saigon (202601)${EXACT}`);
+    assert.deepEqual(await focused(page), ["outcome-title", true]);
+    await form.look("focus-outcome");
+    await tabTo("again");
+    // Past the end it begins anew: nothing holds the focus.
+    await keyboard.press("Tab");
+    await keyboard.press("Tab");
+    const back = await focused(page);
+    assert(["picker", "Where are these files?"].includes(back[0]), back[0]);
+    for (const name of ["again", "verify", "chain", "address", "Remove Counter.sol"]) {
+        while ((await focused(page))[0] !== name) await keyboard.press("Shift+Tab");
+    }
+});
+
+scenario("who comes back to the page can begin again", async (form) => {
+    const address = await deploy("Counter");
+    await form.choose(METADATA, SOURCE);
+    await form.address.fill(address);
+    await form.page.goto(`${services.plain}/v1/chains`);
+    await form.page.goBack();
+    await form.choose(METADATA, SOURCE);
+    await form.submit(address);
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+});
+
+scenario("Enter in a field verifies as well", async (form) => {
+    const address = await deploy("Counter");
+    await form.choose(METADATA, SOURCE);
+    await form.address.fill(address);
+    await form.address.press("Enter");
+    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+});
+
+// What assistive technology is told of everything that can have the focus.
+async function controls(page) {
+    const devtools = await page.context().newCDPSession(page);
+    const { nodes } = await devtools.send("Accessibility.getFullAXTree");
+    const byId = new Map(nodes.map((node) => [node.nodeId, node]));
+    const below = (node) => [node, ...node.childIds.flatMap((id) => below(byId.get(id)))];
+    const has = ({ properties = [] }, state) =>
+        properties.some(({ name, value }) => name === state && ![false, "false"].includes(value.value));
+    return below(nodes[0])
+        .filter((node) => !node.ignored && node.role.value !== "RootWebArea" && has(node, "focusable"))
+        .filter((node) => node.role.value !== "option")
+        .map((node) => [
+            node.role.value, node.name.value, node.description?.value ?? "",
+            ...["invalid", "required"].filter((state) => has(node, state)),
+        ]);
+}
+
+const FILES_HELP = "The compiler’s metadata JSON together with its .sol sources, or a build-info JSON alone.";
+
+scenario("screen readers are told the names, roles and states of everything", async (form) => {
+    const { page } = form;
+    const atFirst = [
+        ["button", "Drag files or folders here, or choose files", FILES_HELP],
+        ["DisclosureTriangle", "Where are these files?", ""],
+    ];
+    assert.deepEqual(await controls(page), atFirst);
+    // What changes in them is told, since they are there before.
+    assert.equal(await page.getByRole("status").count(), 2);
+    await form.choose(file("build-info.json", BUILD_INFO));
+    await form.submit("0x12");
+    const status = page.getByRole("status").first();
+    assert.equal(await status.textContent(), "The files fit together: 2 contracts");
+    const problem = "An address is 0x and 40 hexadecimal digits.";
+    const withDetails = [
+        ...atFirst,
+        ["button", "Remove build-info.json", ""],
+        ["combobox", "Contract", ""],
+        ["textbox", "Contract address", problem, "invalid", "required"],
+        ["combobox", "Chain", ""],
+        ["button", "Verify", ""],
+    ];
+    assert.deepEqual(await controls(page), withDetails);
+    await form.submit(await deploy("Counter"), { contract: COUNTER });
+    await page.getByRole("heading", { name: "Verification successful!" }).waitFor();
+    const told = (await controls(page)).slice(withDetails.length);
+    const text = await page.locator("#outcome-text").textContent();
+    assert.deepEqual(told, [
+        ["heading", "Verification successful!", text],
+        ["button", "Verify another contract", ""],
+    ]);
+    assert.equal(await page.locator("main").ariaSnapshot(), `\
+- main:
+  - heading "Verify a contract" [level=1]
+  - paragraph: Show that the source code you publish is what runs at an address.
+  - region "Files":
+    - heading "Files" [level=2]
+    - paragraph:
+      - text: The compiler’s
+      - strong: metadata JSON
+      - text: together with its
+      - strong: .sol sources
+      - text: ", or a"
+      - strong: build-info JSON
+      - text: alone.
+    - button "Drag files or folders here, or choose files"
+    - text: Drag files or folders here, or choose files
+    - group: Where are these files?
+    - list "Chosen files":
+      - listitem:
+        - text: build-info.json build-info
+        - button "Remove build-info.json": Remove
+    - status:
+      - paragraph: "The files fit together: 2 contracts"
+  - region "Details":
+    - heading "Details" [level=2]
+    - text: Contract
+    - combobox "Contract":
+      - option "contracts/Counter.sol:Counter" [selected]
+      - option "contracts/Switch.sol:Switch"
+    - text: Contract address
+    - textbox "Contract address":
+      - /placeholder: 0x…
+      - text: "${await form.address.inputValue()}"
+    - text: Chain
+    - combobox "Chain":
+      - option "ronin (2020)" [selected]
+      - option "saigon (202601)"
+    - button "Verify"
+  - status
+  - region "Verification successful!":
+    - heading "Verification successful!" [level=2]
+    - paragraph: "${text}"
+    - button "Verify another contract"`);
+});
+
+scenario("the policy keeps the page from other origins, inline code and HTML", async ({ page }, seen) => {
+    const other = `${new URL(services.first).origin}/`;
+    const outcomes = await page.evaluate(async (other) => {
+        const add = (name, properties) => {
+            const node = Object.assign(document.createElement(name), properties);
+            document.body.append(node);
+            return node;
+        };
+        const tries = {
+            fetch: () => fetch(`${other}v1/chains`),
+            image: () => new Promise((onload, onerror) => add("img", { onload, onerror, src: `${other}x` })),
+            style: () => new Promise((onload, onerror) =>
+                add("link", { rel: "stylesheet", onload, onerror, href: `${other}verify/style.css` })),
+            eval: () => (0, eval)("1"),
+            script: () => add("script", { text: "" }),
+            html: () => (document.body.innerHTML += "<p>"),
+        };
+        const outcomes = {};
+        for (const [name, attempt] of Object.entries(tries)) {
+            const outcome = Promise.resolve().then(attempt).then(() => "done", () => "refused");
+            outcomes[name] = await outcome;
+        }
+        return outcomes;
+    }, other);
+    assert.deepEqual(new Set(Object.values(outcomes)), new Set(["refused"]), JSON.stringify(outcomes));
+    assert.deepEqual(seen.violations, [
+        `connect-src ${other}v1/chains`, `img-src ${other}x`, `style-src-elem ${other}verify/style.css`,
+    ]);
+    // They were asked for here.
+    for (const list of [seen.violations, seen.faults, seen.requests]) list.length = 0;
+});
+
+describe("the form", { concurrency: 3 }, () => {
+    for (const [name, check] of scenarios) test(name, check);
+});
