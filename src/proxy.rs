@@ -52,7 +52,18 @@ struct Counters {
     timeout: Counter,
     invalid: Counter,
     overloaded: Counter,
+    abandoned: Counter,
     cut: Counter,
+}
+
+struct CountOnDrop<'a>(Option<&'a Counter>);
+
+impl Drop for CountOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(counter) = self.0 {
+            counter.increment(1);
+        }
+    }
 }
 
 /// What is asked of the upstream, its body aside.
@@ -145,6 +156,7 @@ impl Proxy {
             timeout: outcome("timeout"),
             invalid: outcome("invalid"),
             overloaded: outcome("overloaded"),
+            abandoned: outcome("abandoned"),
             cut: outcome("cut"),
         };
         let places = Arc::new(Semaphore::new(config.max_in_flight.get()));
@@ -167,20 +179,20 @@ impl Proxy {
     where
         B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
     {
-        let shared = &*self.shared;
-        let counters = &shared.counters;
+        let counters = &self.shared.counters;
+        // Until it is known what comes of it; a client that leaves takes this future with it.
+        let mut count = CountOnDrop(Some(&counters.abandoned));
         let outcome = self.try_forward(errand, body).await;
-        let counter = match &outcome {
-            Ok(_) => &counters.answered,
-            Err(Failure::Overloaded) => &counters.overloaded,
-            Err(Failure::Unreachable) => &counters.unreachable,
-            Err(Failure::Broken) => &counters.broken,
-            Err(Failure::Interrupted(_)) => &counters.interrupted,
-            Err(Failure::Timeout) => &counters.timeout,
-            Err(Failure::Invalid) => &counters.invalid,
-            Err(Failure::Query) => return outcome,
+        count.0 = match &outcome {
+            Ok(_) => Some(&counters.answered),
+            Err(Failure::Overloaded) => Some(&counters.overloaded),
+            Err(Failure::Unreachable) => Some(&counters.unreachable),
+            Err(Failure::Broken) => Some(&counters.broken),
+            Err(Failure::Interrupted(_)) => Some(&counters.interrupted),
+            Err(Failure::Timeout) => Some(&counters.timeout),
+            Err(Failure::Invalid) => Some(&counters.invalid),
+            Err(Failure::Query) => None,
         };
-        counter.increment(1);
         outcome
     }
 

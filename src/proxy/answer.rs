@@ -17,9 +17,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 #[derive(Debug)]
 pub(crate) struct Answer {
     beginning: VecDeque<Bytes>,
+    /// `None`: there is no more, or it was cut and that is counted.
     rest: Option<reqwest::Body>,
-    /// There is no more, or it was cut and that is counted.
-    has_ended: bool,
     /// Of what is not sent yet; `None`: nobody knows.
     length: Option<u64>,
     /// How many bytes more there may be.
@@ -51,7 +50,6 @@ impl Answer {
         Self {
             beginning: VecDeque::new(),
             rest: None,
-            has_ended: false,
             length: Some(0),
             left: Self::MAX_BYTES,
             deadline: Box::pin(sleep_until(deadline)),
@@ -108,7 +106,7 @@ fn count(chunk: &Bytes) -> u64 {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if self.rest.is_some() && !self.has_ended && self.deadline.deadline() <= Instant::now() {
+        if self.rest.is_some() && self.deadline.deadline() <= Instant::now() {
             self.cut.increment(1);
         }
     }
@@ -140,11 +138,10 @@ impl Body for Answer {
             Some(Err(cut)) => {
                 this.cut.increment(1);
                 this.rest = None;
-                this.has_ended = true;
                 Some(Err(cut))
             }
             None => {
-                this.has_ended = true;
+                this.rest = None;
                 None
             }
         })

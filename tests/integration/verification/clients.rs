@@ -107,6 +107,7 @@ async fn a_client_that_goes_away_while_it_waits_ends_the_request_upstream() {
     }
     stage.upstream.play(well());
     assert_eq!(stage.ask_when_free(get("/verification/health")).await.status(), 200);
+    assert_eq!(stage.count("abandoned").await, 2);
 }
 
 #[tokio::test]
