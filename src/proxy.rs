@@ -6,6 +6,7 @@
 //! ever sent twice, and none is lost to a connection that the upstream was just closing.
 
 mod answer;
+mod request_body;
 
 use std::error::Error;
 use std::future::Future;
@@ -17,10 +18,12 @@ use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
 use hyper::body::Body;
 use metrics::Counter;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use answer::Answer;
+use request_body::RequestBody;
 
 use crate::config::{UpstreamUrl, Verification};
 use crate::metrics::Metrics;
@@ -95,6 +98,14 @@ const PASSED_BACK: [HeaderName; 7] = [
     header::CACHE_CONTROL,
     header::ETAG,
 ];
+
+/// What a request takes until its answer is delivered, or given up.
+#[derive(Debug)]
+struct Exchange {
+    _place: OwnedSemaphorePermit,
+    /// Ends the request's body, however much of it is still to come.
+    _is_over: DropGuard,
+}
 
 /// Why there is no answer. None of them says anything of the upstream's that a client may not see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -208,6 +219,8 @@ impl Proxy {
         let url = target(&shared.url, errand).ok_or(Failure::Query)?;
         let place = Arc::clone(&shared.places).try_acquire_owned();
         let place = place.map_err(|_| Failure::Overloaded)?;
+        let is_over = CancellationToken::new();
+        let exchange = Exchange { _place: place, _is_over: is_over.clone().drop_guard() };
         let allowed = PASSED_ON.iter().chain(errand.credentials);
         let request = shared.http.request(errand.method.clone(), url);
         let mut request = request.headers(passing(errand.headers, allowed));
@@ -217,7 +230,7 @@ impl Proxy {
                 // do not take a POST so (RFC 9110, section 8.6).
                 request = request.header(header::CONTENT_LENGTH, 0);
             }
-            request = request.body(reqwest::Body::wrap(body));
+            request = request.body(reqwest::Body::wrap(RequestBody::new(body, is_over.clone())));
         }
         let until = Instant::now() + shared.timeout;
         let mut response = self.within(until, request.send()).await?;
@@ -226,7 +239,7 @@ impl Proxy {
             return Err(Failure::Invalid);
         }
         let mut headers = passing(response.headers(), &PASSED_BACK);
-        let mut answer = Answer::new(until, place, shared.counters.cut.clone());
+        let mut answer = Answer::new(until, exchange, shared.counters.cut.clone());
         if errand.method == Method::HEAD {
             // There is no body that it could follow from.
             headers.extend(passing(response.headers(), [&header::CONTENT_LENGTH]));

@@ -7,8 +7,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use metrics::Counter;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::Exchange;
 
 /// What there is of an answer, and where the rest of it comes from.
 ///
@@ -25,7 +26,7 @@ pub(crate) struct Answer {
     left: u64,
     deadline: Pin<Box<Sleep>>,
     cut: Counter,
-    _place: OwnedSemaphorePermit,
+    _exchange: Exchange,
 }
 
 /// Why an answer ended before its end.
@@ -46,7 +47,7 @@ impl Answer {
     const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
     /// Nothing yet; all of it has to come before the `deadline`.
-    pub(super) fn new(deadline: Instant, place: OwnedSemaphorePermit, cut: Counter) -> Self {
+    pub(super) fn new(deadline: Instant, exchange: Exchange, cut: Counter) -> Self {
         Self {
             beginning: VecDeque::new(),
             rest: None,
@@ -54,7 +55,7 @@ impl Answer {
             left: Self::MAX_BYTES,
             deadline: Box::pin(sleep_until(deadline)),
             cut,
-            _place: place,
+            _exchange: exchange,
         }
     }
 

@@ -111,6 +111,21 @@ async fn a_client_that_goes_away_while_it_waits_ends_the_request_upstream() {
 }
 
 #[tokio::test]
+async fn what_a_client_sends_behind_its_answer_goes_nowhere() {
+    // An upstream that has answered and reads on, as if nothing had been said.
+    let script = vec![Step::Head, Step::Say(answer("413 Payload Too Large", "", "too much"))];
+    let stage = Stage::with("", "body_timeout = \"1h\"\nidle_timeout = \"1h\"", script).await;
+    let head = "POST /verification HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    let mut client = TcpStream::connect(stage.service.address()).await.unwrap();
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    while !said.ends_with(b"too much") {
+        assert!(client.read_buf(&mut said).await.unwrap() > 0);
+    }
+    stage.upstream.ended(0).await;
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_in_a_long_answer_ends_the_request_upstream() {
     let endless = vec![
         Step::Request,

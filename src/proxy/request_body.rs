@@ -1,0 +1,48 @@
+//! The body of a request on its way to the upstream.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::Interrupted;
+
+/// A body that ends with its request: what a client goes on sending behind its answer would take the
+/// upstream's connection for as long as it likes.
+#[derive(Debug)]
+pub(super) struct RequestBody<B> {
+    body: Pin<Box<B>>,
+    is_over: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl<B> RequestBody<B> {
+    pub(super) fn new(body: B, is_over: CancellationToken) -> Self {
+        Self { body: Box::pin(body), is_over: Box::pin(is_over.cancelled_owned()) }
+    }
+}
+
+impl<B: Body<Data = Bytes, Error = Interrupted>> Body for RequestBody<B> {
+    type Data = Bytes;
+    type Error = Interrupted;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
+        if self.is_over.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(Interrupted)));
+        }
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
