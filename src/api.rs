@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use bytes::Bytes;
@@ -185,11 +185,9 @@ impl App {
         if let Some(response) = hot {
             return Either::Left(ready(Ok(conclude(response, id))));
         }
-        if *request.method() == Method::POST {
-            // One request can have many calls, each of which has its price.
-            let purse = visitor.purse(request.headers());
-            request.extensions_mut().insert(purse);
-        }
+        // One request can have many calls, each of which has its price, or take a long time.
+        let purse = visitor.purse(request.headers());
+        request.extensions_mut().insert(purse);
         let answer = routes.clone().call(request);
         Either::Right(answer.map(|answer| answer.map(|response| conclude(response, id))).boxed())
     }

@@ -38,6 +38,8 @@ struct Shared {
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,
+    /// Long requests under way.
+    places: AtomicUsize,
     budget: Option<Budget>,
     /// When it was last heard of, unless it is connected.
     seen: Mutex<Instant>,
@@ -60,9 +62,17 @@ pub(crate) struct Visitor {
     client: Option<Arc<Client>>,
 }
 
-/// What one client has left to spend; the default has no end. Cheap to clone.
+/// What one client may still take; the default has no end. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Purse(Option<Arc<Client>>);
+
+/// One of a client's long requests; to drop it is to have ended.
+#[derive(Debug)]
+pub(crate) struct Place(Option<Arc<Client>>);
+
+/// The client has as many long requests under way as one may have.
+#[derive(Debug)]
+pub(crate) struct TooManyPlaces;
 
 /// The client has as many connections as one may have.
 #[derive(Debug)]
@@ -110,7 +120,10 @@ impl Clients {
         let refill = refill.unwrap_or_default();
         self.table().retain(|_, client| {
             let absence = now.saturating_duration_since(*client.seen());
-            client.connections.load(Ordering::Relaxed) > 0 || absence <= refill
+            let is_here = [&client.connections, &client.places]
+                .iter()
+                .any(|count| count.load(Ordering::Relaxed) > 0);
+            is_here || absence <= refill
         });
     }
 
@@ -122,7 +135,8 @@ impl Clients {
             };
             let budget = self.shared.quota.map(budget);
             let seen = Mutex::new(Instant::now());
-            Arc::new(Client { connections: AtomicUsize::new(0), budget, seen })
+            let [connections, places] = [const { AtomicUsize::new(0) }; 2];
+            Arc::new(Client { connections, places, budget, seen })
         });
         Arc::clone(client)
     }
@@ -167,6 +181,7 @@ impl Visitor {
     pub(crate) fn spend(&self, headers: &HeaderMap) -> Result<(), Duration> {
         match &self.client {
             Some(client) => client.spend(ONE),
+            None if self.clients.shared.quota.is_none() => Ok(()),
             None => self.purse(headers).spend(1),
         }
     }
@@ -175,9 +190,6 @@ impl Visitor {
     pub(crate) fn purse(&self, headers: &HeaderMap) -> Purse {
         if let Some(client) = &self.client {
             return Purse(Some(Arc::clone(client)));
-        }
-        if self.clients.shared.quota.is_none() {
-            return Purse::default();
         }
         let address = self.clients.forwarded_for(headers).unwrap_or(self.peer);
         let mut table = self.clients.table();
@@ -198,6 +210,27 @@ impl Purse {
         match (&self.0, NonZeroU32::new(count)) {
             (Some(client), Some(count)) => client.spend(count),
             _ => Ok(()),
+        }
+    }
+}
+
+impl Purse {
+    /// Counts a long request, of which the client may have `most` at a time.
+    pub(crate) fn take_place(&self, most: usize) -> Result<Place, TooManyPlaces> {
+        if let Some(client) = &self.0 {
+            let more = |count: usize| (count < most).then_some(count.saturating_add(1));
+            let order = Ordering::Relaxed;
+            client.places.fetch_update(order, order, more).map_err(|_| TooManyPlaces)?;
+        }
+        Ok(Place(self.0.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(client) = &self.0 {
+            *client.seen() = Instant::now();
+            client.places.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -25,6 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(crate) use answer::Answer;
 use request_body::RequestBody;
 
+use crate::clients::{self, Purse};
 use crate::config::{UpstreamUrl, Verification};
 use crate::metrics::Metrics;
 use crate::outbound;
@@ -43,6 +44,8 @@ struct Shared {
     url: UpstreamUrl,
     timeout: Duration,
     places: Arc<Semaphore>,
+    /// So that one client leaves room for others.
+    places_per_client: usize,
     counters: Counters,
 }
 
@@ -55,6 +58,7 @@ struct Counters {
     timeout: Counter,
     invalid: Counter,
     overloaded: Counter,
+    too_many_of_client: Counter,
     abandoned: Counter,
     cut: Counter,
 }
@@ -82,6 +86,8 @@ pub(crate) struct Errand<'a> {
     pub(crate) headers: &'a HeaderMap,
     /// Headers that go on, too.
     pub(crate) credentials: &'a [HeaderName],
+    /// Whose request it is.
+    pub(crate) client: Purse,
 }
 
 /// The headers of a request that every upstream gets.
@@ -103,6 +109,7 @@ const PASSED_BACK: [HeaderName; 7] = [
 #[derive(Debug)]
 struct Exchange {
     _place: OwnedSemaphorePermit,
+    _place_of_client: clients::Place,
     /// Ends the request's body, however much of it is still to come.
     _is_over: DropGuard,
 }
@@ -113,9 +120,15 @@ pub(crate) enum Failure {
     /// As many requests as may be are under way.
     #[error("too many requests under way")]
     Overloaded,
+    /// The client has as many of them as one may have.
+    #[error("too many requests of this client under way")]
+    TooManyOfClient,
     /// The query has a character that it cannot be sent with unchanged.
     #[error("the query cannot be passed on as it is")]
     Query,
+    /// The request would leave the configured URL, which its maker has to see to.
+    #[error("the request would lead elsewhere")]
+    Astray,
     /// No connection could be made.
     #[error("cannot connect")]
     Unreachable,
@@ -167,12 +180,15 @@ impl Proxy {
             timeout: outcome("timeout"),
             invalid: outcome("invalid"),
             overloaded: outcome("overloaded"),
+            too_many_of_client: outcome("too_many_of_client"),
             abandoned: outcome("abandoned"),
             cut: outcome("cut"),
         };
         let places = Arc::new(Semaphore::new(config.max_in_flight.get()));
+        let places_per_client = config.places_per_client();
         let timeout = config.timeout;
-        Ok(Some(Self { shared: Arc::new(Shared { name, http, url, timeout, places, counters }) }))
+        let shared = Shared { name, http, url, timeout, places, places_per_client, counters };
+        Ok(Some(Self { shared: Arc::new(shared) }))
     }
 
     /// Sends one request, with `body` where it has one, and gives the upstream's answer as soon as
@@ -197,12 +213,13 @@ impl Proxy {
         count.0 = match &outcome {
             Ok(_) => Some(&counters.answered),
             Err(Failure::Overloaded) => Some(&counters.overloaded),
+            Err(Failure::TooManyOfClient) => Some(&counters.too_many_of_client),
             Err(Failure::Unreachable) => Some(&counters.unreachable),
             Err(Failure::Broken) => Some(&counters.broken),
             Err(Failure::Interrupted(_)) => Some(&counters.interrupted),
             Err(Failure::Timeout) => Some(&counters.timeout),
             Err(Failure::Invalid) => Some(&counters.invalid),
-            Err(Failure::Query) => None,
+            Err(Failure::Query | Failure::Astray) => None,
         };
         outcome
     }
@@ -216,11 +233,16 @@ impl Proxy {
         B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
     {
         let shared = &*self.shared;
-        let url = target(&shared.url, errand).ok_or(Failure::Query)?;
+        let url = target(&shared.url, errand)?;
         let place = Arc::clone(&shared.places).try_acquire_owned();
         let place = place.map_err(|_| Failure::Overloaded)?;
+        let place_of_client = errand.client.take_place(shared.places_per_client);
         let is_over = CancellationToken::new();
-        let exchange = Exchange { _place: place, _is_over: is_over.clone().drop_guard() };
+        let exchange = Exchange {
+            _place: place,
+            _place_of_client: place_of_client.map_err(|_| Failure::TooManyOfClient)?,
+            _is_over: is_over.clone().drop_guard(),
+        };
         let allowed = PASSED_ON.iter().chain(errand.credentials);
         let request = shared.http.request(errand.method.clone(), url);
         let mut request = request.headers(passing(errand.headers, allowed));
@@ -240,12 +262,11 @@ impl Proxy {
         }
         let mut headers = passing(response.headers(), &PASSED_BACK);
         let mut answer = Answer::new(until, exchange, shared.counters.cut.clone());
-        if errand.method == Method::HEAD {
+        if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            answer.has_no_body();
+        } else if errand.method == Method::HEAD {
             // There is no body that it could follow from.
             headers.extend(passing(response.headers(), [&header::CONTENT_LENGTH]));
-            answer.has_no_body();
-        }
-        if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             answer.has_no_body();
         }
         while answer.is_short() {
@@ -300,12 +321,11 @@ fn source_of(error: &reqwest::Error) -> Option<Interrupted> {
     None
 }
 
-/// The URL for `errand`; `None` when its query would not stand there as it came.
-fn target(base: &UpstreamUrl, errand: &Errand<'_>) -> Option<reqwest::Url> {
+/// The URL for `errand`.
+fn target(base: &UpstreamUrl, errand: &Errand<'_>) -> Result<reqwest::Url, Failure> {
     let base = base.expose();
     let mut url = base.clone();
-    {
-        let mut path = url.path_segments_mut().ok()?;
+    if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty();
         if errand.segments.is_empty() {
             path.push("");
@@ -315,15 +335,19 @@ fn target(base: &UpstreamUrl, errand: &Errand<'_>) -> Option<reqwest::Url> {
     url.set_query(errand.query);
     // Segments that were checked cannot lead anywhere else; should one ever be let through that
     // does, nothing is sent.
-    let prefix = base.path().trim_end_matches('/');
-    let rest = url.path().strip_prefix(prefix)?.strip_prefix('/')?;
-    let is_below = rest == errand.segments.join("/")
+    let prefix = base.path().strip_suffix('/').unwrap_or(base.path());
+    let rest = url.path().strip_prefix(prefix).and_then(|path| path.strip_prefix('/'));
+    let is_below = rest == Some(errand.segments.join("/").as_str())
         && url.scheme() == base.scheme()
         && url.host() == base.host()
         && url.port() == base.port()
         && url.username() == base.username()
         && url.password() == base.password();
-    (is_below && url.query() == errand.query).then_some(url)
+    if !is_below {
+        tracing::error!("a request that was let through would leave its upstream's URL");
+        return Err(Failure::Astray);
+    }
+    if url.query() == errand.query { Ok(url) } else { Err(Failure::Query) }
 }
 
 /// Those of `headers` that are `allowed` and that no `Connection` names, which are for the next hop

@@ -93,6 +93,12 @@ impl Problem {
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
     }
 
+    /// The client has as many requests of this kind under way as one may have.
+    pub(super) fn too_many_at_a_time() -> Self {
+        let detail = "more such requests at a time than one client may have";
+        Self { retry_after: Some(1), ..Self::new(Code::RateLimited, detail) }
+    }
+
     /// There is no room for another request of this kind at the moment.
     pub(super) fn overloaded() -> Self {
         let detail = "too many such requests or answers at a time";

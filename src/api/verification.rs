@@ -7,14 +7,15 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{Method, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
 use super::EndBy;
 use super::intake::Upload;
 use super::problem::{Code, NotOurs, Problem};
+use crate::clients::Purse;
 use crate::proxy::{Errand, Failure, Proxy};
 
 /// Below which all of this lives.
@@ -77,6 +78,7 @@ pub(super) async fn pass_on(
     if !place.allowed.allow(&method) {
         return Ok(Problem::method_not_allowed(place.allowed.names()));
     }
+    let client = request.extensions().get::<Purse>().cloned().unwrap_or_default();
     let upload = match method {
         Method::POST => Some(Upload::of(request, max_body)?),
         _ => None,
@@ -88,6 +90,7 @@ pub(super) async fn pass_on(
         query: uri.query(),
         headers: &headers,
         credentials: place.credentials,
+        client,
     };
     let answer = proxy.forward(&errand, upload).await.map_err(|failure| {
         let progress = progress.unwrap_or_default();
@@ -138,6 +141,8 @@ fn defused(mut answer: Response) -> Response {
     const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
     let headers = answer.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, NOTHING);
+    // Its form is chosen by these, whatever the upstream says of that.
+    headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer.extensions_mut().insert(NotOurs);
     answer
@@ -151,6 +156,8 @@ pub(super) async fn switched_off() -> Problem {
 fn problem_of(failure: Failure, awaits_client: bool) -> Problem {
     match failure {
         Failure::Overloaded => Problem::overloaded(),
+        Failure::TooManyOfClient => Problem::too_many_at_a_time(),
+        Failure::Astray => Problem::of_framework(StatusCode::INTERNAL_SERVER_ERROR),
         Failure::Query => Problem::new(
             Code::InvalidParameter,
             "the query has a character that must be percent-encoded",
@@ -183,16 +190,16 @@ fn problem_of(failure: Failure, awaits_client: bool) -> Problem {
 /// What there is not at any route. A verifier URL without its slash is a mistake that tools make of a
 /// configuration and that nobody sees in their messages.
 pub(super) async fn not_found(uri: Uri) -> Problem {
+    const BEGINNINGS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
     let behind = uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    let is_missing_slash =
-        ["v2/", "check", "verify", "files/"].iter().any(|beginning| behind.starts_with(beginning));
-    if is_missing_slash {
+    let word = behind.split('/').next().unwrap_or_default();
+    if word.starts_with("check") || BEGINNINGS.contains(&word) {
         return Problem::new(
             Code::NotFound,
             "a slash is missing behind /verification: the verifier URL has to end with one",
         );
     }
-    Problem::of_framework(axum::http::StatusCode::NOT_FOUND)
+    Problem::of_framework(StatusCode::NOT_FOUND)
 }
 
 #[cfg(test)]

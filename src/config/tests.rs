@@ -82,6 +82,10 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
             "verification.url: must end with its path: no query, no fragment",
         ),
         (
+            "[verification]\nurl = \"http://host/server//\"\n",
+            "verification.url: must not have two slashes in a row in its path",
+        ),
+        (
             "[verification]\ntimeout = \"0s\"\n",
             "verification.timeout: must be above 0s and at most 1h",
         ),

@@ -144,19 +144,35 @@ test("an order that is refused ends with the reason, and no job is asked for", a
         [problem(404, "the verification service is not asked for this path"),
             "The verification service is not asked for this path."],
         [problem(413, "the body is larger than 32 MiB"), "The body is larger than 32 MiB."],
-        [problem(502, "no connection to the verification service could be made"),
-            "No connection to the verification service could be made."],
+        [html(502), "The verification service answered with status 502 and no reason."],
         [html(500), "The verification service answered with status 500 and no reason."],
         [html(200), "The verification service answered with status 200 and no reason."],
         [json(202, {}), "The verification service answered with status 202 and no reason."],
         [json(202, null), "The verification service answered with status 202 and no reason."],
         [json(200, { verificationId: ID }), "The verification service answered with status 200 and no reason."],
-        [broken, "The service cannot be reached, or the connection broke off."],
     ]) {
         assert.deepEqual((await outcomeOf([answer])).outcome, { reason });
         assert.equal(log.length, 1);
         log = [];
     }
+});
+
+test("an order whose answer got lost has an open outcome", async () => {
+    for (const [answer, reason] of [
+        [problem(502, "the connection ended"), "The connection ended."],
+        [problem(504, "no answer"), "No answer."],
+        [broken, "The service cannot be reached, or the connection broke off."],
+    ]) {
+        assert.deepEqual((await outcomeOf([answer])).outcome, { isOpen: true, reason });
+        assert.deepEqual((await outcomeOf([html(404), answer])).outcome, { isOpen: true, reason });
+    }
+});
+
+test("sources that the verification service would not take are not sent", async () => {
+    const contract = { ...OF_METADATA, sources: { "a.sol": "x".repeat(30 * 1024 * 1024) } };
+    const { outcome } = await outcomeOf([], { contract });
+    assert.deepEqual(outcome, { reason: "The sources are too large: the verification service takes 30 MiB." });
+    assert.equal(log.length, 0);
 });
 
 test("trouble between two looks is waited out", async () => {
@@ -233,8 +249,6 @@ test("the first generation's reasons are told", async () => {
         [json(400, { message: schema, errors: [{ message: "x" }] }), { reason: schema }],
         [json(200, { result: [{ status: null, message: mismatch }] }), { reason: mismatch }],
         [json(409, { error: "It is already partially verified." }), { isOld: true, match: "partial" }],
-        [problem(504, "the verification service gave no answer"),
-            { reason: "The verification service gave no answer." }],
         [html(404), { reason: "The verification service answered with status 404 and no reason." }],
         [json(200, { result: [null] }),
             { reason: "The verification service answered with status 200 and no reason." }],

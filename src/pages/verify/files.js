@@ -36,14 +36,12 @@ export function examine(chosen) {
     const others = new Map();
     for (const one of chosen) {
         const { name } = one;
-        const text = decode(one.bytes);
+        const { text, hashes } = reading(one);
         if (text === undefined) {
             others.set(name, `${name} is not text in UTF-8.`);
-        } else if (/\.json$/i.test(name)) {
+        } else if (isJson(name)) {
             inputs.push({ one, name, json: parse(text) });
         } else {
-            const texts = new Set([text, unix(text), dos(text)]);
-            const hashes = new Map([...texts].map((text) => [keccak(text), text]));
             sources.push({ one, name, text, hashes, isUsed: false, fits: false });
         }
     }
@@ -93,6 +91,22 @@ export function examine(chosen) {
         const shown = [...names.slice(0, MAX_NAMES), ...(rest > 0 ? [`${rest} more`] : [])];
         if (names.length > 0) found.notes.push(`${why}: ${shown.join(", ")}.`);
     }
+}
+
+const readings = new WeakMap();
+
+/** A file's text and, unless it is JSON, that by the hashes of all its line endings; made once. */
+function reading(one) {
+    if (!readings.has(one)) {
+        const text = decode(one.bytes);
+        const isSource = text !== undefined && !isJson(one.name);
+        const texts = new Set(isSource ? [text, unix(text), dos(text)] : []);
+        readings.set(one, {
+            text,
+            hashes: new Map([...texts].map((text) => [keccak(text), text])),
+        });
+    }
+    return readings.get(one);
 }
 
 /** How a contract is written everywhere: `contracts/Counter.sol:Counter`. */
@@ -304,6 +318,10 @@ function parse(text) {
 /** Adds texts to those that are there already, each once. */
 function add(texts, ...more) {
     texts.push(...new Set(more.filter((text) => !texts.includes(text))));
+}
+
+function isJson(name) {
+    return /\.json$/i.test(name);
 }
 
 function isObject(value) {

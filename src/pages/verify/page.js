@@ -3,13 +3,13 @@
 import { addressProblem, examine, label } from "./files.js";
 import { verify } from "./submit.js";
 
-// What the verification service takes of one request (30 MiB), with room for what is around the files.
-const MAX_BYTES = 29 * 1024 * 1024;
+// A build-info has the compiler's output in it, most of which is not sent.
+const MAX_BYTES = 256 * 1024 * 1024;
 // A folder dropped by mistake may hold any number of files.
 const MAX_FILES = 1000;
 
 // Of an outcome that nobody waited for.
-const OPEN = "What was sent may still be verified. Verify again to see.";
+const OPEN = "It may be verified all the same. Verify again to see.";
 
 const at = Object.fromEntries(
     [...document.querySelectorAll("[id]")].map((node) => [node.id, node]),
@@ -106,7 +106,7 @@ async function add(files) {
             `These are more than ${MAX_FILES} files. Choose only what belongs to the contract.`,
         );
     } else if (size > MAX_BYTES) {
-        problems.push("The files are too large together: the verification service takes 30 MiB.");
+        problems.push("These are more than 256 MiB. Choose only what belongs to the contract.");
     } else {
         for (const { name, file } of files) {
             const bytes = await file?.arrayBuffer().then(

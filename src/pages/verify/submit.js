@@ -18,6 +18,8 @@ import { label } from "./files.js";
 // How long to wait before the job is asked for, from the first time to the last.
 const PAUSES_MS = [500, 1000, 1500, 2000, 3000];
 const PATIENCE_MS = 15 * 60 * 1000;
+// What the verification service takes of one request.
+const MAX_BYTES = 30 * 1024 * 1024;
 // Failures in a row after which the job is not asked for any more: it may go on without us.
 const MAX_FAILURES = 5;
 
@@ -102,8 +104,16 @@ export async function verify(order, { base, signal, tell }) {
         return textOf(result) === undefined ? refusal(answer) : { reason: textOf(result) };
     }
 
-    function post(path, body) {
-        return ask("POST", path, JSON.stringify(body));
+    async function post(path, body) {
+        const text = JSON.stringify(body);
+        if (new Blob([text]).size > MAX_BYTES) {
+            return {
+                json: {
+                    message: "The sources are too large: the verification service takes 30 MiB.",
+                },
+            };
+        }
+        return ask("POST", path, text);
     }
 
     async function ask(method, path, body) {
@@ -123,9 +133,13 @@ function matchOf(match) {
     return match === "exact_match" ? "exact" : "partial";
 }
 
-/** Of an answer to what was sent. Both generations say 429 while the contract is being verified. */
+/**
+ * Of an answer to what was sent. Both generations say 429 while the contract is being verified, and an
+ * answer that got lost on its way says nothing of what was done.
+ */
 function refusal(answer) {
-    const isOpen = answer.status === 429 && !answer.isProblem;
+    const { status, isProblem } = answer;
+    const isOpen = isProblem ? status === 502 || status === 504 : status === 429 || status === 0;
     return { ...(isOpen && { isOpen }), reason: reasonOf(answer) };
 }
 

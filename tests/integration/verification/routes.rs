@@ -112,6 +112,9 @@ async fn a_verifier_url_without_its_slash_is_told_to_whoever_uses_it() {
             "verify",
             "verify/create2",
             "files/any/2020/0xA",
+            "chains",
+            "health",
+            "version",
         ] {
             let path = format!("{base_path}/verification{glued}");
             for request in [get(&path).into_bytes(), super::post(&path, "", b"{}")] {
