@@ -1,7 +1,7 @@
 //! Who asks, and how much they may.
 //!
 //! A client is an IPv4 address or an IPv6 /64 network. What is kept of one is of fixed size, and
-//! goes when it has no connection and its budget is whole again.
+//! goes when it has no connection, no long request, and its budget is whole again.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Request};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, InsufficientCapacity, Quota, RateLimiter};
 use ipnet::IpNet;
@@ -200,6 +200,21 @@ impl Visitor {
 }
 
 impl Purse {
+    /// Whose `request` this is; nobody's, unless it came over a connection.
+    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+        request.extensions().get().cloned().unwrap_or_default()
+    }
+
+    /// Counts a long request, of which the client may have `most` at a time.
+    pub(crate) fn take_place(&self, most: usize) -> Result<Place, TooManyPlaces> {
+        if let Some(client) = &self.0 {
+            let more = |count: usize| (count < most).then_some(count.saturating_add(1));
+            let order = Ordering::Relaxed;
+            client.places.fetch_update(order, order, more).map_err(|_| TooManyPlaces)?;
+        }
+        Ok(Place(self.0.clone()))
+    }
+
     /// Charges the client for as many requests at once, as far as it can ever have as much.
     ///
     /// # Errors
@@ -211,18 +226,6 @@ impl Purse {
             (Some(client), Some(count)) => client.spend(count),
             _ => Ok(()),
         }
-    }
-}
-
-impl Purse {
-    /// Counts a long request, of which the client may have `most` at a time.
-    pub(crate) fn take_place(&self, most: usize) -> Result<Place, TooManyPlaces> {
-        if let Some(client) = &self.0 {
-            let more = |count: usize| (count < most).then_some(count.saturating_add(1));
-            let order = Ordering::Relaxed;
-            client.places.fetch_update(order, order, more).map_err(|_| TooManyPlaces)?;
-        }
-        Ok(Place(self.0.clone()))
     }
 }
 

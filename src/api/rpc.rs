@@ -34,7 +34,7 @@ pub(super) async fn call(
 ) -> Result<Response, Problem> {
     let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
     let chain = chain.ok_or_else(Problem::unknown_chain)?;
-    let purse = request.extensions().get::<Purse>().cloned().unwrap_or_default();
+    let purse = Purse::of(&request);
     let body = intake::read(request, reads.limits().max_body, reads.memory()).await?;
     let max_batch = reads.limits().max_batch.get();
     // Also for what a batch leaves for later: its client waits for all of it.

@@ -31,7 +31,7 @@ pub(super) struct Verification {
 
 /// What may be asked at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Route {
     allowed: Methods,
     credentials: &'static [HeaderName],
 }
@@ -72,13 +72,13 @@ pub(super) async fn pass_on(
         (request.method().clone(), request.uri().clone(), request.headers().clone());
     let below = uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let segments: Vec<&str> = below.split('/').filter(|segment| !segment.is_empty()).collect();
-    let place = place(&segments).ok_or_else(|| {
+    let route = route(&segments).ok_or_else(|| {
         Problem::new(Code::NotFound, "the verification service is not asked for this path")
     })?;
-    if !place.allowed.allow(&method) {
-        return Ok(Problem::method_not_allowed(place.allowed.names()));
+    if !route.allowed.allow(&method) {
+        return Ok(Problem::method_not_allowed(route.allowed.names()));
     }
-    let client = request.extensions().get::<Purse>().cloned().unwrap_or_default();
+    let client = Purse::of(&request);
     let upload = match method {
         Method::POST => Some(Upload::of(request, max_body)?),
         _ => None,
@@ -89,7 +89,7 @@ pub(super) async fn pass_on(
         segments: &segments,
         query: uri.query(),
         headers: &headers,
-        credentials: place.credentials,
+        credentials: route.credentials,
         client,
     };
     let answer = proxy.forward(&errand, upload).await.map_err(|failure| {
@@ -103,7 +103,7 @@ pub(super) async fn pass_on(
 }
 
 /// What there is at these `segments`, or nothing.
-fn place(segments: &[&str]) -> Option<Place> {
+fn route(segments: &[&str]) -> Option<Route> {
     const MOST_FURTHER: usize = 8;
     let are_plain = |further: &[&str]| {
         (1..=MOST_FURTHER).contains(&further.len()) && further.iter().all(|part| is_plain(part))
@@ -124,7 +124,7 @@ fn place(segments: &[&str]) -> Option<Place> {
         ["v2", further @ ..] if are_plain(further) => (Methods::ReadAndPost, &[]),
         _ => return None,
     };
-    Some(Place { allowed, credentials })
+    Some(Route { allowed, credentials })
 }
 
 /// Whether a segment means itself in every URL: nothing to decode, nowhere to go up to.
@@ -210,7 +210,7 @@ mod tests {
     fn only_what_the_contract_names_is_asked_for() {
         let allowed = |path: &str| {
             let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-            place(&segments).map(|place| place.allowed)
+            route(&segments).map(|route| route.allowed)
         };
         for path in ["", "/verify", "/verify/solc-json", "/verify/create2", "//verify//"] {
             assert_eq!(allowed(path), Some(Methods::Post), "{path}");
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn credentials_go_on_where_the_upstream_asks_for_them_alone() {
-        assert_eq!(place(&["verify", "create2"]).unwrap().credentials, [AUTHORIZATION]);
-        assert!(place(&["verify"]).unwrap().credentials.is_empty());
-        assert!(place(&["v2", "verify"]).unwrap().credentials.is_empty());
+        assert_eq!(route(&["verify", "create2"]).unwrap().credentials, [AUTHORIZATION]);
+        assert!(route(&["verify"]).unwrap().credentials.is_empty());
+        assert!(route(&["v2", "verify"]).unwrap().credentials.is_empty());
     }
 }

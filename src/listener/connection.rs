@@ -94,6 +94,8 @@ pub(super) async fn serve(
         tracing::debug!(%error, "a connection ended early");
     }
     let stream = connection.into_parts().io.into_inner();
+    // Who is not answered yet, or owes nothing, has nothing to send that would be waited for.
+    let may_go_on = ended.is_ok() && line.may_owe_a_body();
     let refusal = match ended {
         Ok(Err(error)) if error.is_user() => {
             // An answer broke off. To a client that goes by the end of the connection, as HTTP/1.0
@@ -120,15 +122,18 @@ pub(super) async fn serve(
         }
         Err(_) => None,
     };
-    match refusal {
-        Some(status) => close_with(stream.into_stream(), app.refusal(status)).await,
-        None => close_after(stream.into_stream(), &[], Patience::OF_A_BODY).await,
+    let stream = stream.into_stream();
+    if let Some(status) = refusal {
+        close_with(stream, app.refusal(status)).await;
+    } else {
+        let patience = if may_go_on { Patience::OF_A_BODY } else { Patience::OF_A_HEAD };
+        close_after(stream, &[], patience, || !drain.has_begun()).await;
     }
 }
 
 /// Sends `response` and closes the connection.
 pub(super) async fn close_with(stream: TcpStream, response: Response<Body>) {
-    close_after(stream, &to_bytes(response).await, Patience::OF_A_HEAD).await;
+    close_after(stream, &to_bytes(response).await, Patience::OF_A_HEAD, || true).await;
 }
 
 /// For how long a client is read on that has its last answer.
@@ -156,9 +161,14 @@ impl Patience {
     };
 }
 
-/// Sends these `last_words` and closes the connection, after what the client is still sending: to
-/// close before that could take the last answer away from it.
-async fn close_after(mut stream: TcpStream, last_words: &[u8], patience: Patience) {
+/// Sends these `last_words` and closes the connection, after what the client is still sending, as far
+/// as there is time for that: to close before could take the last answer away from it.
+async fn close_after(
+    mut stream: TcpStream,
+    last_words: &[u8],
+    patience: Patience,
+    is_there_time: impl Fn() -> bool,
+) {
     const MOST_AT_ONCE: usize = 16 * 1024;
     let Patience { pause, total, bytes: mut left } = patience;
     let farewell = async {
@@ -170,7 +180,7 @@ async fn close_after(mut stream: TcpStream, last_words: &[u8], patience: Patienc
             return;
         }
         let mut buffer = Vec::with_capacity(MOST_AT_ONCE);
-        while left > 0 {
+        while left > 0 && is_there_time() {
             buffer.clear();
             match timeout(pause, stream.read_buf(&mut buffer)).await {
                 Ok(Ok(1..)) => left = left.saturating_sub(buffer.len()),

@@ -18,6 +18,8 @@ use super::Exchange;
 #[derive(Debug)]
 pub(crate) struct Answer {
     beginning: VecDeque<Bytes>,
+    /// How many bytes of it have come before any was sent.
+    received: usize,
     /// `None`: there is no more, or it was cut and that is counted.
     rest: Option<reqwest::Body>,
     /// Of what is not sent yet; `None`: nobody knows.
@@ -50,6 +52,7 @@ impl Answer {
     pub(super) fn new(deadline: Instant, exchange: Exchange, cut: Counter) -> Self {
         Self {
             beginning: VecDeque::new(),
+            received: 0,
             rest: None,
             length: Some(0),
             left: Self::MAX_BYTES,
@@ -65,7 +68,7 @@ impl Answer {
     }
 
     pub(super) fn is_short(&self) -> bool {
-        self.beginning.iter().map(Bytes::len).sum::<usize>() < Self::SHORT
+        self.received < Self::SHORT
     }
 
     /// When it ends, whole or not. A client that does not take it keeps the answer from seeing to
@@ -76,6 +79,7 @@ impl Answer {
 
     pub(super) fn append(&mut self, chunk: Bytes) {
         self.length = self.length.map(|length| length.saturating_add(count(&chunk)));
+        self.received = self.received.saturating_add(chunk.len());
         self.beginning.push_back(chunk);
     }
 

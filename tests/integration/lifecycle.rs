@@ -58,6 +58,34 @@ async fn a_stopping_service_is_not_ready_and_takes_no_new_connection() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_its_answer_and_sends_on_does_not_hold_up_the_end() {
+    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    for (request, status) in [
+        ("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", "200"),
+        ("POST /rpc/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n", "413"),
+    ] {
+        let service = Service::start(&chain(&node)).await;
+        let mut client = TcpStream::connect(service.address()).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            assert!(client.read_buf(&mut answer).await.unwrap() > 0);
+        }
+        assert!(answer.starts_with(format!("HTTP/1.1 {status} ").as_bytes()));
+        let dripping = tokio::spawn(async move {
+            let mut ticker = tokio::time::interval(Duration::from_millis(50));
+            while client.write_all(b"x").await.is_ok() {
+                ticker.tick().await;
+            }
+        });
+        let told = Instant::now();
+        service.stop().await.unwrap();
+        assert!(told.elapsed() < Duration::from_secs(5), "{status} {:?}", told.elapsed());
+        dripping.abort();
+    }
+}
+
+#[tokio::test]
 async fn a_service_is_ready_when_every_chain_was_polled_and_one_was_read() {
     let well = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
     let silent = FakeNode::start(8, Answer::Silence).await;

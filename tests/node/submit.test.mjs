@@ -144,7 +144,6 @@ test("an order that is refused ends with the reason, and no job is asked for", a
         [problem(404, "the verification service is not asked for this path"),
             "The verification service is not asked for this path."],
         [problem(413, "the body is larger than 32 MiB"), "The body is larger than 32 MiB."],
-        [html(502), "The verification service answered with status 502 and no reason."],
         [html(500), "The verification service answered with status 500 and no reason."],
         [html(200), "The verification service answered with status 200 and no reason."],
         [json(202, {}), "The verification service answered with status 202 and no reason."],
@@ -161,6 +160,7 @@ test("an order whose answer got lost has an open outcome", async () => {
     for (const [answer, reason] of [
         [problem(502, "the connection ended"), "The connection ended."],
         [problem(504, "no answer"), "No answer."],
+        [html(504), "The verification service answered with status 504 and no reason."],
         [broken, "The service cannot be reached, or the connection broke off."],
     ]) {
         assert.deepEqual((await outcomeOf([answer])).outcome, { isOpen: true, reason });

@@ -277,7 +277,7 @@ const SWITCH = "contracts/Switch.sol:Switch";
 const EXACT = ": exact match. The code is the same to the last byte, metadata included.";
 const PARTIAL = ": match. The code does the same; comments, names or file paths differ.";
 const NO_MATCH = "The deployed and recompiled bytecode don't match.";
-const OPEN = "It may be verified all the same. Verify again to see.";
+const OPEN = "Verify again to see whether it was verified.";
 
 scenario("chosen metadata and its source end in success", async (form, { requests }) => {
     const address = await deploy("Counter");
@@ -564,7 +564,7 @@ scenario("an upstream that is down is said to be", async (form) => {
     await form.choose(METADATA, SOURCE);
     await form.submit("0x00000000000000000000000000000000000000E5");
     await form.ends("Not known yet", "No connection to the verification service could be made.\n" +
-        "It may be verified all the same. Verify again to see.");
+        "Verify again to see whether it was verified.");
     await form.look("upstream-down");
 }, { service: "down" });
 

@@ -103,7 +103,7 @@ function reading(one) {
         const texts = new Set(isSource ? [text, unix(text), dos(text)] : []);
         readings.set(one, {
             text,
-            hashes: new Map([...texts].map((text) => [keccak(text), text])),
+            hashes: new Map([...texts].map((variant) => [keccak(variant), variant])),
         });
     }
     return readings.get(one);
@@ -320,7 +320,8 @@ function add(texts, ...more) {
     texts.push(...new Set(more.filter((text) => !texts.includes(text))));
 }
 
-function isJson(name) {
+/** Whether a file's name says that it is JSON. */
+export function isJson(name) {
     return /\.json$/i.test(name);
 }
 

@@ -1,15 +1,15 @@
 // The form: shows what files.js finds of the files, and what submit.js tells of the verification.
 
-import { addressProblem, examine, label } from "./files.js";
+import { addressProblem, examine, isJson, label } from "./files.js";
 import { verify } from "./submit.js";
 
-// A build-info has the compiler's output in it, most of which is not sent.
+// A build-info has the compiler's output in it, which is not sent.
 const MAX_BYTES = 256 * 1024 * 1024;
 // A folder dropped by mistake may hold any number of files.
 const MAX_FILES = 1000;
 
 // Of an outcome that nobody waited for.
-const OPEN = "It may be verified all the same. Verify again to see.";
+const OPEN = "Verify again to see whether it was verified.";
 
 const at = Object.fromEntries(
     [...document.querySelectorAll("[id]")].map((node) => [node.id, node]),
@@ -117,8 +117,8 @@ async function add(files) {
                 problems.push(`${name} cannot be read.`);
                 continue;
             }
-            const isJson = /\.json$/i.test(name);
-            const isSame = (one) => one.name === name && (isJson || isEqual(one.bytes, bytes));
+            const isSame = (one) =>
+                one.name === name && (isJson(name) || isEqual(one.bytes, bytes));
             chosen = [...chosen.filter((one) => !isSame(one)), { name, bytes }];
         }
     }

@@ -135,11 +135,12 @@ function matchOf(match) {
 
 /**
  * Of an answer to what was sent. Both generations say 429 while the contract is being verified, and an
- * answer that got lost on its way says nothing of what was done.
+ * answer that got lost on its way, here or between others, says nothing of what was done.
  */
 function refusal(answer) {
-    const { status, isProblem } = answer;
-    const isOpen = isProblem ? status === 502 || status === 504 : status === 429 || status === 0;
+    const { status, isProblem, json } = answer;
+    const isLost = status === 0 || status === 502 || status === 504 || status >= 520;
+    const isOpen = isLost ? isProblem || textOf(json) === undefined : status === 429 && !isProblem;
     return { ...(isOpen && { isOpen }), reason: reasonOf(answer) };
 }
 
