@@ -6,6 +6,12 @@ need() { # command, how to get it
     command -v "$1" >/dev/null || { echo "$1 is missing: $2" >&2; exit 1; }
 }
 
+# Builds a bench and prints where its program is.
+executable() { # of the bench with this name
+    cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |
+        sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p"
+}
+
 # Starts the release build of the service, without arguments on recorded chains, on free loopback
 # ports; sets `service` to its process id and `url` and `admin` to where it answers.
 start_service() { # its arguments

@@ -21,10 +21,6 @@ need timeout "apt-get install coreutils"
 need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's anvil"
 
 cargo build --release --quiet
-executable() { # of the bench with this name
-    cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |
-        sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p"
-}
 empty_binary=$(executable empty_hyper)
 reads_binary=$(executable reads)
 

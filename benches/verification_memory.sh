@@ -14,10 +14,6 @@ many=16
 need curl "apt-get install curl"
 
 cargo build --release --quiet
-executable() { # of the bench with this name
-    cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |
-        sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p"
-}
 upstream_binary=$(executable verification_memory)
 node_binary=$(executable reads)
 

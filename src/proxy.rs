@@ -206,10 +206,13 @@ impl Proxy {
     where
         B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
     {
+        let is_over = CancellationToken::new();
+        let body = body.map(|body| RequestBody::new(body, is_over.clone()));
+        let body = body.map(reqwest::Body::wrap);
         let counters = &self.shared.counters;
         // Until it is known what comes of it; a client that leaves takes this future with it.
         let mut count = CountOnDrop(Some(&counters.abandoned));
-        let outcome = self.try_forward(errand, body).await;
+        let outcome = self.try_forward(errand, body, is_over.drop_guard()).await;
         count.0 = match &outcome {
             Ok(_) => Some(&counters.answered),
             Err(Failure::Overloaded) => Some(&counters.overloaded),
@@ -224,24 +227,21 @@ impl Proxy {
         outcome
     }
 
-    async fn try_forward<B>(
+    async fn try_forward(
         &self,
         errand: &Errand<'_>,
-        body: Option<B>,
-    ) -> Result<Response<Answer>, Failure>
-    where
-        B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
-    {
+        body: Option<reqwest::Body>,
+        is_over: DropGuard,
+    ) -> Result<Response<Answer>, Failure> {
         let shared = &*self.shared;
         let url = target(&shared.url, errand)?;
         let place = Arc::clone(&shared.places).try_acquire_owned();
         let place = place.map_err(|_| Failure::Overloaded)?;
         let place_of_client = errand.client.take_place(shared.places_per_client);
-        let is_over = CancellationToken::new();
         let exchange = Exchange {
             _place: place,
             _place_of_client: place_of_client.map_err(|_| Failure::TooManyOfClient)?,
-            _is_over: is_over.clone().drop_guard(),
+            _is_over: is_over,
         };
         let allowed = PASSED_ON.iter().chain(errand.credentials);
         let request = shared.http.request(errand.method.clone(), url);
@@ -252,7 +252,7 @@ impl Proxy {
                 // do not take a POST so (RFC 9110, section 8.6).
                 request = request.header(header::CONTENT_LENGTH, 0);
             }
-            request = request.body(reqwest::Body::wrap(RequestBody::new(body, is_over.clone())));
+            request = request.body(body);
         }
         let until = Instant::now() + shared.timeout;
         let mut response = self.within(until, request.send()).await?;

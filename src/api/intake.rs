@@ -117,14 +117,12 @@ impl hyper::body::Body for Upload {
         let chunk = frame.and_then(|frame| frame.map(|frame| frame.into_data().ok()).transpose());
         let frame = chunk
             .map(|chunk| chunk.map_err(|error| of_body(&error)).and_then(|chunk| this.take(chunk)));
-        Poll::Ready(match frame {
-            None => None,
-            Some(Ok(frame)) => Some(Ok(frame)),
-            Some(Err(problem)) => {
+        Poll::Ready(frame.map(|frame| {
+            frame.map_err(|problem| {
                 this.progress.problem.get_or_init(|| problem);
-                Some(Err(Interrupted))
-            }
-        })
+                Interrupted
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
