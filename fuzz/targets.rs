@@ -12,6 +12,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Vers
 use gas_suggestion::api::{self, App, Health};
 use gas_suggestion::book::Book;
 use gas_suggestion::config::{Chain, Config, Pricing, ZeroBaseFee};
+use gas_suggestion::delegation::Delegations;
 use gas_suggestion::fees::{
     self, Block, FeeHistory, Market, PricingType, Rejection, Rewards, Suggestion,
 };
@@ -256,7 +257,8 @@ fn check_config(config: &Config, secret: &str) {
     assert!(!path.contains("//") && Uri::try_from(format!("{path}/livez")).is_ok(), "{path}");
     assert!(config.not_in_force.iter().all(|key| !key.contains(secret)));
 
-    assert!(!format!("{:?}", config.verification).contains(secret));
+    let upstreams = format!("{:?} {:?}", config.verification, config.delegation);
+    assert!(!upstreams.contains(secret));
     assert!(!config.chains.is_empty());
     assert!(config.chains.is_sorted_by(|one, next| one.chain_id < next.chain_id));
     for chain in &config.chains {
@@ -399,7 +401,8 @@ impl Stage {
         let chains = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
              block_time = \"1h\"\nmax_age = \"1year\"\n\
              [chains.ill]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
-             [verification]\nurl = \"http://127.0.0.1:9/server\"\n";
+             [verification]\nurl = \"http://127.0.0.1:9/server\"\n\
+             [delegation]\napi_url = \"http://127.0.0.1:9\"\n";
         let moved = format!(
             "[server]\nbase_path = \"{}\"\n[cors]\nallowed_origins = [\"https://app.example\"]\n",
             Self::MOVED
@@ -433,6 +436,7 @@ impl Stage {
                 &book,
                 &reads,
                 Proxy::to_verification(&config.verification, &metrics).expect("TLS is there"),
+                Delegations::new(&config.delegation, &reads, &metrics).expect("TLS is there"),
                 Health::new(book.clone(), tokio_util::sync::CancellationToken::new()),
                 &metrics,
             )

@@ -2,11 +2,12 @@
 //!
 //! Handlers of fees read the [`Book`] and nothing else: no request for them ever causes an upstream
 //! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them, contract verification through a
-//! [`Proxy`].
+//! [`Proxy`], look-ups of delegations through [`Delegations`].
 
 mod admission;
 mod chains;
 mod cors;
+mod delegation;
 mod extract;
 mod freshness;
 mod health;
@@ -42,6 +43,7 @@ pub use health::Health;
 use crate::book::Book;
 use crate::clients::Visitor;
 use crate::config::Config;
+use crate::delegation::Delegations;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
@@ -74,6 +76,7 @@ pub fn public(
     book: &Book,
     reads: &Reads,
     to_verification: Option<Proxy>,
+    delegations: Option<Delegations>,
     health: Health,
     metrics: &Metrics,
 ) -> App {
@@ -93,6 +96,7 @@ pub fn public(
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
+        .merge(of_delegations(delegations))
         .merge(form)
         .fallback(verification::not_found)
         .layer(deadline(config));
@@ -111,6 +115,26 @@ pub fn public(
     };
     let hot_path = HotPath::new(base_path, book);
     App::new(routes, Some(hot_path), config, metrics)
+}
+
+/// Who may act for whom, and transactions that change it.
+fn of_delegations(delegations: Option<Delegations>) -> Router {
+    let [list, check, prepare] = [
+        "/registry/v2/{address}",
+        "/registry/v2/check/{scope}",
+        "/v1/{chain}/delegations/transactions",
+    ];
+    let Some(delegations) = delegations else {
+        let off = any(delegation::switched_off);
+        return [list, check, prepare]
+            .into_iter()
+            .fold(Router::new(), |routes, path| routes.route(path, off.clone()));
+    };
+    Router::new()
+        .route(list, get(delegation::list))
+        .route(check, get(delegation::check))
+        .route(prepare, post(delegation::prepare))
+        .with_state(delegations)
 }
 
 /// Everything that the admin listener answers.

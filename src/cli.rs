@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, DelegationSource};
 use crate::server::Server;
 use crate::{demo, telemetry};
 
@@ -98,6 +98,7 @@ async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()>
             config.chains = demo::chains(node.address()?, block_time)?;
             // What is recorded has no contracts.
             config.verification.url = None;
+            config.delegation.source = DelegationSource::Off;
             Some(node)
         }
         None => None,

@@ -2,6 +2,7 @@
 //! and checked whole before anything is opened.
 
 mod chain;
+mod delegation;
 mod error;
 mod pricing;
 mod rpc;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use chain::Chain;
+pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::ConfigError;
 pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
 pub use rpc::{Rpc, RpcMethod};
@@ -48,6 +50,8 @@ pub struct Config {
     pub rpc: Rpc,
     /// Where contracts are verified.
     pub verification: Verification,
+    /// Where delegations are looked up.
+    pub delegation: Delegation,
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Keys that are set, that the contract knows, and that nothing reads yet.
@@ -72,7 +76,8 @@ struct Sections {
     chains: BTreeMap<String, Chain>,
     #[serde(default)]
     verification: Verification,
-    delegation: Option<IgnoredAny>,
+    #[serde(default)]
+    delegation: Delegation,
     redis: Option<IgnoredAny>,
 }
 
@@ -123,6 +128,9 @@ impl Config {
         if let Err((key, allowed)) = sections.verification.check() {
             return at(&format!("verification.{key}"), allowed);
         }
+        if let Err((key, allowed)) = sections.delegation.check() {
+            return at(&format!("delegation.{key}"), allowed);
+        }
         let mut not_in_force = sections.not_in_force();
         let chains = checked_chains(sections.chains, layers)?;
         not_in_force.extend(chains.iter().flat_map(Chain::not_in_force));
@@ -133,6 +141,7 @@ impl Config {
             log: sections.log,
             rpc: sections.rpc,
             verification: sections.verification,
+            delegation: sections.delegation,
             chains,
             not_in_force,
         })
@@ -143,7 +152,6 @@ impl Sections {
     fn not_in_force(&self) -> Vec<String> {
         let set = [
             ("limits.max_streams", self.limits.max_streams.is_some()),
-            ("delegation", self.delegation.is_some()),
             ("redis", self.redis.is_some()),
         ];
         set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.into()).collect()

@@ -14,11 +14,14 @@
 //! reads of chain state on to the same nodes. [`server`] puts them together, [`demo`] provides recorded
 //! chains to run against, [`cli`] is the command line.
 
+mod address;
 pub mod api;
+mod blank;
 pub mod book;
 pub mod cli;
 mod clients;
 pub mod config;
+pub mod delegation;
 pub mod demo;
 mod etag;
 pub mod fees;
@@ -31,6 +34,7 @@ mod outbound;
 pub mod poller;
 pub mod proxy;
 pub mod reads;
+mod registry;
 pub mod rpc;
 pub mod server;
 pub mod telemetry;

@@ -13,6 +13,7 @@ const ATTEMPTS: &str = "gas_suggestion_upstream_attempts_total";
 const READ_ATTEMPTS: &str = "gas_suggestion_upstream_reads_total";
 const READS: &str = "gas_suggestion_reads_total";
 const PROXIED: &str = "gas_suggestion_proxied_requests_total";
+const DELEGATION_LOOKUPS: &str = "gas_suggestion_delegation_lookups_total";
 const CONNECTIONS: &str = "gas_suggestion_connections_total";
 const CONNECTIONS_CUT: &str = "gas_suggestion_connections_cut_total";
 const RATE_LIMITED: &str = "gas_suggestion_requests_rate_limited_total";
@@ -50,8 +51,12 @@ impl Metrics {
                 READ_ATTEMPTS,
                 "Reads sent to an upstream by its place in the configuration and by what came of it",
             );
-            describe(READS, "Calls of clients to the JSON-RPC route by what came of them");
+            describe(READS, "Reads of chain state for clients by what came of them");
             describe(PROXIED, "Requests passed on to an upstream by what came of them");
+            describe(
+                DELEGATION_LOOKUPS,
+                "Look-ups of delegations by who answered them, or by what came of them",
+            );
             describe(CONNECTIONS, "Connections by what became of them");
             describe(CONNECTIONS_CUT, "Connections that were cut, by the deadline they missed");
             describe(RATE_LIMITED, "Requests that were refused with 429");
@@ -94,6 +99,11 @@ impl Metrics {
     /// The count of requests passed on to this upstream that ended like this.
     pub(crate) fn proxied(&self, upstream: &'static str, outcome: &'static str) -> Counter {
         self.with(|| counter!(PROXIED, "upstream" => upstream, "outcome" => outcome))
+    }
+
+    /// The count of look-ups of delegations that ended like this.
+    pub(crate) fn delegation_lookups(&self, outcome: &'static str) -> Counter {
+        self.with(|| counter!(DELEGATION_LOOKUPS, "outcome" => outcome))
     }
 
     /// The count of connections that met this fate: `accepted`, or why not.

@@ -1,4 +1,4 @@
-//! Forwards a request to one configured upstream and streams what it answers.
+//! Forwards a request to one configured upstream and gives what it answers, as it comes or whole.
 //!
 //! Where a request ends up is decided by the configuration and by path segments that the caller has
 //! checked, never by a path. Only the headers named here pass, either way. Every request has one
@@ -10,6 +10,7 @@ mod request_body;
 
 use std::error::Error;
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::{Answer, Cut};
+pub(crate) use request_body::NoBody;
 use request_body::RequestBody;
 
 use crate::clients::{self, Purse};
@@ -44,7 +46,7 @@ struct Shared {
     url: UpstreamUrl,
     timeout: Duration,
     places: Arc<Semaphore>,
-    /// So that one client leaves room for others.
+    /// A quarter of them, so that one client leaves room for others.
     places_per_client: usize,
     counters: Counters,
 }
@@ -61,6 +63,15 @@ struct Counters {
     too_many_of_client: Counter,
     abandoned: Counter,
     cut: Counter,
+}
+
+/// What requests to one upstream may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// From a request's start to the last byte of its answer.
+    pub(crate) timeout: Duration,
+    /// Requests under way at one time.
+    pub(crate) max_in_flight: NonZeroUsize,
 }
 
 struct CountOnDrop<'a>(Option<&'a Counter>);
@@ -155,22 +166,23 @@ impl Proxy {
     /// An upstream that does not accept a connection for this long will not.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// The way to the verification service; `None` when none is configured.
+    /// The way to the upstream at `url`, which is called `name` where it is logged and counted.
     ///
     /// # Errors
     ///
     /// When the TLS backend cannot start.
-    pub fn to_verification(
-        config: &Verification,
+    pub(crate) fn new(
+        name: &'static str,
+        url: UpstreamUrl,
+        limits: Limits,
         metrics: &Metrics,
-    ) -> Result<Option<Self>, reqwest::Error> {
-        let Some(url) = config.url.clone() else { return Ok(None) };
-        let connect_timeout = Self::CONNECT_TIMEOUT.min(config.timeout);
+    ) -> Result<Self, reqwest::Error> {
+        let Limits { timeout, max_in_flight } = limits;
+        let connect_timeout = Self::CONNECT_TIMEOUT.min(timeout);
         // No connection is kept: requests are rare, and one that is sent when the upstream just gives
         // its idle connection up could not be sent again.
         let http =
             outbound::http().connect_timeout(connect_timeout).pool_max_idle_per_host(0).build()?;
-        let name = "verification";
         let outcome = |outcome| metrics.proxied(name, outcome);
         let counters = Counters {
             answered: outcome("answered"),
@@ -184,11 +196,24 @@ impl Proxy {
             abandoned: outcome("abandoned"),
             cut: outcome("cut"),
         };
-        let places = Arc::new(Semaphore::new(config.max_in_flight.get()));
-        let places_per_client = config.places_per_client();
-        let timeout = config.timeout;
+        let places = Arc::new(Semaphore::new(max_in_flight.get()));
+        let places_per_client = (max_in_flight.get() / 4).max(1);
         let shared = Shared { name, http, url, timeout, places, places_per_client, counters };
-        Ok(Some(Self { shared: Arc::new(shared) }))
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The way to the verification service; `None` when none is configured.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub fn to_verification(
+        config: &Verification,
+        metrics: &Metrics,
+    ) -> Result<Option<Self>, reqwest::Error> {
+        let limits = Limits { timeout: config.timeout, max_in_flight: config.max_in_flight };
+        let to = |url: &UpstreamUrl| Self::new("verification", url.clone(), limits, metrics);
+        config.url.as_ref().map(to).transpose()
     }
 
     /// Sends one request, with `body` where it has one, and gives the upstream's answer as soon as

@@ -174,6 +174,11 @@ impl Reads {
         Instant::now() + self.shared.limits.timeout
     }
 
+    /// All chains, in ascending order of chain id.
+    pub(crate) fn chains(&self) -> &[ChainReads] {
+        &self.shared.chains
+    }
+
     /// The reads of the chain with this key or decimal chain id.
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
         let index = *self.shared.by_name.get(key_or_id)?;
@@ -182,6 +187,11 @@ impl Reads {
 }
 
 impl ChainReads {
+    /// What is known of the chain.
+    pub(crate) fn chain(&self) -> &book::Chain {
+        &self.chain
+    }
+
     /// Answers a call of `method` with `params` (`None`: without any): from memory where an answer
     /// still holds, else by one call that all who ask the same share. Ends by `until`; dropping the
     /// future leaves a shared call to the others.
@@ -193,6 +203,31 @@ impl ChainReads {
     pub(crate) async fn answer(
         &self,
         method: &str,
+        params: Option<&RawValue>,
+        until: Instant,
+    ) -> Result<Answer, Refusal> {
+        self.counted(self.methods.get(method), params, until).await
+    }
+
+    /// Answers a call that the service makes to answer a client in its turn, which the chain's
+    /// `rpc_methods` need not allow.
+    ///
+    /// # Errors
+    ///
+    /// As [`answer`](Self::answer).
+    pub(crate) async fn answer_service(
+        &self,
+        method: &str,
+        params: &RawValue,
+        until: Instant,
+    ) -> Result<Answer, Refusal> {
+        let method = method::known(method).map(Method::Known);
+        self.counted(method.as_ref(), Some(params), until).await
+    }
+
+    async fn counted(
+        &self,
+        method: Option<&Method>,
         params: Option<&RawValue>,
         until: Instant,
     ) -> Result<Answer, Refusal> {
@@ -211,11 +246,11 @@ impl ChainReads {
 
     async fn find(
         &self,
-        method: &str,
+        method: Option<&Method>,
         params: Option<&RawValue>,
         until: Instant,
     ) -> Result<Found, Refusal> {
-        let method = self.methods.get(method).ok_or(Refusal::NotAllowed)?;
+        let method = method.ok_or(Refusal::NotAllowed)?;
         let none = params::none();
         let params = params.unwrap_or(none);
         let known = match method {

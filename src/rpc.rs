@@ -8,7 +8,6 @@
 //! connections of their own, and no read that fails, whoever made it fail, counts against a node in
 //! the order of the polls.
 
-mod blank;
 mod excerpt;
 mod fee_history;
 mod health;
@@ -20,15 +19,15 @@ mod upstream;
 mod upstreams;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use excerpt::Excerpt;
 pub use fee_history::{FeeHistoryRequest, Malformed};
+pub(crate) use quantity::parse as parse_quantity;
 pub use read::{Call, Unanswered};
 pub use reply::{Answer, read_reply};
 pub use upstream::Upstream;
@@ -128,8 +127,8 @@ impl Client {
         let request = reply::Request::new(id, method, params);
         let response = http.post(url.expose().clone()).json(&request).send().await?;
         let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
-        let body = if is_encoded(response.headers()) {
+        let retry_after = outbound::retry_after(response.headers());
+        let body = if outbound::is_encoded(response.headers()) {
             Err(Error::Encoded)
         } else {
             read_body(response, cap).await
@@ -148,21 +147,6 @@ impl Client {
             error => error,
         })
     }
-}
-
-/// Whether a body is compressed although nobody asked for that.
-fn is_encoded(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
-}
-
-/// RFC 9110, section 10.2.3: seconds, or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 /// The whole body; where its bytes are charged, they are held until the last part of it is gone.

@@ -12,6 +12,7 @@ use crate::api::{self, Health};
 use crate::book::Book;
 use crate::clients::Clients;
 use crate::config::{Config, Limits};
+use crate::delegation::Delegations;
 use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
 use crate::poller::Poller;
@@ -93,7 +94,17 @@ impl Server {
         self.background.spawn(admin.serve(self.admin, Stop::default()).map(Ok));
         let to_verification = Proxy::to_verification(&self.config.verification, &metrics);
         let to_verification = to_verification.context("cannot set up the HTTP client")?;
-        let public = api::public(&self.config, &book, &reads, to_verification, health, &metrics);
+        let delegations = Delegations::new(&self.config.delegation, &reads, &metrics);
+        let delegations = delegations.context("cannot set up the HTTP client")?;
+        let public = api::public(
+            &self.config,
+            &book,
+            &reads,
+            to_verification,
+            delegations,
+            health,
+            &metrics,
+        );
         let clients = Clients::new(&limits, &self.config.server.trusted_proxies);
         let public = Listener::new("public", public, clients, &limits, &metrics);
         let mut serving = JoinSet::new();
@@ -128,6 +139,7 @@ impl Server {
         let reserved = urls
             .saturating_mul(of_reads.saturating_add(2))
             .saturating_add(self.config.verification.max_in_flight.get())
+            .saturating_add(self.config.delegation.max_in_flight.get())
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);
         let mut limits = self.config.limits.clone();
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {

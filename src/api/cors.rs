@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
+use super::delegation::X_DELEGATION_SOURCE;
 use super::freshness::{X_NEWEST_BLOCK, X_STALE};
 use super::request_id::X_REQUEST_ID;
 use crate::config;
+use crate::delegation::X_API_KEY;
 
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const ALLOWED: [HeaderName; 8] = [

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::book::{Chain, Unavailable};
+use crate::proxy::Failure;
 
 /// What a client is told went wrong. It travels in the response's extensions until [`write()`] knows
 /// the request's id.
@@ -41,6 +42,7 @@ pub(super) enum Code {
     NotReady,
     UpstreamUnreachable,
     UpstreamInvalid,
+    RegistryAbsent,
     UpstreamTimeout,
 }
 
@@ -60,7 +62,9 @@ impl Code {
             Self::NoData | Self::StaleData | Self::Overloaded | Self::NotReady => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::UpstreamUnreachable | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
+            Self::UpstreamUnreachable | Self::UpstreamInvalid | Self::RegistryAbsent => {
+                StatusCode::BAD_GATEWAY
+            }
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -93,6 +97,12 @@ impl Problem {
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
     }
 
+    /// An upstream's budget for everybody is spent; there is some of it again after `wait`.
+    pub(super) fn budget_spent(wait: Duration) -> Self {
+        let detail = "more look-ups than the service may make at a time";
+        Self { retry_after: Some(whole_seconds(wait)), ..Self::new(Code::RateLimited, detail) }
+    }
+
     /// The client has as many requests of this kind under way as one may have.
     pub(super) fn too_many_at_a_time() -> Self {
         let detail = "more such requests at a time than one client may have";
@@ -103,6 +113,36 @@ impl Problem {
     pub(super) fn overloaded() -> Self {
         let detail = "too many such requests or answers at a time";
         Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
+    }
+
+    /// Why the upstream that clients know by `name` did not answer.
+    pub(super) fn of_upstream(failure: Failure, name: &str) -> Self {
+        let (code, detail) = match failure {
+            Failure::Overloaded => return Self::overloaded(),
+            Failure::TooManyOfClient => return Self::too_many_at_a_time(),
+            Failure::Astray => return Self::of_framework(StatusCode::INTERNAL_SERVER_ERROR),
+            Failure::Query => {
+                let detail = "the query has a character that must be percent-encoded";
+                return Self::new(Code::InvalidParameter, detail);
+            }
+            Failure::Interrupted(_) => {
+                return Self::new(Code::BadRequest, "the request body cannot be read");
+            }
+            Failure::Unreachable => {
+                (Code::UpstreamUnreachable, format!("no connection to the {name} could be made"))
+            }
+            Failure::Broken => (
+                Code::UpstreamUnreachable,
+                format!("the {name} ended the connection without a whole answer"),
+            ),
+            Failure::Timeout => {
+                (Code::UpstreamTimeout, format!("the {name} gave no answer within the time it has"))
+            }
+            Failure::Invalid => {
+                (Code::UpstreamInvalid, format!("what the {name} answered is no answer"))
+            }
+        };
+        Self::new(code, detail)
     }
 
     /// The problem that a status means which the framework or the listener decided.
@@ -145,6 +185,12 @@ impl Problem {
     pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
         let problem = Self::of_framework(StatusCode::METHOD_NOT_ALLOWED);
         ([(header::ALLOW, allowed)], problem).into_response()
+    }
+
+    /// What a client is told, for tests of what makes problems.
+    #[cfg(test)]
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
     }
 
     fn body(&self, request_id: &str) -> Vec<u8> {

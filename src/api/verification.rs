@@ -94,7 +94,12 @@ pub(super) async fn pass_on(
     };
     let answer = proxy.forward(&errand, upload).await.map_err(|failure| {
         let progress = progress.unwrap_or_default();
-        progress.problem().unwrap_or_else(|| problem_of(failure, progress.awaits_client()))
+        progress.problem().unwrap_or_else(|| match failure {
+            Failure::Timeout if progress.awaits_client() => {
+                Problem::new(Code::RequestTimeout, "the request body took too long")
+            }
+            failure => Problem::of_upstream(failure, "verification service"),
+        })
     })?;
     let deadline = EndBy(answer.body().deadline());
     let mut answer = defused(answer.map(Body::new));
@@ -151,40 +156,6 @@ fn defused(mut answer: Response) -> Response {
 /// What there is to say where no upstream is configured.
 pub(super) async fn switched_off() -> Problem {
     Problem::new(Code::NotFound, "contract verification is switched off here")
-}
-
-fn problem_of(failure: Failure, awaits_client: bool) -> Problem {
-    match failure {
-        Failure::Overloaded => Problem::overloaded(),
-        Failure::TooManyOfClient => Problem::too_many_at_a_time(),
-        Failure::Astray => Problem::of_framework(StatusCode::INTERNAL_SERVER_ERROR),
-        Failure::Query => Problem::new(
-            Code::InvalidParameter,
-            "the query has a character that must be percent-encoded",
-        ),
-        Failure::Unreachable => Problem::new(
-            Code::UpstreamUnreachable,
-            "no connection to the verification service could be made",
-        ),
-        Failure::Broken => Problem::new(
-            Code::UpstreamUnreachable,
-            "the verification service ended the connection without a whole answer",
-        ),
-        Failure::Interrupted(_) => {
-            Problem::new(Code::BadRequest, "the request body cannot be read")
-        }
-        Failure::Timeout if awaits_client => {
-            Problem::new(Code::RequestTimeout, "the request body took too long")
-        }
-        Failure::Timeout => Problem::new(
-            Code::UpstreamTimeout,
-            "the verification service gave no answer within the time it has",
-        ),
-        Failure::Invalid => Problem::new(
-            Code::UpstreamInvalid,
-            "what the verification service answered is no answer",
-        ),
-    }
 }
 
 /// What there is not at any route. A verifier URL without its slash is a mistake that tools make of a

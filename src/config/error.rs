@@ -108,7 +108,8 @@ fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 7] = ["server", "limits", "cors", "log", "rpc", "verification", "chains"];
+const SECTIONS: [&str; 8] =
+    ["server", "limits", "cors", "log", "rpc", "verification", "delegation", "chains"];
 const LONGEST_KEY: usize = 40;
 const LONGEST_VALUE: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";

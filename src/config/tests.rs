@@ -22,6 +22,7 @@ fn the_built_in_configuration_is_the_two_networks_with_the_documented_values() {
     assert_eq!(config.log, Log::default());
     assert_eq!(config.rpc, Rpc::default());
     assert_eq!(config.verification, Verification::default());
+    assert_eq!(config.delegation, Delegation::default());
     assert!(config.not_in_force.is_empty());
 }
 

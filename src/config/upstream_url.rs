@@ -24,6 +24,18 @@ impl UpstreamUrl {
         &self.0
     }
 
+    /// Refuses what nothing can be asked for below.
+    pub(super) fn check_base(&self) -> Result<(), &'static str> {
+        let Self(url) = self;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("must end with its path: no query, no fragment");
+        }
+        if url.path().contains("//") {
+            return Err("must not have two slashes in a row in its path");
+        }
+        Ok(())
+    }
+
     /// Whether anything but scheme, host, port and plain words of the path is in it.
     #[must_use]
     pub fn may_hold_a_secret(&self) -> bool {
@@ -94,8 +106,8 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// A part of a URL as others may write it.
-fn spellings(part: &str) -> Vec<String> {
+/// A part of a URL, or another secret, as others may write it.
+pub(super) fn spellings(part: &str) -> Vec<String> {
     let plain = decoded(part);
     let form = plain.replace(' ', "+");
     let unplus = decoded(&part.replace('+', " "));

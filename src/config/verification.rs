@@ -43,23 +43,11 @@ impl Verification {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
-    /// Those of one client: a quarter.
-    pub(crate) fn places_per_client(&self) -> usize {
-        (self.max_in_flight.get() / 4).max(1)
-    }
-
     /// The first impossible value as its key and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let refuse = |key, allowed| Err((key, allowed));
-        let has_more = |url: &UpstreamUrl| {
-            let url = url.expose();
-            url.query().is_some() || url.fragment().is_some()
-        };
-        if self.url.as_ref().is_some_and(has_more) {
-            return refuse("url", "must end with its path: no query, no fragment");
-        }
-        if self.url.as_ref().is_some_and(|url| url.expose().path().contains("//")) {
-            return refuse("url", "must not have two slashes in a row in its path");
+        if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base) {
+            return refuse("url", allowed);
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
             return refuse("timeout", "must be above 0s and at most 1h");

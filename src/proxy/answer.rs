@@ -1,6 +1,7 @@
 //! The body of an upstream's answer on its way to the client.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -10,6 +11,7 @@ use metrics::Counter;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Exchange;
+use crate::memory::{Exhausted, Memory};
 
 /// What there is of an answer, and where the rest of it comes from.
 ///
@@ -40,6 +42,8 @@ pub(crate) enum Cut {
     Late,
     #[error("the upstream's answer is too large")]
     TooLarge,
+    #[error(transparent)]
+    NoMemory(#[from] Exhausted),
 }
 
 impl Answer {
@@ -81,6 +85,27 @@ impl Answer {
         self.length = self.length.map(|length| length.saturating_add(count(&chunk)));
         self.received = self.received.saturating_add(chunk.len());
         self.beginning.push_back(chunk);
+    }
+
+    /// The whole of it, of at most `most` bytes, which are held in `memory` until the last part of them
+    /// is gone.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no whole.
+    pub(crate) async fn collect(mut self, most: usize, memory: &Memory) -> Result<Bytes, Cut> {
+        let mut hold = memory.hold();
+        let mut body = Vec::new();
+        while let Some(frame) = poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await {
+            // Its frames have data alone.
+            let chunk = frame?.into_data().unwrap_or_default();
+            if body.len().saturating_add(chunk.len()) > most {
+                return Err(Cut::TooLarge);
+            }
+            hold.add(chunk.len())?;
+            body.extend_from_slice(&chunk);
+        }
+        Ok(hold.over(body))
     }
 
     /// What comes after what is there already.

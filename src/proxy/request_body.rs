@@ -46,3 +46,19 @@ impl<B: Body<Data = Bytes, Error = Interrupted>> Body for RequestBody<B> {
         self.body.size_hint()
     }
 }
+
+/// The body of a request that has none.
+#[derive(Debug)]
+pub(crate) enum NoBody {}
+
+impl Body for NoBody {
+    type Data = Bytes;
+    type Error = Interrupted;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
+        match *self {}
+    }
+}

@@ -61,7 +61,6 @@ pub(super) struct Methods(Vec<Method>);
 impl Methods {
     /// The `configured` ones; `None`: all that are known.
     pub(super) fn of(configured: Option<&[RpcMethod]>) -> Self {
-        let known = |name: &str| KNOWN.iter().find(|method| method.name == name);
         let method = |name: &RpcMethod| match known(name.as_str()) {
             Some(known) => Method::Known(known),
             None => Method::Other(name.as_str().to_owned()),
@@ -78,6 +77,11 @@ impl Methods {
     }
 }
 
+/// The known method with exactly this name.
+pub(super) fn known(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|method| method.name == name)
+}
+
 impl Method {
     fn name(&self) -> &str {
         match self {
@@ -87,29 +91,29 @@ impl Method {
     }
 }
 
-const fn known(name: &'static str, read: fn(&Params<'_>) -> Result<Anchor, Invalid>) -> Known {
+const fn plain(name: &'static str, read: fn(&Params<'_>) -> Result<Anchor, Invalid>) -> Known {
     Known { name, read, block_told: |_| None }
 }
 
 /// The nine of the network document's section 4.1, and what clients need beside them.
 static KNOWN: [Known; 17] = [
-    known("eth_getBalance", of_account),
-    known("eth_getCode", of_account),
-    known("eth_getTransactionCount", of_account),
-    known("eth_getStorageAt", of_storage),
-    Known { block_told: block_of, ..known("eth_getTransactionReceipt", of_transaction) },
-    known("eth_getLogs", of_logs),
-    known("eth_call", of_call),
-    known("eth_estimateGas", of_estimate),
-    known("eth_simulateV1", of_simulation),
-    known("eth_feeHistory", of_fee_history),
-    known("eth_chainId", of_the_chain),
-    known("net_version", of_the_chain),
-    Known { block_told: head_of, ..known("eth_blockNumber", of_the_head) },
-    known("eth_gasPrice", of_the_head),
-    known("eth_maxPriorityFeePerGas", of_the_head),
-    known("eth_getBlockByNumber", of_block),
-    Known { block_told: block_of, ..known("eth_getTransactionByHash", of_transaction) },
+    plain("eth_getBalance", of_account),
+    plain("eth_getCode", of_account),
+    plain("eth_getTransactionCount", of_account),
+    plain("eth_getStorageAt", of_storage),
+    Known { block_told: block_of, ..plain("eth_getTransactionReceipt", of_transaction) },
+    plain("eth_getLogs", of_logs),
+    plain("eth_call", of_call),
+    plain("eth_estimateGas", of_estimate),
+    plain("eth_simulateV1", of_simulation),
+    plain("eth_feeHistory", of_fee_history),
+    plain("eth_chainId", of_the_chain),
+    plain("net_version", of_the_chain),
+    Known { block_told: head_of, ..plain("eth_blockNumber", of_the_head) },
+    plain("eth_gasPrice", of_the_head),
+    plain("eth_maxPriorityFeePerGas", of_the_head),
+    plain("eth_getBlockByNumber", of_block),
+    Known { block_told: block_of, ..plain("eth_getTransactionByHash", of_transaction) },
 ];
 
 /// `[address, tag]`

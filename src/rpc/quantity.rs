@@ -2,7 +2,7 @@
 
 /// Why a piece of JSON is not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotAQuantity {
+pub(crate) enum NotAQuantity {
     /// Not a hex string and not a whole JSON number: `"0x"`, `"12"`, `-0x1`, `1.5`, `null`.
     Malformed,
     /// A whole number over 128 bits.
@@ -11,7 +11,7 @@ pub(super) enum NotAQuantity {
 
 /// Reads one JSON value as an unsigned number: a `0x…` string with at least one digit, leading
 /// zeros allowed, or a whole JSON number, which some clients and nodes write instead.
-pub(super) fn parse(json: &str) -> Result<u128, NotAQuantity> {
+pub(crate) fn parse(json: &str) -> Result<u128, NotAQuantity> {
     let (digits, radix) = match json.strip_prefix("\"0x") {
         Some(rest) => (rest.strip_suffix('"').ok_or(NotAQuantity::Malformed)?, 16),
         None => (json, 10),

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::read_record::ReadRecord;
 use super::{Answer, Error, Upstream, Upstreams};
+use crate::blank::Unshowable;
 use crate::memory::Memory;
 
 /// A call as the client made it, but for its id.
@@ -121,7 +122,7 @@ impl Upstreams {
     fn blanked(&self, answer: Answer, memory: &Memory) -> Result<Answer, Unanswered> {
         match answer {
             Answer::Result(_) => Ok(answer),
-            Answer::Error(error) => self.blanks().apply(&error, memory).map(Answer::Error),
+            Answer::Error(error) => Ok(Answer::Error(self.blanks().apply(&error, memory)?)),
         }
     }
 
@@ -180,6 +181,16 @@ impl Unanswered {
             Error::NoMemory(_) => Self::NoMemory,
             Error::Unsupported => Self::Unsupported,
             _ => Self::Unavailable,
+        }
+    }
+}
+
+impl From<Unshowable> for Unanswered {
+    fn from(why: Unshowable) -> Self {
+        match why {
+            Unshowable::TooLarge => Self::TooLarge,
+            Unshowable::Opaque => Self::Unavailable,
+            Unshowable::NoMemory(_) => Self::NoMemory,
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::blank::Blanks;
 use super::health::Standing;
 use super::{Client, Upstream};
-use crate::config;
+use crate::blank::Blanks;
+use crate::config::{self, UpstreamUrl};
 use crate::metrics::Metrics;
 
 /// All upstreams of one chain, in order of preference.
@@ -25,8 +25,8 @@ impl Upstreams {
     #[must_use]
     pub fn of_all(client: &Client, chains: &[config::Chain], metrics: &Metrics) -> Vec<Arc<Self>> {
         // A node may know the URL of another, so the URLs of all chains are blanked for each.
-        let blanks = Blanks::of(chains.iter().flat_map(|chain| &chain.rpc_urls));
-        let blanks = Arc::new(blanks);
+        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls);
+        let blanks = Arc::new(Blanks::of(urls.flat_map(UpstreamUrl::secrets)));
         let of_chain = |chain| Arc::new(Self::new(client, chain, &blanks, metrics));
         chains.iter().map(of_chain).collect()
     }
@@ -37,7 +37,7 @@ impl Upstreams {
         blanks: &Arc<Blanks>,
         metrics: &Metrics,
     ) -> Self {
-        let upstream = |url: &config::UpstreamUrl| {
+        let upstream = |url: &UpstreamUrl| {
             Upstream::new(client.clone(), url.clone(), chain.chain_id, chain.block_time)
         };
         let all = chain.rpc_urls.iter().map(upstream).collect();

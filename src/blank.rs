@@ -1,19 +1,17 @@
-//! Takes the configured URLs, and the secret parts of them, out of what nodes say of errors.
+//! Takes what must stay secret out of what upstreams say.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::Unanswered;
-use crate::config::UpstreamUrl;
-use crate::memory::Memory;
+use crate::memory::{Exhausted, Memory};
 
 const BLANK: &str = "***";
 
 /// What must not be shown. One pass finds all of it, however often it is there.
 #[derive(Clone)]
-pub(super) struct Blanks {
+pub(crate) struct Blanks {
     finder: Option<AhoCorasick>,
 }
 
@@ -24,40 +22,49 @@ impl std::fmt::Debug for Blanks {
     }
 }
 
-impl Blanks {
-    /// A larger error is not looked through: nodes' are of a few KiB, and it would take long.
-    const MAX_BYTES: usize = 1024 * 1024;
+/// Why a text is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unshowable {
+    #[error("it is too large to be looked through")]
+    TooLarge,
+    #[error("it cannot be looked through")]
+    Opaque,
+    #[error(transparent)]
+    NoMemory(#[from] Exhausted),
+}
 
-    /// Those of all these URLs.
-    pub(super) fn of<'a>(urls: impl IntoIterator<Item = &'a UpstreamUrl>) -> Self {
-        let secrets: Vec<String> = urls.into_iter().flat_map(UpstreamUrl::secrets).collect();
+impl Blanks {
+    /// What is larger is not looked through: it would take long, and errors are of a few KiB.
+    pub(crate) const MAX_BYTES: usize = 1024 * 1024;
+
+    /// Each of these texts.
+    pub(crate) fn of(secrets: impl IntoIterator<Item = String>) -> Self {
         // A whole URL before a part of it.
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .ascii_case_insensitive(true)
-            .build(secrets.iter().filter(|secret| !secret.is_empty()));
+            .build(secrets.into_iter().filter(|secret| !secret.is_empty()));
         // Only more text than any configuration has is too much for it.
         Self { finder: finder.ok() }
     }
 
-    /// The JSON value `error` as it came where nothing secret is in it, else with blanks, which take
+    /// The JSON value `json` as it came where nothing secret is in it, else with blanks, which take
     /// their place in `memory`.
-    pub(super) fn apply(&self, error: &Bytes, memory: &Memory) -> Result<Bytes, Unanswered> {
-        let Some(finder) = &self.finder else { return Err(Unanswered::Unavailable) };
-        if error.len() > Self::MAX_BYTES {
-            return Err(Unanswered::TooLarge);
+    pub(crate) fn apply(&self, json: &Bytes, memory: &Memory) -> Result<Bytes, Unshowable> {
+        let Some(finder) = &self.finder else { return Err(Unshowable::Opaque) };
+        if json.len() > Self::MAX_BYTES {
+            return Err(Unshowable::TooLarge);
         }
         // Not the bytes are searched: a character can be written in more than one way. What is nested
         // too deeply to be looked at is not shown.
-        let mut value: Value =
-            serde_json::from_slice(error).map_err(|_| Unanswered::Unavailable)?;
+        let mut value: Value = serde_json::from_slice(json).map_err(|_| Unshowable::Opaque)?;
         if !blank(finder, &mut value) {
-            return Ok(error.clone());
+            return Ok(json.clone());
         }
-        let json = serde_json::to_vec(&value).map_err(|_| Unanswered::Unavailable)?;
+        let blanked = serde_json::to_vec(&value).map_err(|_| Unshowable::Opaque)?;
         let mut hold = memory.hold();
-        hold.add(json.len()).map_err(|_| Unanswered::NoMemory)?;
-        Ok(hold.over(json))
+        hold.add(blanked.len())?;
+        Ok(hold.over(blanked))
     }
 }
 
@@ -102,11 +109,12 @@ fn blank_text(finder: &AhoCorasick, text: &mut String) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::UpstreamUrl;
 
     fn shown(url: &str, error: &str) -> String {
         let url: UpstreamUrl = url.parse().unwrap();
         let error = Bytes::copy_from_slice(error.as_bytes());
-        let shown = Blanks::of([&url]).apply(&error, &Memory::new(0));
+        let shown = Blanks::of(url.secrets()).apply(&error, &Memory::new(0));
         String::from_utf8(shown.unwrap().to_vec()).unwrap()
     }
 
@@ -185,15 +193,15 @@ mod tests {
         let blanks = Blanks::of([]);
         let apply = |error: String| blanks.apply(&Bytes::from(error), &Memory::new(0));
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
-        assert_eq!(apply(deep), Err(Unanswered::Unavailable));
+        assert_eq!(apply(deep), Err(Unshowable::Opaque));
         let large = format!("\"{}\"", "x".repeat(Blanks::MAX_BYTES));
-        assert_eq!(apply(large), Err(Unanswered::TooLarge));
+        assert_eq!(apply(large), Err(Unshowable::TooLarge));
     }
 
     #[test]
     fn as_many_secrets_as_an_error_can_hold_are_blanked_in_one_pass_and_charged() {
         let url = "https://node.example/v2/canarykey";
-        let blanks = Blanks::of([&url.parse().unwrap()]);
+        let blanks = Blanks::of(url.parse::<UpstreamUrl>().unwrap().secrets());
         let error = Bytes::from(format!("\"{}\"", format!("{url} ").repeat(30_000)));
         let expected = format!("\"{}\"", "*** ".repeat(30_000));
         let since = std::time::Instant::now();
@@ -202,7 +210,7 @@ mod tests {
         assert_eq!(blanked, expected);
         // One pass takes a fraction of a second even unoptimised; one for each took minutes.
         assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
-        assert_eq!(blanks.apply(&error, &memory), Err(Unanswered::NoMemory));
+        assert_eq!(blanks.apply(&error, &memory), Err(Unshowable::NoMemory(Exhausted)));
         drop(blanked);
         assert!(blanks.apply(&error, &memory).is_ok());
     }

@@ -1,0 +1,135 @@
+//! The `[delegation]` section.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use alloy_primitives::{Address, address};
+use axum::http::HeaderValue;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::units;
+use super::upstream_url::{UpstreamUrl, spellings};
+
+/// Where delegations are looked up.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Delegation {
+    /// Who answers.
+    pub source: DelegationSource,
+    /// The REST API, below which `/registry/v2/…` is.
+    pub api_url: UpstreamUrl,
+    /// What the API is sent as `X-API-KEY` where the client sends none; `None`, also written `""`: nothing,
+    /// and its rate limit is kept to.
+    #[serde(deserialize_with = "optional_key")]
+    pub api_key: Option<ApiKey>,
+    /// From a look-up's beginning to the last byte of the API's answer.
+    #[serde(deserialize_with = "units::duration")]
+    pub timeout: Duration,
+    /// For how long an answer of the API is used again; `0s`: not at all.
+    #[serde(deserialize_with = "units::duration")]
+    pub cache_ttl: Duration,
+    /// Requests to the API under way at one time; more are refused, or answered by the chain, at once.
+    pub max_in_flight: NonZeroUsize,
+    /// The registry contract, on every chain.
+    #[serde(deserialize_with = "contract")]
+    pub registry_address: Address,
+}
+
+/// Who answers a look-up of delegations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DelegationSource {
+    /// The REST API.
+    Api,
+    /// The registry contract.
+    Chain,
+    /// The REST API, and the registry contract where that does not answer.
+    ApiThenChain,
+    /// Nobody: there are no such routes.
+    Off,
+}
+
+/// A key that must not be printed: its `Debug` is blank.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(HeaderValue);
+
+impl Default for Delegation {
+    fn default() -> Self {
+        Self {
+            source: DelegationSource::Api,
+            api_url: "https://api.delegate.xyz".parse().expect("a URL"),
+            api_key: None,
+            timeout: Duration::from_secs(5),
+            cache_ttl: Duration::from_secs(5),
+            max_in_flight: NonZeroUsize::new(128).expect("not 0"),
+            registry_address: address!("0x00000000000000447e69651d841bD8D104Bed493"),
+        }
+    }
+}
+
+impl Delegation {
+    const MAX_IN_FLIGHT: usize = 65_536;
+    const MAX_TIME: Duration = Duration::from_hours(1);
+
+    /// The first impossible value as its key and what is allowed.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let refuse = |key, allowed| Err((key, allowed));
+        if let Err(allowed) = self.api_url.check_base() {
+            return refuse("api_url", allowed);
+        }
+        if self.timeout.is_zero() || self.timeout > Self::MAX_TIME {
+            return refuse("timeout", "must be above 0s and at most 1h");
+        }
+        if self.cache_ttl > Self::MAX_TIME {
+            return refuse("cache_ttl", "must be at most 1h");
+        }
+        if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
+            return refuse("max_in_flight", "must be from 1 to 65536");
+        }
+        if self.registry_address.is_zero() {
+            return refuse("registry_address", "must not be the zero address");
+        }
+        Ok(())
+    }
+
+    /// The texts that must not be shown to anybody.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.api_url.secrets();
+        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
+        secrets.extend(key.flat_map(spellings));
+        secrets
+    }
+}
+
+impl ApiKey {
+    /// The key as a header that is not logged, for the one place that sends it.
+    pub(crate) fn expose(&self) -> &HeaderValue {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ApiKey(…)")
+    }
+}
+
+fn optional_key<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ApiKey>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let is_key = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let key = HeaderValue::try_from(text).ok().filter(|_| is_key);
+    let mut key = key.ok_or_else(|| {
+        D::Error::custom("expected a key of ASCII characters without spaces (not shown)")
+    })?;
+    key.set_sensitive(true);
+    Ok(Some(ApiKey(key)))
+}
+
+fn contract<'de, D: Deserializer<'de>>(input: D) -> Result<Address, D::Error> {
+    crate::address::parse(&String::deserialize(input)?).map_err(D::Error::custom)
+}

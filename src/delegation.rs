@@ -1,0 +1,318 @@
+//! Who may act for whom: looked up at the REST API, in the registry contract, or in the contract for want
+//! of the API.
+//!
+//! An answer tells which of the two it is from. The contract is read through [`Reads`], with what that
+//! shares and bounds; nothing is ever taken for "no" that is not one.
+
+mod budget;
+mod lookup;
+mod rest;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, hex};
+use bytes::Bytes;
+use futures_util::future::join;
+use metrics::Counter;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+pub(crate) use lookup::{Block, Lookup, Question};
+pub(crate) use rest::{Caller, Statement, X_API_KEY};
+
+use crate::config::{self, DelegationSource};
+use crate::metrics::Metrics;
+use crate::proxy;
+use crate::reads::{self, ChainReads, Reads, Refusal, Unanswered};
+use crate::registry::{Delegation, Direction, Grant, NotAnAnswer, Permission};
+use crate::rpc::parse_quantity;
+use rest::{Origin, Rest, Silence};
+
+/// All that can be asked about delegations. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Delegations {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// `None`: the contract is asked at once.
+    api: Option<Rest>,
+    /// Whether the contract is asked where the API does not answer.
+    falls_back: bool,
+    registry: Address,
+    reads: Reads,
+    counts: Counts,
+}
+
+/// Look-ups by what came of them.
+#[derive(Debug)]
+struct Counts {
+    reused: Counter,
+    shared: Counter,
+    api: Counter,
+    chain: Counter,
+    refused: Counter,
+    failed: Counter,
+}
+
+/// An answer, and whose it is.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Errors of the API among them.
+    Api(Statement),
+    /// JSON.
+    Chain(Bytes),
+}
+
+/// A transaction that nobody has signed: what to call, and the gas that it takes.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) registry: Address,
+    pub(crate) calldata: Vec<u8>,
+    pub(crate) gas: u128,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// The API was asked as often as it may be; ask again after that.
+    Spent(Duration),
+    /// The API was not asked, or in vain.
+    Api(proxy::Failure),
+    /// The chain's nodes were not asked, or in vain.
+    Chain(Refusal),
+    /// There is no contract at the registry's address.
+    RegistryAbsent,
+    /// What is at the registry's address does not answer like one.
+    RegistryInvalid,
+    /// The registry, or the node, refuses the transaction.
+    Refused,
+    /// There is no memory for another answer.
+    NoMemory,
+}
+
+impl Delegations {
+    /// What `config` says; `None`: it is switched off. Chains are read through `reads`.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub fn new(
+        config: &config::Delegation,
+        reads: &Reads,
+        metrics: &Metrics,
+    ) -> Result<Option<Self>, reqwest::Error> {
+        let api = match config.source {
+            DelegationSource::Off => return Ok(None),
+            DelegationSource::Chain => None,
+            DelegationSource::Api | DelegationSource::ApiThenChain => {
+                Some(Rest::new(config, reads.memory(), metrics)?)
+            }
+        };
+        let shared = Shared {
+            api,
+            falls_back: config.source == DelegationSource::ApiThenChain,
+            registry: config.registry_address,
+            reads: reads.clone(),
+            counts: Counts::new(metrics),
+        };
+        Ok(Some(Self { shared: Arc::new(shared) }))
+    }
+
+    /// The reads through which chains are asked.
+    pub(crate) fn reads(&self) -> &Reads {
+        &self.shared.reads
+    }
+
+    /// Answers `lookup`, which is about a configured chain. Pending state is the chain's to tell, whoever
+    /// else is configured. Ends within the API's deadline and, where the chain is asked, that of a read.
+    ///
+    /// # Errors
+    ///
+    /// What came of asking the last one that was asked.
+    pub(crate) async fn look_up(
+        &self,
+        lookup: &Lookup,
+        caller: &Caller,
+    ) -> Result<Answer, Failure> {
+        let counts = &self.shared.counts;
+        let outcome = self.find(lookup, caller).await;
+        let count = match &outcome {
+            Ok((_, count)) => count,
+            Err(Failure::Spent(_)) => &counts.refused,
+            Err(_) => &counts.failed,
+        };
+        count.increment(1);
+        outcome.map(|(answer, _)| answer)
+    }
+
+    /// Prepares the transaction by which `from` gives `grant` on `chain`, as of its newest block.
+    ///
+    /// # Errors
+    ///
+    /// When the registry is not there, refuses, or cannot be asked.
+    pub(crate) async fn prepare(
+        &self,
+        chain: &ChainReads,
+        from: Address,
+        grant: &Grant,
+    ) -> Result<Prepared, Failure> {
+        let registry = self.shared.registry;
+        let calldata = grant.calldata();
+        let until = self.shared.reads.deadline();
+        let [from, to] = [from, registry].map(|address| address.to_string());
+        let call = json!({ "from": from, "to": to, "data": hex::encode_prefixed(&calldata) });
+        let (code, gas) = join(
+            ask(chain, "eth_getCode", &json!([to, LATEST]), until),
+            ask(chain, "eth_estimateGas", &json!([call, LATEST]), until),
+        )
+        .await;
+        // Whatever is sent where there is no code succeeds, and does nothing.
+        if matches!(code?, reads::Answer::Result(code) if &*code == b"\"0x\"") {
+            return Err(Failure::RegistryAbsent);
+        }
+        let reads::Answer::Result(gas) = gas? else { return Err(Failure::Refused) };
+        let gas = str::from_utf8(&gas).ok().and_then(|gas| parse_quantity(gas).ok());
+        let gas = gas.ok_or(Failure::Chain(Unanswered::Unavailable.into()))?;
+        Ok(Prepared { registry, calldata, gas })
+    }
+
+    async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Answer, &Counter), Failure> {
+        let Shared { api, falls_back, counts, .. } = &*self.shared;
+        if let (Some(api), Block::Latest) = (api, lookup.block) {
+            match api.ask(lookup, caller).await {
+                Ok((statement, origin)) => {
+                    let count = match origin {
+                        Origin::Memory => &counts.reused,
+                        Origin::Other => &counts.shared,
+                        Origin::Api => &counts.api,
+                    };
+                    return Ok((Answer::Api(statement), count));
+                }
+                Err(silence) if *falls_back && silence.leaves_others_to_ask() => {
+                    tracing::debug!(?silence, "the chain answers in the place of the API");
+                }
+                Err(Silence::Refused(statement)) => {
+                    return Ok((Answer::Api(statement), &counts.refused));
+                }
+                Err(Silence::Spent(wait)) => return Err(Failure::Spent(wait)),
+                Err(Silence::Failed(failure)) => return Err(Failure::Api(failure)),
+                Err(Silence::NoMemory) => return Err(Failure::NoMemory),
+            }
+        }
+        let body = self.ask_chain(lookup).await?;
+        Ok((Answer::Chain(body), &counts.chain))
+    }
+
+    /// What the registry contract says.
+    async fn ask_chain(&self, lookup: &Lookup) -> Result<Bytes, Failure> {
+        let reads = &self.shared.reads;
+        let chain = reads.chain(&lookup.chain_id.to_string());
+        let chain = chain.ok_or(Failure::Chain(Unanswered::Unavailable.into()))?;
+        let registry = Registry {
+            address: self.shared.registry,
+            chain,
+            tag: lookup.block.tag(),
+            until: reads.deadline(),
+        };
+        let json = match &lookup.question {
+            Question::Check(check) => match check.read(&registry.call(check.calldata()).await?)? {
+                Permission::Is(is_allowed) => to_raw_value(&is_allowed),
+                Permission::UpTo(amount) => to_raw_value(&amount.to_string()),
+            },
+            Question::List { address, direction: Some(direction) } => {
+                to_raw_value(&registry.list(*direction, *address).await?)
+            }
+            Question::List { address, direction: None } => {
+                let (incoming, outgoing) = join(
+                    registry.list(Direction::Incoming, *address),
+                    registry.list(Direction::Outgoing, *address),
+                )
+                .await;
+                let (mut both, mut outgoing) = (incoming?, outgoing?);
+                // Those are there already.
+                outgoing.retain(|delegation| !delegation.is_to_itself());
+                both.append(&mut outgoing);
+                to_raw_value(&both)
+            }
+        };
+        let json: Box<RawValue> = json.expect("strings and their lists serialise");
+        let mut hold = reads.memory().hold();
+        hold.add(json.get().len()).map_err(|_| Failure::NoMemory)?;
+        Ok(hold.over(Box::<str>::from(json).into_string().into_bytes()))
+    }
+}
+
+const LATEST: &str = Block::Latest.tag();
+
+/// The contract on one chain in one state.
+struct Registry<'a> {
+    address: Address,
+    chain: &'a ChainReads,
+    tag: &'static str,
+    until: Instant,
+}
+
+impl Registry<'_> {
+    async fn list(
+        &self,
+        direction: Direction,
+        address: Address,
+    ) -> Result<Vec<Delegation>, Failure> {
+        let returned = self.call(direction.calldata(address)).await?;
+        Ok(Delegation::read_list(&returned)?)
+    }
+
+    /// What it returns to `calldata`.
+    async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        let call =
+            json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
+        match ask(self.chain, "eth_call", &json!([call, self.tag]), self.until).await? {
+            reads::Answer::Result(returned) => {
+                let returned = serde_json::from_slice::<Cow<str>>(&returned).ok();
+                let returned = returned.filter(|returned| returned.starts_with("0x"));
+                returned
+                    .and_then(|returned| hex::decode(&*returned).ok())
+                    .ok_or(Failure::RegistryInvalid)
+            }
+            // A registry does not revert.
+            reads::Answer::Error(_) => Err(Failure::RegistryInvalid),
+        }
+    }
+}
+
+async fn ask(
+    chain: &ChainReads,
+    method: &str,
+    params: &Value,
+    until: Instant,
+) -> Result<reads::Answer, Failure> {
+    let params = to_raw_value(params).expect("a value serialises");
+    chain.answer_service(method, &params, until).await.map_err(Failure::Chain)
+}
+
+impl From<NotAnAnswer> for Failure {
+    fn from(why: NotAnAnswer) -> Self {
+        match why {
+            NotAnAnswer::Absent => Self::RegistryAbsent,
+            NotAnAnswer::Malformed => Self::RegistryInvalid,
+        }
+    }
+}
+
+impl Counts {
+    fn new(metrics: &Metrics) -> Self {
+        let count = |outcome| metrics.delegation_lookups(outcome);
+        Self {
+            reused: count("reused"),
+            shared: count("shared"),
+            api: count("api"),
+            chain: count("chain"),
+            refused: count("refused"),
+            failed: count("failed"),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The on-chain delegation registry, pure: questions and grants as calldata, and what it returns.
+//!
+//! A delegation lets a hot wallet (`to`) act for a vault (`from`): in everything, for one contract, or
+//! for one token or an amount of them. The network document's section 4.5 has it, version 2 of
+//! delegate.xyz's registry its functions.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::{SolCall, sol};
+use serde::Serialize;
+
+use IDelegateRegistry as Registry;
+
+sol! {
+    interface IDelegateRegistry {
+        #[derive(Debug)]
+        struct Delegation {
+            uint8 type_;
+            address to;
+            address from;
+            bytes32 rights;
+            address contract_;
+            uint256 tokenId;
+            uint256 amount;
+        }
+
+        function checkDelegateForAll(address to, address from, bytes32 rights) external view returns (bool);
+        function checkDelegateForContract(address to, address from, address contract_, bytes32 rights) external view returns (bool);
+        function checkDelegateForERC721(address to, address from, address contract_, uint256 tokenId, bytes32 rights) external view returns (bool);
+        function checkDelegateForERC20(address to, address from, address contract_, bytes32 rights) external view returns (uint256);
+        function checkDelegateForERC1155(address to, address from, address contract_, uint256 tokenId, bytes32 rights) external view returns (uint256);
+
+        function getIncomingDelegations(address to) external view returns (Delegation[] memory);
+        function getOutgoingDelegations(address from) external view returns (Delegation[] memory);
+
+        function delegateAll(address to, bytes32 rights, bool enable) external payable returns (bytes32);
+        function delegateContract(address to, address contract_, bytes32 rights, bool enable) external payable returns (bytes32);
+        function delegateERC721(address to, address contract_, uint256 tokenId, bytes32 rights, bool enable) external payable returns (bytes32);
+        function delegateERC20(address to, address contract_, bytes32 rights, uint256 amount) external payable returns (bytes32);
+        function delegateERC1155(address to, address contract_, uint256 tokenId, bytes32 rights, uint256 amount) external payable returns (bytes32);
+    }
+}
+
+/// Whether `to` may act for `from`. Rights of zero are those of a delegation without any: it holds for
+/// all rights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) rights: B256,
+    pub(crate) scope: Scope,
+}
+
+/// What a delegation is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    All,
+    Contract { contract: Address },
+    Erc721 { contract: Address, token_id: U256 },
+    Erc20 { contract: Address },
+    Erc1155 { contract: Address, token_id: U256 },
+}
+
+/// What a check comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Permission {
+    Is(bool),
+    /// Of tokens, in their smallest unit; without bounds where all of the contract's are delegated.
+    UpTo(U256),
+}
+
+/// Whose delegations are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Those to the address.
+    Incoming,
+    /// Those from it.
+    Outgoing,
+}
+
+/// A delegation that stands, in the members of the REST API: addresses with their checksum, rights as
+/// bytes in hex, amounts and token ids as decimal strings; `null` where its type has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delegation {
+    r#type: Kind,
+    from: String,
+    to: String,
+    contract: Option<String>,
+    token_id: Option<String>,
+    rights: String,
+    amount: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Kind {
+    None,
+    All,
+    Contract,
+    Erc721,
+    Erc20,
+    Erc1155,
+}
+
+/// What a vault gives, or takes back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) to: Address,
+    pub(crate) rights: B256,
+    pub(crate) extent: Extent,
+}
+
+/// What is given. Without `enable`, or of an amount of 0, it is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    All { enable: bool },
+    Contract { contract: Address, enable: bool },
+    Erc721 { contract: Address, token_id: U256, enable: bool },
+    Erc20 { contract: Address, amount: U256 },
+    Erc1155 { contract: Address, token_id: U256, amount: U256 },
+}
+
+/// Why returned bytes are no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotAnAnswer {
+    /// What a call of an address without a contract returns.
+    #[error("there is no contract at the registry's address")]
+    Absent,
+    #[error("the contract at the registry's address is none")]
+    Malformed,
+}
+
+impl Check {
+    /// The call that asks for it.
+    pub(crate) fn calldata(&self) -> Vec<u8> {
+        let &Self { to, from, rights, scope } = self;
+        match scope {
+            Scope::All => Registry::checkDelegateForAllCall { to, from, rights }.abi_encode(),
+            Scope::Contract { contract } => {
+                Registry::checkDelegateForContractCall { to, from, contract_: contract, rights }
+                    .abi_encode()
+            }
+            Scope::Erc721 { contract, token_id } => Registry::checkDelegateForERC721Call {
+                to,
+                from,
+                contract_: contract,
+                tokenId: token_id,
+                rights,
+            }
+            .abi_encode(),
+            Scope::Erc20 { contract } => {
+                Registry::checkDelegateForERC20Call { to, from, contract_: contract, rights }
+                    .abi_encode()
+            }
+            Scope::Erc1155 { contract, token_id } => Registry::checkDelegateForERC1155Call {
+                to,
+                from,
+                contract_: contract,
+                tokenId: token_id,
+                rights,
+            }
+            .abi_encode(),
+        }
+    }
+
+    /// What the call returned.
+    pub(crate) fn read(&self, returned: &[u8]) -> Result<Permission, NotAnAnswer> {
+        if self.scope.has_amount() {
+            decode::<Registry::checkDelegateForERC20Call>(returned).map(Permission::UpTo)
+        } else {
+            decode::<Registry::checkDelegateForAllCall>(returned).map(Permission::Is)
+        }
+    }
+}
+
+impl Scope {
+    /// What the REST API calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Contract { .. } => "contract",
+            Self::Erc721 { .. } => "erc721",
+            Self::Erc20 { .. } => "erc20",
+            Self::Erc1155 { .. } => "erc1155",
+        }
+    }
+
+    /// The contract, where it is about one.
+    pub(crate) fn contract(self) -> Option<Address> {
+        match self {
+            Self::All => None,
+            Self::Contract { contract }
+            | Self::Erc721 { contract, .. }
+            | Self::Erc20 { contract }
+            | Self::Erc1155 { contract, .. } => Some(contract),
+        }
+    }
+
+    /// The token, where it is about one.
+    pub(crate) fn token_id(self) -> Option<U256> {
+        match self {
+            Self::Erc721 { token_id, .. } | Self::Erc1155 { token_id, .. } => Some(token_id),
+            Self::All | Self::Contract { .. } | Self::Erc20 { .. } => None,
+        }
+    }
+
+    /// Whether the answer is an amount rather than yes or no.
+    pub(crate) fn has_amount(self) -> bool {
+        matches!(self, Self::Erc20 { .. } | Self::Erc1155 { .. })
+    }
+}
+
+impl Direction {
+    /// The call that lists the delegations of `address`.
+    pub(crate) fn calldata(self, address: Address) -> Vec<u8> {
+        match self {
+            Self::Incoming => Registry::getIncomingDelegationsCall { to: address }.abi_encode(),
+            Self::Outgoing => Registry::getOutgoingDelegationsCall { from: address }.abi_encode(),
+        }
+    }
+}
+
+impl Delegation {
+    /// Whether it is listed among those to an address and those from it.
+    pub(crate) fn is_to_itself(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// What a call that lists delegations returned.
+    pub(crate) fn read_list(returned: &[u8]) -> Result<Vec<Self>, NotAnAnswer> {
+        // Those to an address and those from it are returned alike.
+        let delegations = decode::<Registry::getIncomingDelegationsCall>(returned)?;
+        delegations.iter().map(Self::of).collect()
+    }
+
+    fn of(found: &Registry::Delegation) -> Result<Self, NotAnAnswer> {
+        let kind = match found.type_ {
+            0 => Kind::None,
+            1 => Kind::All,
+            2 => Kind::Contract,
+            3 => Kind::Erc721,
+            4 => Kind::Erc20,
+            5 => Kind::Erc1155,
+            _ => return Err(NotAnAnswer::Malformed),
+        };
+        let has_contract = !matches!(kind, Kind::None | Kind::All);
+        let has_token_id = matches!(kind, Kind::Erc721 | Kind::Erc1155);
+        let has_amount = matches!(kind, Kind::Erc20 | Kind::Erc1155);
+        Ok(Self {
+            r#type: kind,
+            from: found.from.to_string(),
+            to: found.to.to_string(),
+            contract: has_contract.then(|| found.contract_.to_string()),
+            token_id: has_token_id.then(|| found.tokenId.to_string()),
+            rights: found.rights.to_string(),
+            amount: has_amount.then(|| found.amount.to_string()),
+        })
+    }
+}
+
+impl Grant {
+    /// The call that gives it.
+    pub(crate) fn calldata(&self) -> Vec<u8> {
+        let &Self { to, rights, extent } = self;
+        match extent {
+            Extent::All { enable } => Registry::delegateAllCall { to, rights, enable }.abi_encode(),
+            Extent::Contract { contract, enable } => {
+                Registry::delegateContractCall { to, contract_: contract, rights, enable }
+                    .abi_encode()
+            }
+            Extent::Erc721 { contract, token_id, enable } => Registry::delegateERC721Call {
+                to,
+                contract_: contract,
+                tokenId: token_id,
+                rights,
+                enable,
+            }
+            .abi_encode(),
+            Extent::Erc20 { contract, amount } => {
+                Registry::delegateERC20Call { to, contract_: contract, rights, amount }.abi_encode()
+            }
+            Extent::Erc1155 { contract, token_id, amount } => Registry::delegateERC1155Call {
+                to,
+                contract_: contract,
+                tokenId: token_id,
+                rights,
+                amount,
+            }
+            .abi_encode(),
+        }
+    }
+}
+
+fn decode<C: SolCall>(returned: &[u8]) -> Result<C::Return, NotAnAnswer> {
+    if returned.is_empty() {
+        return Err(NotAnAnswer::Absent);
+    }
+    C::abi_decode_returns_validate(returned).map_err(|_| NotAnAnswer::Malformed)
+}
+
+#[cfg(test)]
+mod tests;
