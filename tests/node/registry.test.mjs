@@ -1,0 +1,267 @@
+// That the registry which stands in for the networks' own does what theirs does.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { after, afterEach, before, beforeEach, test } from "node:test";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+import * as ethers from "ethers";
+
+import { compile } from "./compile.mjs";
+
+const ADDRESS = "0x00000000000000447e69651d841bD8D104Bed493";
+const { abi, runtime } = compile(
+    fileURLToPath(new URL("../fixtures/delegation/Registry.sol", import.meta.url)),
+).Registry;
+
+const CONTRACT = ethers.getAddress(`0x${"c0".repeat(20)}`);
+const OTHER = ethers.getAddress(`0x${"0e".repeat(20)}`);
+const ANY = ethers.ZeroHash;
+const CLAIM = ethers.encodeBytes32String("claim");
+const PLAY = ethers.encodeBytes32String("play");
+const MAX = ethers.MaxUint256;
+
+let anvil;
+let provider;
+let registry;
+let vault;
+let delegate;
+let snapshot;
+
+before(async () => {
+    const installed = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
+    const program = process.env.ANVIL ?? fileURLToPath(new URL(installed, import.meta.url));
+    // By itself anvil may mine a transaction only after it has answered for it.
+    anvil = spawn(program, ["--port", "0", "--no-mining"], {
+        stdio: ["ignore", "pipe", "inherit"],
+    });
+    const address = await new Promise((resolve, reject) => {
+        anvil.on("error", reject);
+        anvil.on("exit", (code) => reject(new Error(`anvil ended with ${code}`)));
+        createInterface(anvil.stdout).on("line", (line) => {
+            if (line.startsWith("Listening on ")) resolve(line.slice("Listening on ".length));
+        });
+    });
+    // Two equal reads with a transaction between them have to be two.
+    provider = new ethers.JsonRpcProvider(`http://${address}`, undefined, { cacheTimeout: -1 });
+    await provider.send("anvil_setCode", [ADDRESS, runtime]);
+    [vault, delegate] = await provider.listAccounts();
+    registry = new ethers.Contract(ADDRESS, abi, vault);
+});
+
+after(() => {
+    provider?.destroy();
+    anvil.kill();
+});
+
+beforeEach(async () => {
+    snapshot = await provider.send("evm_snapshot", []);
+});
+
+afterEach(async () => {
+    await provider.send("evm_revert", [snapshot]);
+});
+
+async function delegates(kind, ...more) {
+    const { hash } = await registry[`delegate${kind}`](delegate, ...more);
+    await provider.send("evm_mine", []);
+    const { status } = await provider.getTransactionReceipt(hash);
+    assert.equal(status, 1);
+}
+
+const all = (rights) => registry.checkDelegateForAll(delegate, vault, rights);
+const contract = (rights, of = CONTRACT) =>
+    registry.checkDelegateForContract(delegate, vault, of, rights);
+const erc721 = (rights, of = CONTRACT, id = 7) =>
+    registry.checkDelegateForERC721(delegate, vault, of, id, rights);
+const erc20 = (rights, of = CONTRACT) =>
+    registry.checkDelegateForERC20(delegate, vault, of, rights);
+const erc1155 = (rights, of = CONTRACT, id = 7) =>
+    registry.checkDelegateForERC1155(delegate, vault, of, id, rights);
+
+// What is found for all and for the contract, each without rights and with those to claim, and for
+// the three kinds of token.
+const found = () =>
+    Promise.all([
+        all(ANY),
+        all(CLAIM),
+        contract(ANY),
+        contract(CLAIM),
+        erc721(ANY),
+        erc20(ANY),
+        erc1155(ANY),
+    ]);
+const NOTHING = [false, false, false, false, false, 0n, 0n];
+const EVERYTHING = [true, true, true, true, true, MAX, MAX];
+
+test("the functions are those of the networks' registry", () => {
+    const functions = new ethers.Interface(abi).fragments.map((fragment) => [
+        fragment.selector.slice(2),
+        `${fragment.format("sighash")} ${fragment.outputs.map((output) => output.format())}`,
+    ]);
+    const delegations = "(uint8,address,address,bytes32,address,uint256,uint256)[]";
+    assert.deepEqual(Object.fromEntries(functions), {
+        e839bd53: "checkDelegateForAll(address,address,bytes32) bool",
+        "8988eea9": "checkDelegateForContract(address,address,address,bytes32) bool",
+        b9f36874: "checkDelegateForERC721(address,address,address,uint256,bytes32) bool",
+        ba63c817: "checkDelegateForERC20(address,address,address,bytes32) uint256",
+        b8705875: "checkDelegateForERC1155(address,address,address,uint256,bytes32) uint256",
+        "30ff3140": "delegateAll(address,bytes32,bool) bytes32",
+        d90e73ab: "delegateContract(address,address,bytes32,bool) bytes32",
+        b18e2bbb: "delegateERC721(address,address,uint256,bytes32,bool) bytes32",
+        "003c2ba6": "delegateERC20(address,address,bytes32,uint256) bytes32",
+        ab764683: "delegateERC1155(address,address,uint256,bytes32,uint256) bytes32",
+        "42f87c25": `getIncomingDelegations(address) ${delegations}`,
+        "51525e9a": `getOutgoingDelegations(address) ${delegations}`,
+    });
+});
+
+test("before a delegation nothing is delegated", async () => {
+    assert.deepEqual(await found(), NOTHING);
+    assert.deepEqual(await listed(), []);
+});
+
+test("a delegation of all without rights gives everything, until it is revoked", async () => {
+    await delegates("All", ANY, true);
+    assert.deepEqual(await found(), EVERYTHING);
+    assert.deepEqual(await erc20(PLAY, OTHER), MAX);
+    // Not the other way round.
+    assert.equal(await registry.checkDelegateForAll(vault, delegate, ANY), false);
+    await delegates("All", ANY, false);
+    assert.deepEqual(await found(), NOTHING);
+});
+
+test("a delegation of all with rights gives everything to those rights alone", async () => {
+    await delegates("All", CLAIM, true);
+    assert.deepEqual(await found(), [false, true, false, true, false, 0n, 0n]);
+    assert.deepEqual(await Promise.all([erc721(CLAIM), erc20(CLAIM), erc1155(CLAIM), all(PLAY)]), [
+        true,
+        MAX,
+        MAX,
+        false,
+    ]);
+    // Another delegation than this one.
+    await delegates("All", ANY, false);
+    assert.equal(await all(CLAIM), true);
+    await delegates("All", CLAIM, false);
+    assert.equal(await all(CLAIM), false);
+});
+
+test("a delegation of a contract with rights gives that contract to those rights", async () => {
+    await delegates("Contract", CONTRACT, CLAIM, true);
+    assert.deepEqual(await found(), [false, false, false, true, false, 0n, 0n]);
+    assert.deepEqual(await Promise.all([erc721(CLAIM), erc20(CLAIM), erc1155(CLAIM)]), [
+        true,
+        MAX,
+        MAX,
+    ]);
+    assert.deepEqual(await Promise.all([contract(PLAY), contract(CLAIM, OTHER)]), [false, false]);
+    await delegates("Contract", CONTRACT, CLAIM, false);
+    assert.equal(await contract(CLAIM), false);
+});
+
+test("a delegation of a contract without rights gives all that is in it", async () => {
+    await delegates("Contract", CONTRACT, ANY, true);
+    assert.deepEqual(await found(), [false, false, true, true, true, MAX, MAX]);
+});
+
+test("delegations of tokens give the tokens and their amounts, until they are revoked", async () => {
+    await delegates("ERC20", CONTRACT, ANY, 1000);
+    await delegates("ERC1155", CONTRACT, 7, ANY, 55);
+    await delegates("ERC721", CONTRACT, 7, ANY, true);
+    assert.deepEqual(await found(), [false, false, false, false, true, 1000n, 55n]);
+    assert.deepEqual(await Promise.all([erc721(CLAIM), erc20(CLAIM), erc1155(CLAIM)]), [
+        true,
+        1000n,
+        55n,
+    ]);
+    assert.deepEqual(await Promise.all([erc721(ANY, CONTRACT, 8), erc1155(ANY, CONTRACT, 8)]), [
+        false,
+        0n,
+    ]);
+    assert.deepEqual(
+        await Promise.all([erc721(ANY, OTHER), erc20(ANY, OTHER), erc1155(ANY, OTHER)]),
+        [false, 0n, 0n],
+    );
+    await delegates("ERC20", CONTRACT, ANY, 0);
+    await delegates("ERC1155", CONTRACT, 7, ANY, 0);
+    await delegates("ERC721", CONTRACT, 7, ANY, false);
+    assert.deepEqual(await found(), NOTHING);
+});
+
+test("of an amount without rights and one with them, the larger counts", async () => {
+    await delegates("ERC20", CONTRACT, ANY, 1000);
+    await delegates("ERC20", CONTRACT, CLAIM, 2000);
+    await delegates("ERC20", CONTRACT, PLAY, 500);
+    assert.deepEqual(await Promise.all([erc20(ANY), erc20(CLAIM), erc20(PLAY)]), [
+        1000n,
+        2000n,
+        1000n,
+    ]);
+    await delegates("ERC1155", CONTRACT, 7, ANY, 55);
+    await delegates("ERC1155", CONTRACT, 7, CLAIM, 66);
+    await delegates("ERC1155", CONTRACT, 7, PLAY, 44);
+    assert.deepEqual(await Promise.all([erc1155(ANY), erc1155(CLAIM), erc1155(PLAY)]), [
+        55n,
+        66n,
+        55n,
+    ]);
+    // A new amount takes the place of the old one.
+    await delegates("ERC20", CONTRACT, CLAIM, 3);
+    assert.deepEqual(await erc20(CLAIM), 1000n);
+});
+
+// The delegations from the vault, which are those to the delegate.
+async function listed() {
+    const [outgoing, incoming] = await Promise.all([
+        registry.getOutgoingDelegations(vault),
+        registry.getIncomingDelegations(delegate),
+    ]);
+    assert.deepEqual(outgoing, incoming);
+    return outgoing.map((delegation) => delegation.toArray());
+}
+
+const listing = (type, rights, of, id, amount) => [
+    type,
+    delegate.address,
+    vault.address,
+    rights,
+    of,
+    id,
+    amount,
+];
+
+test("delegations of every type are listed for both sides", async () => {
+    await delegates("All", ANY, true);
+    await delegates("Contract", CONTRACT, CLAIM, true);
+    await delegates("ERC721", CONTRACT, 7, ANY, true);
+    await delegates("ERC20", CONTRACT, ANY, 1000);
+    await delegates("ERC1155", CONTRACT, 7, PLAY, 55);
+    assert.deepEqual(await listed(), [
+        listing(1n, ANY, ethers.ZeroAddress, 0n, 0n),
+        listing(2n, CLAIM, CONTRACT, 0n, 0n),
+        listing(3n, ANY, CONTRACT, 7n, 0n),
+        listing(4n, ANY, CONTRACT, 0n, 1000n),
+        listing(5n, PLAY, CONTRACT, 7n, 55n),
+    ]);
+    assert.deepEqual([...(await registry.getIncomingDelegations(vault))], []);
+    assert.deepEqual([...(await registry.getOutgoingDelegations(delegate))], []);
+});
+
+test("what was delegated again is listed once, with its last amount", async () => {
+    for (const amount of [1000, 1000, 30]) await delegates("ERC20", CONTRACT, ANY, amount);
+    for (const enable of [true, true, false, true]) await delegates("All", ANY, enable);
+    assert.deepEqual(await listed(), [
+        listing(4n, ANY, CONTRACT, 0n, 30n),
+        listing(1n, ANY, ethers.ZeroAddress, 0n, 0n),
+    ]);
+});
+
+test("what was revoked, or never given, is not listed", async () => {
+    await delegates("ERC20", CONTRACT, ANY, 1000);
+    await delegates("ERC1155", CONTRACT, 7, ANY, 55);
+    await delegates("ERC20", CONTRACT, ANY, 0);
+    await delegates("Contract", CONTRACT, ANY, false);
+    assert.deepEqual(await listed(), [listing(5n, ANY, CONTRACT, 7n, 55n)]);
+});
