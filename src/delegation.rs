@@ -7,6 +7,7 @@
 mod budget;
 mod lookup;
 mod rest;
+mod standing;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -182,7 +183,8 @@ impl Delegations {
 
     async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Answer, &Counter), Failure> {
         let Shared { api, falls_back, counts, .. } = &*self.shared;
-        if let (Some(api), Block::Latest) = (api, lookup.block) {
+        let api = api.as_ref().filter(|_| lookup.block == Block::Latest);
+        if let Some(api) = api.filter(|api| !falls_back || api.is_worth_waiting_for()) {
             match api.ask(lookup, caller).await {
                 Ok((statement, origin)) => {
                     let count = match origin {
@@ -193,7 +195,8 @@ impl Delegations {
                     return Ok((Answer::Api(statement), count));
                 }
                 Err(silence) if *falls_back && silence.leaves_others_to_ask() => {
-                    tracing::debug!(?silence, "the chain answers in the place of the API");
+                    let reason = silence.reason();
+                    tracing::debug!(reason, "the chain answers in the place of the API");
                 }
                 Err(Silence::Refused(statement)) => {
                     return Ok((Answer::Api(statement), &counts.refused));

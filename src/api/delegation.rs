@@ -18,7 +18,7 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 
-use super::problem::{Code, NotOurs, Problem};
+use super::problem::{Code, NotOurs, Problem, whole_seconds};
 use crate::clients::Purse;
 use crate::delegation::{
     Answer, Block, Caller, Delegations, Failure, Lookup, Question, Statement, X_API_KEY,
@@ -205,7 +205,8 @@ impl IntoResponse for Statement {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         // With a key of its own a client may be told something else.
         headers.append(VARY, HeaderValue::from_name(X_API_KEY));
-        headers.extend(self.retry_after.map(|retry_after| (RETRY_AFTER, retry_after)));
+        let retry_after = self.retry_after.map(|wait| whole_seconds(wait).into());
+        headers.extend(retry_after.map(|seconds| (RETRY_AFTER, seconds)));
         let good_for = self.good_for.as_secs();
         if self.status.is_success() && good_for > 0 {
             let cache_control = HeaderValue::try_from(format!("public, max-age={good_for}"));

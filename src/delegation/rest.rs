@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
-use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
 use moka::future::Cache;
@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::budget::{Budget, Spent};
 use super::lookup::{Lookup, Question};
+use super::standing::Standing;
 use crate::blank::Blanks;
 use crate::clients::Purse;
 use crate::config;
@@ -40,6 +41,7 @@ pub(super) struct Rest {
     budget: Option<Budget>,
     answers: Cache<String, Statement>,
     cache_ttl: Duration,
+    standing: Standing,
     blanks: Blanks,
     memory: Memory,
 }
@@ -58,7 +60,7 @@ pub(crate) struct Statement {
     pub(crate) status: StatusCode,
     /// JSON.
     pub(crate) body: Bytes,
-    pub(crate) retry_after: Option<HeaderValue>,
+    pub(crate) retry_after: Option<Duration>,
     /// When it was received.
     pub(crate) received: Instant,
     /// For how long from then on it may be used again.
@@ -120,9 +122,15 @@ impl Rest {
             api_key,
             answers,
             cache_ttl: config.cache_ttl,
+            standing: Standing::new(config.timeout),
             blanks: Blanks::of(config.secrets()),
             memory: memory.clone(),
         })
+    }
+
+    /// Whether it lately answered in time, or may have come back.
+    pub(super) fn is_worth_waiting_for(&self) -> bool {
+        self.standing.is_worth_waiting_for(Instant::now())
     }
 
     /// What the API says to `lookup`, in the direction that is asked for. Dropping the future leaves a request to others that wait for the
@@ -176,6 +184,20 @@ impl Rest {
         callers_key: Option<&HeaderValue>,
         purse: &Purse,
     ) -> Result<Statement, Silence> {
+        let began = Instant::now();
+        let outcome = self.try_request(lookup, path, query, callers_key, purse).await;
+        self.judge(&outcome, began.elapsed());
+        outcome
+    }
+
+    async fn try_request(
+        &self,
+        lookup: &Lookup,
+        path: &str,
+        query: &str,
+        callers_key: Option<&HeaderValue>,
+        purse: &Purse,
+    ) -> Result<Statement, Silence> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(key) = callers_key.or(self.api_key.as_ref()) {
@@ -213,13 +235,27 @@ impl Rest {
         if statement.status.is_success() { Ok(statement) } else { Err(Silence::Refused(statement)) }
     }
 
+    /// Takes note of whether the API answers at all, after this long.
+    fn judge<T>(&self, outcome: &Result<T, Silence>, waited: Duration) {
+        const LONG: Duration = Duration::from_secs(1);
+        match outcome {
+            Err(Silence::Failed(failure)) if *failure == Failure::Timeout || waited >= LONG => {
+                self.standing.was_silent(Instant::now());
+            }
+            Ok(_) | Err(Silence::Failed(Failure::Invalid) | Silence::Refused(_)) => {
+                self.standing.has_answered();
+            }
+            Err(Silence::Failed(_) | Silence::Spent(_) | Silence::NoMemory) => {}
+        }
+    }
+
     /// What an answer says, if it is one.
     async fn read(
         &self,
         answer: Response<proxy::Answer>,
         lookup: &Lookup,
     ) -> Result<Statement, Silence> {
-        let (mut parts, body) = answer.into_parts();
+        let (parts, body) = answer.into_parts();
         let body = body.collect(Self::MAX_BYTES, &self.memory).await.map_err(|cut| match cut {
             Cut::Broken => Silence::Failed(Failure::Broken),
             Cut::Late => Silence::Failed(Failure::Timeout),
@@ -238,7 +274,7 @@ impl Rest {
             return Err(INVALID);
         }
         let body = self.blanks.apply(&body, &self.memory).map_err(|_| INVALID)?;
-        let retry_after = parts.headers.remove(RETRY_AFTER);
+        let retry_after = outbound::retry_after(&parts.headers);
         let (received, good_for) = (Instant::now(), self.cache_ttl);
         Ok(Statement { status: parts.status, body, retry_after, received, good_for })
     }
@@ -263,6 +299,16 @@ impl Statement {
 }
 
 impl Silence {
+    /// The kind of silence, from a closed list.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Spent(_) => "budget_spent",
+            Self::Failed(_) => "failed",
+            Self::NoMemory => "no_memory",
+            Self::Refused(_) => "refused",
+        }
+    }
+
     /// Whether somebody else may answer in the API's place: it said nothing, or nothing about what it
     /// was asked.
     pub(super) fn leaves_others_to_ask(&self) -> bool {
