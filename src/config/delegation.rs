@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::units;
-use super::upstream_url::{UpstreamUrl, spellings};
+use super::upstream_url::{SHORTEST_KEY, UpstreamUrl, spellings};
 
 /// Where delegations are looked up.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -98,7 +98,7 @@ impl Delegation {
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.api_url.secrets();
         let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
-        secrets.extend(key.flat_map(spellings));
+        secrets.extend(key.filter(|key| key.len() >= SHORTEST_KEY).flat_map(spellings));
         secrets
     }
 }

@@ -15,8 +15,6 @@ pub struct UpstreamUrl(reqwest::Url);
 impl UpstreamUrl {
     /// Names and passwords of fewer characters would be found in anything.
     const SHORTEST_NAME: usize = 3;
-    /// The same of what stands in a path or a query.
-    const SHORTEST_KEY: usize = 5;
 
     /// The URL itself, for the one place that connects to it.
     #[must_use]
@@ -65,11 +63,14 @@ impl UpstreamUrl {
             .flat_map(|query| query.split('&'))
             .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
         let keys = segments.chain(values).chain(url.fragment());
-        let keys = keys.filter(|key| key.len() >= Self::SHORTEST_KEY);
+        let keys = keys.filter(|key| key.len() >= SHORTEST_KEY);
         secrets.extend(keys.flat_map(spellings));
         secrets
     }
 }
+
+/// Keys of fewer characters would be found in anything.
+pub(super) const SHORTEST_KEY: usize = 5;
 
 /// The whole URL, and without what some leave out of it.
 fn wholes(url: &reqwest::Url) -> Vec<String> {

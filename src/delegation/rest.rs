@@ -54,6 +54,14 @@ pub(crate) struct Caller {
     pub(crate) purse: Purse,
 }
 
+/// What the API is asked.
+struct Request<'a> {
+    lookup: &'a Lookup,
+    path: String,
+    query: String,
+    caller: &'a Caller,
+}
+
 /// What the API says of delegations, or against being asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
@@ -133,8 +141,8 @@ impl Rest {
         self.standing.is_worth_waiting_for(Instant::now())
     }
 
-    /// What the API says to `lookup`, in the direction that is asked for. Dropping the future leaves a request to others that wait for the
-    /// same.
+    /// What the API says to `lookup`, in the direction that is asked for. Dropping the future leaves a
+    /// request to others that wait for the same.
     pub(super) async fn ask(
         &self,
         lookup: &Lookup,
@@ -149,21 +157,22 @@ impl Rest {
 
     async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Statement, Origin), Silence> {
         let (path, query) = lookup.request();
-        if let Some(key) = &caller.key {
-            let statement = self.request(lookup, &path, &query, Some(key), &caller.purse).await?;
+        let key = format!("{path}?{query}");
+        let request = Request { lookup, path, query, caller };
+        if caller.key.is_some() {
+            let statement = self.judged(&request).await?;
             return Ok((Statement { good_for: Duration::ZERO, ..statement }, Origin::Api));
         }
-        let key = format!("{path}?{query}");
         loop {
             if let Some(statement) = self.answers.get(&key).await {
                 return Ok((statement, Origin::Memory));
             }
             let is_asked = AtomicBool::new(false);
-            let request = async {
+            let asking = async {
                 is_asked.store(true, Ordering::Relaxed);
-                self.request(lookup, &path, &query, None, &caller.purse).await
+                self.judged(&request).await
             };
-            let outcome = self.answers.try_get_with(key.clone(), request).await;
+            let outcome = self.answers.try_get_with(key.clone(), asking).await;
             let is_own = is_asked.load(Ordering::Relaxed);
             let origin = if is_own { Origin::Api } else { Origin::Other };
             match outcome.map_err(|silence| Silence::clone(&silence)) {
@@ -175,35 +184,33 @@ impl Rest {
         }
     }
 
-    /// Asks once.
-    async fn request(
-        &self,
-        lookup: &Lookup,
-        path: &str,
-        query: &str,
-        callers_key: Option<&HeaderValue>,
-        purse: &Purse,
-    ) -> Result<Statement, Silence> {
+    /// Asks once and takes note of whether the API answers at all.
+    async fn judged(&self, request: &Request<'_>) -> Result<Statement, Silence> {
+        const LONG: Duration = Duration::from_secs(1);
         let began = Instant::now();
-        let outcome = self.try_request(lookup, path, query, callers_key, purse).await;
-        self.judge(&outcome, began.elapsed());
+        let outcome = self.ask_once(request).await;
+        match &outcome {
+            Err(Silence::Failed(failure))
+                if *failure == Failure::Timeout || began.elapsed() >= LONG =>
+            {
+                self.standing.was_silent(Instant::now());
+            }
+            Ok(_) | Err(Silence::Failed(Failure::Invalid) | Silence::Refused(_)) => {
+                self.standing.has_answered();
+            }
+            Err(Silence::Failed(_) | Silence::Spent(_) | Silence::NoMemory) => {}
+        }
         outcome
     }
 
-    async fn try_request(
-        &self,
-        lookup: &Lookup,
-        path: &str,
-        query: &str,
-        callers_key: Option<&HeaderValue>,
-        purse: &Purse,
-    ) -> Result<Statement, Silence> {
+    async fn ask_once(&self, request: &Request<'_>) -> Result<Statement, Silence> {
+        let Request { lookup, path, query, caller } = request;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some(key) = callers_key.or(self.api_key.as_ref()) {
+        if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
             headers.insert(X_API_KEY, key.clone());
         }
-        let budget = self.budget.as_ref().filter(|_| callers_key.is_none());
+        let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let place = budget.map(|budget| budget.take(Instant::now())).transpose();
         let place = place.map_err(|Spent(wait)| Silence::Spent(wait))?;
         if let Some(place) = &place {
@@ -216,7 +223,7 @@ impl Rest {
             query: Some(query),
             headers: &headers,
             credentials: &[X_API_KEY],
-            client: purse.clone(),
+            client: caller.purse.clone(),
         };
         let answer = self.proxy.forward(&errand, None::<NoBody>).await;
         let answer = match answer {
@@ -233,20 +240,6 @@ impl Rest {
         }
         let statement = self.read(answer, lookup).await?;
         if statement.status.is_success() { Ok(statement) } else { Err(Silence::Refused(statement)) }
-    }
-
-    /// Takes note of whether the API answers at all, after this long.
-    fn judge<T>(&self, outcome: &Result<T, Silence>, waited: Duration) {
-        const LONG: Duration = Duration::from_secs(1);
-        match outcome {
-            Err(Silence::Failed(failure)) if *failure == Failure::Timeout || waited >= LONG => {
-                self.standing.was_silent(Instant::now());
-            }
-            Ok(_) | Err(Silence::Failed(Failure::Invalid) | Silence::Refused(_)) => {
-                self.standing.has_answered();
-            }
-            Err(Silence::Failed(_) | Silence::Spent(_) | Silence::NoMemory) => {}
-        }
     }
 
     /// What an answer says, if it is one.
@@ -269,14 +262,19 @@ impl Rest {
         if !is_answer {
             tracing::warn!(
                 status = parts.status.as_u16(),
-                "the delegation API gave no answer of one"
+                "what the delegation API answered is no answer"
             );
             return Err(INVALID);
         }
-        let body = self.blanks.apply(&body, &self.memory).map_err(|_| INVALID)?;
+        let shown = self.blanks.apply(&body, &self.memory).map_err(|_| INVALID)?;
+        // Blanks in what it says of delegations would make something else of it.
+        if parts.status.is_success() && shown != body {
+            tracing::warn!("the delegation API answered with a configured secret");
+            return Err(INVALID);
+        }
         let retry_after = outbound::retry_after(&parts.headers);
         let (received, good_for) = (Instant::now(), self.cache_ttl);
-        Ok(Statement { status: parts.status, body, retry_after, received, good_for })
+        Ok(Statement { status: parts.status, body: shown, retry_after, received, good_for })
     }
 }
 
