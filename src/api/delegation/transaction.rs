@@ -125,6 +125,11 @@ fn hex_quantity(number: impl Into<u128>) -> String {
 impl<'a> Asked<'a> {
     fn of(body: &'a [u8]) -> Result<Self, Problem> {
         const LONGEST_REASON: usize = 160;
+        // It would be taken for the members in their order.
+        if body.trim_ascii_start().starts_with(b"[") {
+            let detail = "the body must be a JSON object of the known members, not an array";
+            return Err(Problem::new(Code::InvalidParameter, detail));
+        }
         serde_json::from_slice(body).map_err(|error| {
             // It may quote a member's name, of any length.
             let reason: String = error.to_string().chars().take(LONGEST_REASON).collect();
@@ -321,7 +326,8 @@ mod tests {
             let detail = outcome.expect_err(name);
             assert!(detail.starts_with(name), "{detail}");
         }
-        for body in ["", "[]", "null", "{", "{\"from\":\"0x12\"}", "\u{feff}{}"] {
+        let array = format!("[\"{FROM}\",\"delegate_all\",\"{TO}\"]");
+        for body in [&array, "", "[]", "null", "{", "{\"from\":\"0x12\"}", "\u{feff}{}"] {
             let asked = Asked::of(body.as_bytes()).and_then(|asked| asked.read());
             assert!(asked.is_err(), "{body}");
         }
