@@ -11,14 +11,11 @@ mod routes;
 mod secrets;
 mod shapes;
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
+use crate::exchange::{End, exchange, get, post, post_chunked};
 use crate::fake_node::{Answer, FakeNode, fee_history};
-use crate::message::{Kind, Message};
+use crate::message::Message;
 use crate::raw::PATIENCE;
 use crate::service::Service;
 use crate::upstream::{Seen, Step, Upstream, answer, answering};
@@ -86,67 +83,6 @@ impl Stage {
             tokio::task::yield_now().await;
         }
     }
-}
-
-/// How an answer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// As it said.
-    Whole,
-    /// The connection was closed in good order, and before that.
-    Closed,
-    Reset,
-}
-
-/// Sends `request` on a connection of its own while it reads what comes back.
-async fn exchange(address: SocketAddr, request: &[u8]) -> (Option<Message>, End) {
-    let kind = if request.starts_with(b"HEAD") { Kind::AnswerToHead } else { Kind::Answer };
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.set_nodelay(true).unwrap();
-    let (mut reader, mut writer) = stream.split();
-    let mut received = Vec::new();
-    let reading = async {
-        loop {
-            if Message::ends_in(kind, &received) {
-                return End::Whole;
-            }
-            match reader.read_buf(&mut received).await {
-                Ok(0) => return End::Closed,
-                Ok(_) => {}
-                Err(_) => return End::Reset,
-            }
-        }
-    };
-    let writing = async {
-        // Whoever has answered need not take the rest.
-        let _ = writer.write_all(request).await;
-        std::future::pending::<()>().await;
-    };
-    let both = async {
-        tokio::select! {
-            end = reading => end,
-            () = writing => unreachable!("it never ends"),
-        }
-    };
-    let end = tokio::time::timeout(PATIENCE, both).await.expect("an answer or an end");
-    (Message::of(kind, &received), end)
-}
-
-fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
-}
-
-fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let length = body.len();
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n");
-    [head.as_bytes(), body].concat()
-}
-
-fn post_chunked(path: &str, headers: &str, chunks: &[u8]) -> Vec<u8> {
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n{headers}\r\n");
-    [head.as_bytes(), chunks].concat()
 }
 
 /// Every byte value, in an order that shows what is missing.

@@ -1,15 +1,11 @@
 //! A secret in the upstream's URL, which nobody is told, whatever happens.
 
-use std::io::Read;
-use std::process::{Child, Stdio};
-use std::time::Instant;
-
 use gas_suggestion::config::Config;
 
 use super::fault_list::faults;
 use super::{exchange, get, post, post_chunked, well};
-use crate::command::{File, command};
-use crate::raw::{PATIENCE, free_port};
+use crate::logged::{Process, tells_none_of};
+use crate::raw::free_port;
 use crate::upstream::{Step, Upstream};
 
 /// What must not be told: as it is, as it stands in a header, and as others may write it.
@@ -27,67 +23,14 @@ fn config(place: &str, more: &str) -> String {
     )
 }
 
-/// The command as it runs, with all of its log in a file: no pipe could take as much.
-struct Process {
-    child: Child,
-    log: File,
-    addresses: [std::net::SocketAddr; 2],
-    _config: File,
-}
-
-impl Process {
-    fn start(config: &str) -> Self {
-        let (config, log) = (File::new("verification", config), File::new("verification-log", ""));
-        let mut command = command(&["--config", config.path()], &[]);
-        let to_log = std::fs::File::create(log.path()).unwrap();
-        let child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        let addresses = loop {
-            let text = log.text();
-            let is_it = |line: &&str| line.contains("\"listening\"") && line.ends_with('\n');
-            if let Some(line) = text.split_inclusive('\n').find(is_it) {
-                let entry: serde_json::Value = serde_json::from_str(line).unwrap();
-                break ["address", "admin"]
-                    .map(|key| entry[key].as_str().unwrap().parse().unwrap());
-            }
-            assert!(Instant::now() < deadline, "it does not listen: {text}");
-            std::thread::yield_now();
-        };
-        Self { child, log, addresses, _config: config }
-    }
-
-    /// Ends it and gives all that it wrote.
-    fn end(mut self) -> String {
-        let id = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
-        let mut output = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-        output + &self.log.text()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn is_clean(what: &str, text: &str) {
-    let lower = text.to_lowercase();
-    for secret in SECRETS {
-        let Some(at) = lower.find(secret) else { continue };
-        let from = lower[..at].rfind('\n').map_or(0, |end| end + 1);
-        let line: String = lower[from..].chars().take(600).collect();
-        panic!("{what} tells a secret: {line}");
-    }
+    tells_none_of(&SECRETS, what, text);
 }
 
 #[tokio::test]
 async fn a_secret_in_the_upstreams_url_is_told_to_the_upstream_alone() {
     let upstream = Upstream::start(well()).await;
-    let process = Process::start(&config(&upstream.address().to_string(), ""));
+    let process = Process::start("verification", &config(&upstream.address().to_string(), ""));
     let [address, admin] = process.addresses;
     let ask = async |name: &str, request: Vec<u8>| {
         let (message, _) = exchange(address, &request).await;
