@@ -11,6 +11,8 @@ mod anvil;
 mod command;
 mod contract;
 mod corpus;
+mod delegate_api;
+mod delegation_api;
 mod exchange;
 mod expected;
 mod failover;
