@@ -5,6 +5,9 @@ mod answers;
 mod budget;
 mod keys;
 mod limits;
+mod parameters;
+mod sources;
+mod transactions;
 
 use crate::exchange::{End, exchange, get};
 use crate::message::Message;
@@ -76,6 +79,11 @@ const RARELY: &str = "block_time = \"1h\"\nmax_age = \"1day\"\n";
 
 /// What the registry contract returns where somebody may act, or for an amount of 1.
 const TRUE: &str = "\"0x0000000000000000000000000000000000000000000000000000000000000001\"";
+
+/// What it returns where nothing is delegated to an address, or by it.
+const NO_DELEGATIONS: &str = "\"0x\
+    0000000000000000000000000000000000000000000000000000000000000020\
+    0000000000000000000000000000000000000000000000000000000000000000\"";
 
 const VAULT: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const HOT: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";

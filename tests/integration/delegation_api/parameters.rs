@@ -1,0 +1,254 @@
+//! Parameters that cannot be right: nobody is asked with them.
+
+use super::{CONTRACT, HOT, Stage, VAULT};
+use crate::delegate_api::DelegateApi;
+use crate::message::Message;
+
+const SCOPES: [&str; 5] = ["all", "contract", "erc721", "erc20", "erc1155"];
+
+/// What no address is, as it stands in a path or a query.
+fn no_addresses() -> Vec<String> {
+    let digits = VAULT.strip_prefix("0x").unwrap();
+    vec![
+        "0x".into(),
+        "0".into(),
+        "null".into(),
+        "vitalik.eth".into(),
+        VAULT[..41].into(),
+        format!("{VAULT}0"),
+        digits.into(),
+        format!("0X{digits}"),
+        format!("00{digits}"),
+        // Where mixed case is a checksum, this is none.
+        VAULT.replace("5aAe", "5Aae"),
+        format!("0x{}", digits.replace('e', "E")),
+        format!("0xg{}", &digits[1..]),
+        format!("0x{}", "\u{ff10}".repeat(40).as_str()).replace('\u{ff10}', "%EF%BC%90"),
+        format!("{VAULT}%00"),
+        format!("%20{VAULT}"),
+        format!("{VAULT}%0d%0aX-A:%20b"),
+        "%2e%2e".into(),
+        "%2e%2e%2fcheck%2fall".into(),
+        format!("..%2f{VAULT}"),
+        "%ff%fe".into(),
+        "%c0%ae".into(),
+        "%".into(),
+        "%zz".into(),
+        "%3Cscript%3E".into(),
+        format!("{VAULT},{HOT}"),
+        "a".repeat(5000),
+    ]
+}
+
+/// Asserts that this was refused by the name of the parameter.
+fn refused(answer: &Message, name: &str, asked: &str) {
+    let asked = &asked[..asked.len().min(300)];
+    assert_eq!(answer.outcome(), (400, "invalid_parameter".into()), "{asked}: {answer:#?}");
+    let problem = answer.problem();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(&format!("`{name}`")), "{asked}: {detail}");
+    assert!(detail.len() < 300, "{asked}: {detail}");
+    assert!(!answer.has("x-delegation-source"), "{asked}");
+}
+
+async fn start() -> (DelegateApi, Stage) {
+    let api = DelegateApi::start().await;
+    let stage = Stage::before(&api.url(), "api-then-chain", "api_key = \"k\"").await;
+    (api, stage)
+}
+
+/// The parameters that a check of this has.
+fn parameters(scope: &str) -> Vec<(&'static str, &'static str)> {
+    let mut parameters = vec![("from", VAULT), ("to", HOT)];
+    if scope != "all" {
+        parameters.push(("contract", CONTRACT));
+    }
+    if matches!(scope, "erc721" | "erc1155") {
+        parameters.push(("tokenId", "7"));
+    }
+    parameters
+}
+
+fn target(scope: &str, parameters: &[(&str, &str)]) -> String {
+    let query: Vec<_> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("/registry/v2/check/{scope}?{}", query.join("&"))
+}
+
+#[tokio::test]
+async fn what_is_no_address_is_refused_in_every_place() {
+    let (api, stage) = start().await;
+    let mut count = 0;
+    for wrong in no_addresses() {
+        let path = format!("/registry/v2/{wrong}?chainId=2020");
+        refused(&stage.get(&path).await, "address", &path);
+        for scope in SCOPES {
+            for name in ["from", "to", "contract"] {
+                let mut parameters = parameters(scope);
+                let Some(place) = parameters.iter_mut().find(|(one, _)| *one == name) else {
+                    continue;
+                };
+                place.1 = &wrong;
+                let path = target(scope, &parameters);
+                refused(&stage.get(&path).await, name, &path);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 300, "{count}");
+    assert_eq!((api.count(), stage.reads()), (0, 0));
+}
+
+#[tokio::test]
+async fn every_parameter_that_is_needed_is_asked_for_by_its_name() {
+    let (api, stage) = start().await;
+    for scope in SCOPES {
+        let all = parameters(scope);
+        for missing in 0..all.len() {
+            let mut some = all.clone();
+            let (name, _) = some.remove(missing);
+            let path = target(scope, &some);
+            let answer = stage.get(&path).await;
+            refused(&answer, name, &path);
+            assert_eq!(answer.problem()["detail"], format!("`{name}` is required"), "{path}");
+            // The names are as they are.
+            let upper = name.to_uppercase();
+            some.push((&upper, HOT));
+            refused(&stage.get(&target(scope, &some)).await, name, &path);
+            some.pop();
+            some.push((name, ""));
+            refused(&stage.get(&target(scope, &some)).await, name, &path);
+        }
+        let path = format!("/registry/v2/check/{scope}");
+        refused(&stage.get(&path).await, "from", &path);
+    }
+    assert_eq!((api.count(), stage.reads()), (0, 0));
+}
+
+/// Values that cannot be right of what every check has.
+fn wrong_values() -> Vec<(&'static str, String)> {
+    let mut wrong = Vec::new();
+    for chain_id in [
+        "",
+        "1",
+        "0",
+        "20200",
+        "-2020",
+        "%2B2020",
+        "+2020",
+        "2020.0",
+        "2e3",
+        "0x7e4",
+        "a-chain",
+        "2020%20",
+        "%ff",
+        "\u{661}",
+        "18446744073709553636",
+        "115792089237316195423570985008687907853269984665640564039457584007913129639936",
+    ] {
+        wrong.push(("chainId", chain_id.replace('\u{661}', "%D9%A1")));
+    }
+    wrong.push(("chainId", "9".repeat(1000)));
+    for rights in ["0x", "0xclaim", "0x12", "%00", "a%0ab", "%ff%ff", "%ed%a0%80"] {
+        wrong.push(("rights", rights.into()));
+    }
+    for rights in [
+        format!("0x{}", "0".repeat(63)),
+        format!("0x{}", "0".repeat(65)),
+        format!("0x{}g", "0".repeat(63)),
+        "a".repeat(32),
+        "%C3%A4".repeat(16),
+        "a".repeat(1000),
+        "0".repeat(64),
+    ] {
+        wrong.push(("rights", rights));
+    }
+    for block in
+        ["", "Latest", "earliest", "safe", "finalized", "0x1", "1", "pending,latest", "%ff"]
+    {
+        wrong.push(("block", block.into()));
+    }
+    wrong
+}
+
+#[tokio::test]
+async fn what_no_look_up_can_mean_is_refused_by_its_name() {
+    let (api, stage) = start().await;
+    for (name, value) in wrong_values() {
+        for scope in SCOPES {
+            let mut parameters = parameters(scope);
+            parameters.push((name, &value));
+            let path = target(scope, &parameters);
+            refused(&stage.get(&path).await, name, &path);
+        }
+        if name != "rights" {
+            let path = format!("/registry/v2/{VAULT}?{name}={value}");
+            refused(&stage.get(&path).await, name, &path);
+        }
+    }
+    let directions = ["", "both", "Incoming", "INCOMING", "incoming,outgoing", "in", "%69", "%ff"];
+    for direction in directions {
+        let path = format!("/registry/v2/{VAULT}?direction={direction}");
+        refused(&stage.get(&path).await, "direction", &path);
+    }
+    for scope in ["erc721", "erc1155"] {
+        let too_large =
+            "115792089237316195423570985008687907853269984665640564039457584007913129639936";
+        let long = "1".repeat(1000);
+        for token_id in [
+            "", "-1", "%2B1", "1.0", "1e3", "0x7", "%207", "1_000", "%D9%A1", "%ff", too_large,
+            &long,
+        ] {
+            let mut parameters = parameters(scope);
+            parameters.last_mut().unwrap().1 = token_id;
+            let path = target(scope, &parameters);
+            refused(&stage.get(&path).await, "tokenId", &path);
+        }
+    }
+    assert_eq!((api.count(), stage.reads()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_given_twice_is_refused_by_its_name() {
+    let (api, stage) = start().await;
+    let common = [("chainId", "2020"), ("rights", "claim"), ("block", "latest")];
+    for scope in SCOPES {
+        for &(name, value) in parameters(scope).iter().chain(&common) {
+            let escaped = format!("%{:02x}{}", name.as_bytes()[0], &name[1..]);
+            // The same again, another value, none, and the name in another spelling.
+            for again in [(name, value), (name, "x"), (name, ""), (escaped.as_str(), value)] {
+                let mut parameters = parameters(scope);
+                parameters.retain(|(one, _)| *one != name);
+                parameters.extend([(name, value), again]);
+                let path = target(scope, &parameters);
+                let answer = stage.get(&path).await;
+                refused(&answer, name, &path);
+                let detail = format!("`{name}` must be given once");
+                assert_eq!(answer.problem()["detail"], detail, "{path}");
+            }
+        }
+    }
+    for (name, value) in [("chainId", "2020"), ("direction", "incoming"), ("block", "latest")] {
+        let path = format!("/registry/v2/{VAULT}?{name}={value}&a=b&{name}={value}");
+        refused(&stage.get(&path).await, name, &path);
+    }
+    assert_eq!((api.count(), stage.reads()), (0, 0));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_refused() {
+    let (api, stage) = start().await;
+    for wrong in [&b"\xff"[..], b"\xc0\xae", b"0x\xed\xa0\x80"] {
+        for (before, after) in [
+            ("GET /registry/v2/", ""),
+            ("GET /registry/v2/check/all?to=", "&from=x"),
+            ("GET /registry/v2/check/", "?a"),
+        ] {
+            let request =
+                [before.as_bytes(), wrong, after.as_bytes(), b" HTTP/1.1\r\nHost: a\r\n\r\n"];
+            let (status, code) = stage.ask(request.concat()).await.outcome();
+            assert!(matches!(status, 400 | 404), "{before}: {status}");
+            assert!(["invalid_parameter", "bad_request", "not_found"].contains(&code.as_str()));
+        }
+    }
+    assert_eq!((api.count(), stage.reads()), (0, 0));
+}
