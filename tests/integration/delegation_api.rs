@@ -3,6 +3,8 @@
 
 mod answers;
 mod budget;
+mod fault_list;
+mod faults;
 mod keys;
 mod limits;
 mod parameters;
