@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     shared: Arc<Mutex<Shared>>,
+    /// A request has ended by then.
+    timeout: Duration,
 }
 
 #[derive(Debug)]
@@ -25,7 +27,8 @@ struct Shared {
 enum Place {
     /// From then on; `None`: it was never taken.
     FreeFrom(Option<Instant>),
-    Taken,
+    /// Its request ends then at the latest.
+    Taken(Instant),
 }
 
 /// One request's place; to drop it is to have ended.
@@ -38,7 +41,7 @@ pub(super) struct Request {
     was_sent: bool,
 }
 
-/// All places are taken: none gets free for this long.
+/// All places are taken: after this long at the latest one is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spent(pub(super) Duration);
 
@@ -52,10 +55,11 @@ impl Budget {
     /// For no longer is the API believed to be asked too often.
     const MAX_CLOSURE: Duration = Duration::from_mins(5);
 
-    /// Nothing was asked yet.
-    pub(super) fn new() -> Self {
+    /// Nothing was asked yet. A request may take as long as `timeout`.
+    pub(super) fn new(timeout: Duration) -> Self {
         let places = [Place::FreeFrom(None); Self::REQUESTS];
-        Self { shared: Arc::new(Mutex::new(Shared { places, closed_until: None })) }
+        let shared = Arc::new(Mutex::new(Shared { places, closed_until: None }));
+        Self { shared, timeout }
     }
 
     /// A place for one request.
@@ -67,8 +71,8 @@ impl Budget {
         let wait_for = |place: &Place| match place {
             Place::FreeFrom(None) => Duration::ZERO,
             Place::FreeFrom(Some(from)) => from.saturating_duration_since(now),
-            // Not before it has ended, which may be now.
-            Place::Taken => Self::WINDOW,
+            // Whoever came back sooner might come in vain.
+            Place::Taken(until) => Self::WINDOW + until.saturating_duration_since(now),
         };
         let is_free = |place: &Place| matches!(place, Place::FreeFrom(_));
         let places = shared.places.iter_mut().enumerate();
@@ -78,8 +82,9 @@ impl Budget {
         if wait > Self::PATIENCE || !is_free(place) {
             return Err(Spent(wait));
         }
-        *place = Place::Taken;
-        Ok(Request { budget: self.clone(), place: index, from: now + wait, was_sent: true })
+        let from = now + wait;
+        *place = Place::Taken(from + self.timeout);
+        Ok(Request { budget: self.clone(), place: index, from, was_sent: true })
     }
 
     /// Sends nothing for as long as the API asks for, or for a window.
@@ -119,6 +124,8 @@ impl Drop for Request {
 mod tests {
     use super::*;
 
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
     fn ended(count: usize, budget: &Budget, now: Instant) {
         let requests: Vec<_> = (0..count).map(|_| budget.take(now).unwrap()).collect();
         assert!(requests.iter().all(|request| request.from() == now));
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn as_many_requests_as_the_api_allows_are_sent_and_no_more_until_a_window_after_their_end() {
-        let budget = Budget::new();
+        let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         ended(25, &budget, now);
         let Err(Spent(wait)) = budget.take(now) else { panic!("one too many") };
@@ -142,9 +149,15 @@ mod tests {
 
     #[test]
     fn a_request_under_way_keeps_its_place_however_long_it_takes() {
-        let budget = Budget::new();
+        let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         let mut under_way: Vec<_> = (0..25).map(|_| budget.take(now).unwrap()).collect();
+        // One of them may end as late as that.
+        let spent = Err(Spent(Budget::WINDOW + TIMEOUT));
+        assert_eq!(budget.take(now).map(drop), spent);
+        let later = now + Duration::from_secs(3);
+        let spent = Err(Spent(Budget::WINDOW + Duration::from_secs(2)));
+        assert_eq!(budget.take(later).map(drop), spent);
         let much_later = now + Budget::WINDOW * 10;
         assert_eq!(budget.take(much_later).map(drop), Err(Spent(Budget::WINDOW)));
         under_way.pop();
@@ -153,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_place_that_gets_free_in_a_moment_is_waited_for_by_one_request_alone() {
-        let budget = Budget::new();
+        let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         let others: Vec<_> = (0..24).map(|_| budget.take(now).unwrap()).collect();
         drop(budget.take(now).unwrap());
@@ -167,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_costs_nothing() {
-        let budget = Budget::new();
+        let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         for _ in 0..100 {
             budget.take(now).unwrap().was_not_sent();
@@ -178,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_api_that_is_asked_too_often_is_let_be_for_as_long_as_it_says_within_reason() {
-        let budget = Budget::new();
+        let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         let wait = |budget: &Budget| budget.take(now).map(drop).unwrap_err().0;
         budget.close(now, Some(Duration::from_secs(7)));

@@ -126,7 +126,7 @@ impl Rest {
             .build();
         Ok(Self {
             proxy: Proxy::new("delegation", url, limits, metrics)?,
-            budget: api_key.is_none().then(Budget::new),
+            budget: api_key.is_none().then(|| Budget::new(config.timeout)),
             api_key,
             answers,
             cache_ttl: config.cache_ttl,

@@ -240,3 +240,28 @@ async fn what_cannot_be_sent_costs_nothing_and_what_fails_costs_its_place() {
     assert_eq!(stage.get(&check(100)).await.outcome(), (429, "rate_limited".into()));
     assert_eq!(upstream.connections(), 25);
 }
+
+#[tokio::test]
+async fn a_promise_holds_however_long_the_requests_under_way_still_take() {
+    let api = DelegateApi::start().await;
+    let stage = Stage::before(&api.url(), "api", "timeout = \"2s\"").await;
+    api.hold("check/all");
+    let service = stage.service.address();
+    let mut under_way = JoinSet::new();
+    for number in 0..25 {
+        let request = get(&check(1000 + number), "");
+        under_way.spawn(async move { exchange(service, request.as_bytes()).await.0.unwrap() });
+    }
+    api.wait_for(25).await;
+    let answer = stage.get(&check(2000)).await;
+    assert_eq!(answer.outcome(), (429, "rate_limited".into()));
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    let promised = Instant::now() + Duration::from_secs(wait);
+    // None of them has ended before that.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    api.release();
+    assert!(under_way.join_all().await.iter().all(|answer| answer.status() == 200));
+    tokio::time::sleep_until(promised.into()).await;
+    let answer = stage.get(&check(2000)).await;
+    assert_eq!((answer.status(), answer.text()), (200, "false"), "{answer:#?}");
+}
