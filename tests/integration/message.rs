@@ -102,6 +102,15 @@ impl Message {
         std::str::from_utf8(&self.body).unwrap()
     }
 
+    /// All of it as a text to look for something in, with what its JSON and its escapes stand for.
+    pub(crate) fn told(&self) -> String {
+        let body = String::from_utf8_lossy(&self.body);
+        let json = serde_json::from_slice::<serde_json::Value>(&self.body);
+        let json = json.map(|json| json.to_string().replace('\\', "")).unwrap_or_default();
+        let plain = percent_encoding::percent_decode_str(&body).decode_utf8_lossy();
+        format!("{}\n{:?}\n{body}\n{json}\n{plain}", self.first, self.headers)
+    }
+
     /// The status, and the code of the problem; what is no problem has none.
     pub(crate) fn outcome(&self) -> (u16, String) {
         if self.header("content-type") != "application/problem+json" {
