@@ -28,6 +28,7 @@ mod logged;
 mod message;
 mod pending;
 mod polling;
+mod programs;
 mod properties;
 mod raw;
 mod read_node;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
 use crate::contract;
-use crate::service::{Answer, DEADLINE, Service};
+use crate::service::{DEADLINE, Service};
 
 /// An address that no transaction but those of a test has to do with.
 pub(crate) const NOBODY: &str = "0x00000000000000000000000000000000c0ffee00";
@@ -83,10 +83,7 @@ impl Network {
     /// Mines what is queued and waits until the poller has seen that block.
     pub(crate) async fn mine(&self) {
         self.node.call("anvil_mine", json!([])).await;
-        let head = self.node.call("eth_blockNumber", json!([])).await;
-        let head = u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap().to_string();
-        let is_seen = |answer: &Answer| answer.header("x-newest-block") == head;
-        self.service.wait_for("/v1/ronin/gas-suggestion", is_seen).await;
+        self.service.wait_for_head("ronin", &self.node).await;
     }
 
     pub(crate) fn route(&self) -> String {

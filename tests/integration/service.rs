@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use gas_suggestion::config::Config;
 use gas_suggestion::server::Server;
 use reqwest::{Client, Method, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::anvil::Anvil;
 
 /// No event that a test waits for takes this long unless it never comes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -110,6 +112,14 @@ impl Service {
         as_expected: impl Fn(&Answer) -> bool,
     ) -> Answer {
         wait_for(&self.client, &self.admin_url(path), as_expected).await
+    }
+
+    /// Waits until the polls have seen the newest block of `node`, which does not mine meanwhile.
+    pub(crate) async fn wait_for_head(&self, chain: &str, node: &Anvil) {
+        let head = node.call("eth_blockNumber", json!([])).await;
+        let head = u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap().to_string();
+        let is_seen = |answer: &Answer| answer.header("x-newest-block") == head;
+        self.wait_for(&format!("/v1/{chain}/gas-suggestion"), is_seen).await;
     }
 
     /// Stops the service and gives what its run came to.

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::anvil::{Anvil, foundry};
 use crate::contract::word;
 use crate::fixtures;
+use crate::programs::{run, success};
 use crate::service::{Answer, Service};
 use crate::verifier::{Contract, Verifier};
-use crate::web3_clients::run;
 
 const RONIN: u64 = 2020;
 const TESTNET: u64 = 202_601;
@@ -191,14 +191,6 @@ fn copy(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).unwrap();
         }
     }
-}
-
-/// A run that has to go well; what it told.
-async fn success(command: Command) -> String {
-    let line = format!("{command:?}");
-    let (is_well, told, complaints) = run(command).await;
-    assert!(is_well, "{line}\n{told}\n{complaints}");
-    told
 }
 
 /// One that has to fail; what it told and what it complained of.

@@ -2,45 +2,27 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use reqwest::Method;
 use serde_json::json;
 
 use crate::anvil::Anvil;
 use crate::fixtures;
+use crate::programs;
 use crate::service::Service;
 use crate::verifier::Verifier;
 
-/// Runs node with these arguments and fails with what it told when it does.
-async fn node(arguments: Vec<String>) {
-    for package in ["@noble/hashes", "ethers", "playwright-core"] {
-        let path = fixtures::path("tests/node/node_modules").join(package);
-        assert!(path.exists(), "no {package} at {}: run tests/run.sh", path.display());
-    }
-    let mut command = Command::new("node");
-    command.args(["--test-reporter", "spec"]).args(arguments).stdin(Stdio::null());
-    // The services that it asks are in this process and have to go on.
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
-    let output = output.unwrap_or_else(|error| panic!("no node: install Node.js 20 ({error})"));
-    let [told, complaints] =
-        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(output.status.success(), "{told}\n{complaints}");
-    println!("{told}\n{complaints}");
-}
-
-fn script(name: &str) -> String {
-    fixtures::path("tests/node").join(name).to_str().unwrap().to_owned()
-}
+/// What the scripts for the form import.
+const PACKAGES: &[&str] = &["@noble/hashes", "ethers", "playwright-core"];
 
 #[tokio::test]
 async fn files_are_told_apart_and_held_against_each_other_in_the_page() {
-    node(vec!["--test".to_owned(), script("files.test.mjs")]).await;
+    programs::node_test("files.test.mjs", PACKAGES).await;
 }
 
 #[tokio::test]
 async fn every_answer_of_a_verification_service_has_its_outcome_in_the_page() {
-    node(vec!["--test".to_owned(), script("submit.test.mjs")]).await;
+    programs::node_test("submit.test.mjs", PACKAGES).await;
 }
 
 #[test]
@@ -201,7 +183,9 @@ async fn people_verify_contracts_in_chromium() {
         "nodes": { "2020": ronin, "202601": saigon },
         "shots": target.join("verify-form"),
     });
-    node(vec![script("verify-form.mjs"), world.to_string()]).await;
+    let mut command = programs::node(PACKAGES);
+    command.arg(programs::script("verify-form.mjs")).arg(world.to_string());
+    println!("{}", programs::success(command).await);
     for verifier in &verifiers {
         for asked in verifier.received().await {
             assert_eq!(asked["violations"], json!([]), "{asked:#}");

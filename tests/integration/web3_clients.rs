@@ -1,41 +1,19 @@
 //! The programs that read a chain, unchanged, with the service for their node.
 
-use std::process::{Command, Stdio};
-
 use serde_json::json;
 
-use crate::anvil::foundry;
 use crate::contract;
-use crate::fixtures;
 use crate::pending::{NOBODY, Network};
-
-/// Runs `command` to its end and gives whether it went well, what it told and what it complained of.
-pub(crate) async fn run(mut command: Command) -> (bool, String, String) {
-    let name = command.get_program().to_owned();
-    command.stdin(Stdio::null());
-    // The service that the program asks is in this process and has to go on.
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
-    let output = output.unwrap_or_else(|error| panic!("{}: {error}", name.display()));
-    let text = |bytes| String::from_utf8(bytes).unwrap().trim_end().to_owned();
-    (output.status.success(), text(output.stdout), text(output.stderr))
-}
+use crate::programs;
 
 /// Runs the part of `tests/node/clients.mjs` for this `client`.
 async fn script(client: &str) {
-    for package in ["viem", "ethers"] {
-        let path = fixtures::path("tests/node/node_modules").join(package);
-        assert!(path.exists(), "no {package} at {}: run tests/run.sh", path.display());
-    }
-    let found = Command::new("node").arg("--version").output();
-    assert!(found.is_ok(), "no node: install Node.js 20 or later ({found:?})");
     let network = Network::start().await;
-    let mut command = Command::new("node");
-    command.arg(fixtures::path("tests/node/clients.mjs")).arg(client);
+    let mut command = programs::node(&["viem", "ethers"]);
+    command.arg(programs::script("clients.mjs")).arg(client);
     command.args([network.route(), network.node.url(), contract::creation()]);
     command.arg(contract::RUNTIME);
-    let (is_well, told, complaints) = run(command).await;
-    assert!(is_well, "{told}\n{complaints}");
-    println!("{told}");
+    println!("{}", programs::success(command).await);
 }
 
 #[tokio::test]
@@ -55,11 +33,9 @@ async fn ethers_sees_pending_state_decodes_reverts_and_hears_of_events() {
 
 /// Runs cast with the node at `url`.
 async fn cast(url: &str, arguments: &[&str]) -> (bool, String, String) {
-    let mut command = Command::new(foundry("CAST", "cast"));
-    // Neither settings of this environment nor those of a project around it.
-    command.env_clear().current_dir(std::env::temp_dir());
-    command.args(arguments).args(["--rpc-url", url]);
-    run(command).await
+    let mut command = programs::cast(arguments);
+    command.args(["--rpc-url", url]);
+    programs::run(command).await
 }
 
 impl Network {
