@@ -1,0 +1,159 @@
+//! Lists of delegations, as whole bodies.
+
+use serde_json::{Value, json};
+
+use crate::anvil::Anvil;
+use crate::registry::{
+    self, ANY, CLAIM, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request,
+};
+use crate::service::Service;
+
+/// One of [`VAULT`]'s to [`DELEGATE`] as it is listed, where it has `more` than that.
+fn listed(kind: &str, rights: &str, more: [Option<&str>; 3]) -> String {
+    listed_of(kind, VAULT, DELEGATE, rights, more)
+}
+
+/// With its contract, its token and its amount.
+fn listed_of(kind: &str, from: &str, to: &str, rights: &str, more: [Option<&str>; 3]) -> String {
+    let [contract, token_id, amount] = more
+        .map(|member| member.map_or_else(|| "null".to_owned(), |member| format!("\"{member}\"")));
+    format!(
+        "{{\"type\":\"{kind}\",\"from\":\"{from}\",\"to\":\"{to}\",\"contract\":{contract},\
+         \"tokenId\":{token_id},\"rights\":\"{rights}\",\"amount\":{amount}}}"
+    )
+}
+
+fn list(members: &[String]) -> String {
+    format!("[{}]", members.join(","))
+}
+
+/// Requests for one delegation of each kind, and how they are listed.
+fn each_kind() -> [(Value, String); 5] {
+    let contract = Some(CONTRACT);
+    let token = json!({ "contract": CONTRACT, "token_id": "7", "rights": "claim" });
+    [
+        (
+            request("delegate_all", json!({ "rights": "claim" })),
+            listed("ALL", CLAIM, [None, None, None]),
+        ),
+        (
+            request("delegate_contract", json!({ "contract": CONTRACT })),
+            listed("CONTRACT", ANY, [contract, None, None]),
+        ),
+        (request("delegate_erc721", token), listed("ERC721", CLAIM, [contract, Some("7"), None])),
+        (
+            request("delegate_erc20", json!({ "contract": CONTRACT, "amount": "1000" })),
+            listed("ERC20", ANY, [contract, None, Some("1000")]),
+        ),
+        (
+            request(
+                "delegate_erc1155",
+                json!({ "contract": CONTRACT, "token_id": 0, "amount": "55", "rights": CLAIM }),
+            ),
+            listed("ERC1155", CLAIM, [contract, Some("0"), Some("55")]),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn delegations_of_every_kind_are_listed_until_they_are_taken_back() {
+    let registry = Registry::start().await;
+    let list_of = async |address: &str, query: &str| {
+        registry.look_up(&format!("/registry/v2/{address}{query}")).await
+    };
+    assert_eq!(list_of(VAULT, "").await, "[]");
+    let mut stand = Vec::new();
+    for (request, listed) in each_kind() {
+        registry.give(&request).await;
+        stand.push(listed);
+        assert_eq!(list_of(DELEGATE, "").await, list(&stand), "{request}");
+    }
+    for (address, incoming, outgoing) in
+        [(VAULT, "[]", &*list(&stand)), (DELEGATE, &*list(&stand), "[]")]
+    {
+        for address in [address.to_owned(), address.to_lowercase()] {
+            assert_eq!(list_of(&address, "").await, list(&stand));
+            assert_eq!(list_of(&address, "?direction=incoming").await, incoming);
+            assert_eq!(list_of(&address, "?direction=outgoing&block=latest").await, outgoing);
+        }
+    }
+    assert_eq!(list_of(CONTRACT, "").await, "[]");
+
+    for (mut request, _) in each_kind() {
+        request["enable"] = json!(false);
+        registry.give(&request).await;
+        stand.remove(0);
+        assert_eq!(list_of(DELEGATE, "").await, list(&stand), "{request}");
+        assert_eq!(list_of(VAULT, "").await, list(&stand), "{request}");
+    }
+    assert_eq!(list_of(DELEGATE, "").await, "[]");
+}
+
+#[tokio::test]
+async fn the_incoming_come_before_the_outgoing_and_those_to_oneself_once() {
+    let registry = Registry::start().await;
+    for (from, to) in [(VAULT, DELEGATE), (VAULT, VAULT), (DELEGATE, VAULT)] {
+        let request = json!({ "from": from, "to": to, "action": "delegate_all" });
+        registry.give(&request).await;
+    }
+    let all = |from: &str, to: &str| listed_of("ALL", from, to, ANY, [None, None, None]);
+    let (given, own, got) = (all(VAULT, DELEGATE), all(VAULT, VAULT), all(DELEGATE, VAULT));
+    for (query, members) in [
+        ("", [&own, &got, &given].as_slice()),
+        ("?direction=incoming", &[&own, &got]),
+        ("?direction=outgoing", &[&given, &own]),
+    ] {
+        let members: Vec<_> = members.iter().map(|member| (*member).clone()).collect();
+        let found = registry.look_up(&format!("/registry/v2/{VAULT}{query}")).await;
+        assert_eq!(found, list(&members), "{query}");
+    }
+    // A check of oneself is nothing else than any other.
+    let to_oneself = format!("/registry/v2/check/all?from={VAULT}&to={VAULT}");
+    assert_eq!(registry.look_up(&to_oneself).await, "true");
+    let to_oneself = to_oneself.replace(VAULT, DELEGATE);
+    assert_eq!(registry.look_up(&to_oneself).await, "false");
+}
+
+#[tokio::test]
+async fn each_chain_has_delegations_of_its_own_and_the_one_with_the_lowest_id_is_meant() {
+    let nodes = [Anvil::of_chain(2020, 0, &[]), Anvil::of_chain(202_601, 0, &[])];
+    for node in &nodes {
+        registry::put(node, registry::runtime().await).await;
+    }
+    // The other one comes first, in the file and by its name.
+    let chains = registry::chain("another", 202_601, &nodes[1].url())
+        + &registry::chain("ronin", 2020, &nodes[0].url());
+    let service = Service::start(&format!("[delegation]\nsource = \"chain\"\n{chains}")).await;
+    let erc20 =
+        |amount: &str| request("delegate_erc20", json!({ "contract": CONTRACT, "amount": amount }));
+    for (chain, node, amount) in [("ronin", &nodes[0], "20"), ("202601", &nodes[1], "26")] {
+        service.wait_for_head(chain, node).await;
+        let path = format!("/v1/{chain}/delegations/transactions");
+        let transaction = registry::post(&service, &path, &erc20(amount)).await.json();
+        let hash = node.call("eth_sendTransaction", json!([transaction])).await;
+        registry::wait_for_receipt(node, hash.as_str().unwrap()).await;
+        service.wait_for_head(chain, node).await;
+    }
+    let check = format!("/registry/v2/check/erc20?from={VAULT}&to={DELEGATE}&contract={CONTRACT}");
+    for (query, amount) in
+        [("", "20"), ("chainId=2020", "20"), ("chainId=202601", "26"), ("chainId=0202601", "26")]
+    {
+        let found = registry::look_up(&service, &format!("{check}&{query}")).await;
+        assert_eq!(found, format!("\"{amount}\""), "{query}");
+        let found = registry::look_up(&service, &format!("/registry/v2/{VAULT}?{query}")).await;
+        let member = listed("ERC20", ANY, [Some(CONTRACT), None, Some(amount)]);
+        assert_eq!(found, list(&[member]), "{query}");
+    }
+    for id in ["1", "0x7e4", "ronin", "", "20206"] {
+        for path in [format!("{check}&chainId={id}"), format!("/registry/v2/{VAULT}?chainId={id}")]
+        {
+            let answer = service.get(&path).await;
+            let detail = if id.is_empty() || id.contains(char::is_alphabetic) {
+                "`chainId` must be a decimal number from 0 to 2^256 - 1"
+            } else {
+                "`chainId` must be the id of a chain here; GET /v1/chains lists those there are"
+            };
+            assert_problem(&answer, 400, "invalid_parameter", detail);
+        }
+    }
+}
