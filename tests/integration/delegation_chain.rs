@@ -2,8 +2,11 @@
 
 mod claim;
 mod list;
+mod nodes;
+mod nothing_there;
 mod queued;
 mod table;
+mod transactions;
 
 use serde_json::Value;
 

@@ -56,6 +56,17 @@ pub(crate) enum Say {
     Raw(u16, String),
     /// The read's own parameters as the `result`.
     Echo,
+    /// This to reads with this method, which are all that come.
+    Each(Vec<(&'static str, Say)>),
+}
+
+impl Say {
+    /// What is said to reads with this method.
+    fn to(self, method: &str) -> Self {
+        let Self::Each(says) = self else { return self };
+        let (_, say) = says.into_iter().find(|(name, _)| *name == method).expect(method);
+        say
+    }
 }
 
 /// A read as the node got it.
@@ -222,7 +233,7 @@ async fn reply(
         let mut shared = shared.lock().unwrap();
         if shared.says.len() > 1 { shared.says.pop_front() } else { shared.says.front().cloned() }
     };
-    match say.expect("the last one stays") {
+    match say.expect("the last one stays").to(&call.method) {
         Say::Result(json) => result(&json),
         Say::Error(json) => envelope(call.id, "error", &json),
         Say::Raw(status, body) => {
@@ -230,6 +241,7 @@ async fn reply(
             (StatusCode::from_u16(status).unwrap(), body).into_response()
         }
         Say::Echo => result(call.params.get()),
+        Say::Each(_) => unreachable!("each method has one thing said to it"),
     }
 }
 

@@ -17,7 +17,7 @@ const HASH: &str = "0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d15
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
 /// Chain 2020 at these nodes, whose blocks come once an hour unless `more` says something else.
-fn chain(nodes: &[&ReadNode], more: &str) -> String {
+pub(crate) fn chain(nodes: &[&ReadNode], more: &str) -> String {
     let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
     let is_set = more.lines().any(|line| line.starts_with("block_time ="));
     let block_time = if is_set { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
@@ -45,7 +45,7 @@ async fn error(service: &Service, body: impl Into<String>) -> Value {
 }
 
 /// Waits until the service has read the chain.
-async fn wait_until_read(service: &Service) {
+pub(crate) async fn wait_until_read(service: &Service) {
     service.wait_for(SUGGESTION, |answer| answer.status == 200).await;
 }
 
