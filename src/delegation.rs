@@ -161,6 +161,7 @@ impl Delegations {
         from: Address,
         grant: &Grant,
     ) -> Result<Prepared, Failure> {
+        const NO_ANSWER: Failure = Failure::Chain(Refusal::Unanswered(Unanswered::Unavailable));
         let registry = self.shared.registry;
         let calldata = grant.calldata();
         let until = self.shared.reads.deadline();
@@ -172,12 +173,13 @@ impl Delegations {
         )
         .await;
         // Whatever is sent where there is no code succeeds, and does nothing.
-        if matches!(code?, reads::Answer::Result(code) if &*code == b"\"0x\"") {
+        let reads::Answer::Result(code) = code? else { return Err(NO_ANSWER) };
+        if bytes(&code).ok_or(NO_ANSWER)?.is_empty() {
             return Err(Failure::RegistryAbsent);
         }
         let reads::Answer::Result(gas) = gas? else { return Err(Failure::Refused) };
         let gas = str::from_utf8(&gas).ok().and_then(|gas| parse_quantity(gas).ok());
-        let gas = gas.ok_or(Failure::Chain(Unanswered::Unavailable.into()))?;
+        let gas = gas.ok_or(NO_ANSWER)?;
         Ok(Prepared { registry, calldata, gas })
     }
 
@@ -274,17 +276,17 @@ impl Registry<'_> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
         match ask(self.chain, "eth_call", &json!([call, self.tag]), self.until).await? {
-            reads::Answer::Result(returned) => {
-                let returned = serde_json::from_slice::<Cow<str>>(&returned).ok();
-                let returned = returned.filter(|returned| returned.starts_with("0x"));
-                returned
-                    .and_then(|returned| hex::decode(&*returned).ok())
-                    .ok_or(Failure::RegistryInvalid)
-            }
+            reads::Answer::Result(returned) => bytes(&returned).ok_or(Failure::RegistryInvalid),
             // A registry does not revert.
             reads::Answer::Error(_) => Err(Failure::RegistryInvalid),
         }
     }
+}
+
+/// The bytes that a result has in hex.
+fn bytes(json: &[u8]) -> Option<Vec<u8>> {
+    let text = serde_json::from_slice::<Cow<str>>(json).ok()?;
+    text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
 }
 
 async fn ask(

@@ -65,11 +65,12 @@ async fn a_node_that_fails_is_never_taken_for_a_registry() {
         (raw(200, "{\"jsonrpc\":\"2.0\",\"id\":{id}}"), NO_ANSWER, NO_ANSWER),
         (error("{\"code\":-32601,\"message\":\"no such method\"}"), NO_ANSWER, NO_ANSWER),
         (error("\"canary\""), NO_ANSWER, NO_ANSWER),
-        (error("{\"code\":3,\"message\":\"execution reverted: canary\"}"), INVALID, REFUSED),
-        (error("{\"code\":-32000,\"message\":\"canary\"}"), INVALID, REFUSED),
+        (error("{\"code\":3,\"message\":\"execution reverted: canary\"}"), INVALID, NO_ANSWER),
+        (error("{\"code\":-32000,\"message\":\"canary\"}"), INVALID, NO_ANSWER),
         (result("\"0x\""), ABSENT, ABSENT),
         (result("null"), INVALID, NO_ANSWER),
         (result("false"), INVALID, NO_ANSWER),
+        (result("0"), INVALID, NO_ANSWER),
         (result("[]"), INVALID, NO_ANSWER),
         (result("\"\""), INVALID, NO_ANSWER),
         (result(format!("\"{}\"", "0".repeat(64))), INVALID, NO_ANSWER),
@@ -251,4 +252,31 @@ async fn to_prepare_a_transaction_is_to_read_its_code_and_gas_and_nothing_else()
             read("eth_getCode", json!([ADDRESS, "latest"])),
         ]
     );
+}
+
+#[tokio::test]
+async fn no_transaction_is_prepared_for_what_may_not_be_there() {
+    let error = || Say::Error("{\"code\":3,\"message\":\"canary\"}".into());
+    let (code, gas) = (|| result("\"0x00\""), || result("\"0x5208\""));
+    for (code_said, gas_said, expected) in [
+        (result("\"0x\""), gas(), ABSENT),
+        (result("\"0x\""), error(), ABSENT),
+        (Say::Raw(500, "canary".into()), gas(), NO_ANSWER),
+        (error(), gas(), NO_ANSWER),
+        (result("null"), gas(), NO_ANSWER),
+        (result("0"), gas(), NO_ANSWER),
+        (result("\"\""), gas(), NO_ANSWER),
+        (result("\"0xcanary\""), gas(), NO_ANSWER),
+        (code(), error(), REFUSED),
+        (code(), Say::Raw(500, "canary".into()), NO_ANSWER),
+        (code(), result("null"), NO_ANSWER),
+        (code(), result("\"0x\""), NO_ANSWER),
+        (code(), result("\"21000\""), NO_ANSWER),
+        (code(), result(format!("\"0x1{}\"", "0".repeat(32))), NO_ANSWER),
+    ] {
+        let says = vec![("eth_getCode", code_said), ("eth_estimateGas", gas_said)];
+        let node = ReadNode::start(Say::Each(says)).await;
+        let service = start(&node, "", "").await;
+        is(&prepare(&service).await, expected);
+    }
 }
