@@ -88,6 +88,7 @@ pub fn public(
         let off = any(verification::switched_off);
         (Router::new().route("/verify", off.clone()), off)
     };
+    let (lookups, transactions) = of_delegations(delegations);
     let quick = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
@@ -96,15 +97,16 @@ pub fn public(
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
-        .merge(of_delegations(delegations))
+        .merge(transactions)
         .merge(form)
         .fallback(verification::not_found)
         .layer(deadline(config));
-    // The deadline of a verification is its own: it compiles.
+    // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
     let slow = Router::new()
         .route("/verification", pass_on.clone())
         .route("/verification/", pass_on.clone())
-        .route("/verification/{*path}", pass_on);
+        .route("/verification/{*path}", pass_on)
+        .merge(lookups);
     let routes = quick.merge(slow);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
@@ -118,23 +120,19 @@ pub fn public(
 }
 
 /// Who may act for whom, and transactions that change it.
-fn of_delegations(delegations: Option<Delegations>) -> Router {
-    let [list, check, prepare] = [
-        "/registry/v2/{address}",
-        "/registry/v2/check/{scope}",
-        "/v1/{chain}/delegations/transactions",
-    ];
-    let Some(delegations) = delegations else {
+fn of_delegations(delegations: Option<Delegations>) -> (Router, Router) {
+    let [list, check] = ["/registry/v2/{address}", "/registry/v2/check/{scope}"];
+    let prepare = "/v1/{chain}/delegations/transactions";
+    if let Some(delegations) = delegations {
+        let lookups =
+            Router::new().route(list, get(delegation::list)).route(check, get(delegation::check));
+        let transactions = Router::new().route(prepare, post(delegation::prepare));
+        (lookups.with_state(delegations.clone()), transactions.with_state(delegations))
+    } else {
         let off = any(delegation::switched_off);
-        return [list, check, prepare]
-            .into_iter()
-            .fold(Router::new(), |routes, path| routes.route(path, off.clone()));
-    };
-    Router::new()
-        .route(list, get(delegation::list))
-        .route(check, get(delegation::check))
-        .route(prepare, post(delegation::prepare))
-        .with_state(delegations)
+        let lookups = Router::new().route(list, off.clone()).route(check, off.clone());
+        (lookups, Router::new().route(prepare, off))
+    }
 }
 
 /// Everything that the admin listener answers.

@@ -35,7 +35,7 @@ pub(crate) enum Unshowable {
 
 impl Blanks {
     /// What is larger is not looked through: it would take long, and errors are of a few KiB.
-    pub(crate) const MAX_BYTES: usize = 1024 * 1024;
+    const MAX_BYTES: usize = 1024 * 1024;
 
     /// Each of these texts.
     pub(crate) fn of(secrets: impl IntoIterator<Item = String>) -> Self {
@@ -46,6 +46,16 @@ impl Blanks {
             .build(secrets.into_iter().filter(|secret| !secret.is_empty()));
         // Only more text than any configuration has is too much for it.
         Self { finder: finder.ok() }
+    }
+
+    /// Whether one of them stands in `json`, however it is written.
+    pub(crate) fn are_in(&self, json: &[u8]) -> bool {
+        let Some(finder) = &self.finder else { return true };
+        match serde_json::from_slice(json) {
+            Ok(mut value) => blank(finder, &mut value),
+            // JSON that this reader does not take, such as a number that is too large.
+            Err(_) => finder.is_match(json),
+        }
     }
 
     /// The JSON value `json` as it came where nothing secret is in it, else with blanks, which take
@@ -196,6 +206,22 @@ mod tests {
         assert_eq!(apply(deep), Err(Unshowable::Opaque));
         let large = format!("\"{}\"", "x".repeat(Blanks::MAX_BYTES));
         assert_eq!(apply(large), Err(Unshowable::TooLarge));
+    }
+
+    #[test]
+    fn a_secret_is_found_in_whatever_json() {
+        let blanks = Blanks::of(["canary-key".to_owned()]);
+        for json in [
+            "[\"canary-key\"]",
+            "{\"\\u0063anary-key\":1}",
+            "[1e999,\"canary-key\"]",
+            "\"CANARY%2Dkey\"",
+        ] {
+            assert!(blanks.are_in(json.as_bytes()), "{json}");
+        }
+        for json in ["[\"canary\"]", "[1e999]", "true", "\"\\ud800\""] {
+            assert!(!blanks.are_in(json.as_bytes()), "{json}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod budget;
 mod lookup;
 mod rest;
+mod sharing;
 mod standing;
 
 use std::borrow::Cow;
@@ -15,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, hex};
 use bytes::Bytes;
-use futures_util::future::join;
 use metrics::Counter;
+use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -29,7 +30,8 @@ use crate::proxy;
 use crate::reads::{self, ChainReads, Reads, Refusal, Unanswered};
 use crate::registry::{Delegation, Direction, Grant, NotAnAnswer, Permission};
 use crate::rpc::parse_quantity;
-use rest::{Origin, Rest, Silence};
+use rest::{Rest, Silence};
+use sharing::{Origin, Sharing};
 
 /// All that can be asked about delegations. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -40,7 +42,7 @@ pub struct Delegations {
 #[derive(Debug)]
 struct Shared {
     /// `None`: the contract is asked at once.
-    api: Option<Rest>,
+    api: Option<Sharing>,
     /// Whether the contract is asked where the API does not answer.
     falls_back: bool,
     registry: Address,
@@ -73,7 +75,7 @@ pub(crate) enum Answer {
 pub(crate) struct Prepared {
     pub(crate) registry: Address,
     pub(crate) calldata: Vec<u8>,
-    pub(crate) gas: u128,
+    pub(crate) gas: u64,
 }
 
 /// Why there is no answer.
@@ -89,7 +91,9 @@ pub(crate) enum Failure {
     RegistryAbsent,
     /// What is at the registry's address does not answer like one.
     RegistryInvalid,
-    /// The registry, or the node, refuses the transaction.
+    /// What a node answered is no answer.
+    NodeInvalid,
+    /// The registry refuses the transaction.
     Refused,
     /// There is no memory for another answer.
     NoMemory,
@@ -110,7 +114,8 @@ impl Delegations {
             DelegationSource::Off => return Ok(None),
             DelegationSource::Chain => None,
             DelegationSource::Api | DelegationSource::ApiThenChain => {
-                Some(Rest::new(config, reads.memory(), metrics)?)
+                let api = Rest::new(config, reads.memory(), metrics)?;
+                Some(Sharing::new(api, config.cache_ttl))
             }
         };
         let shared = Shared {
@@ -129,7 +134,7 @@ impl Delegations {
     }
 
     /// Answers `lookup`, which is about a configured chain. Pending state is the chain's to tell, whoever
-    /// else is configured. Ends within the API's deadline and, where the chain is asked, that of a read.
+    /// else is configured. Ends within the API's deadline, and where the chain is asked that of a read.
     ///
     /// # Errors
     ///
@@ -161,33 +166,32 @@ impl Delegations {
         from: Address,
         grant: &Grant,
     ) -> Result<Prepared, Failure> {
-        const NO_ANSWER: Failure = Failure::Chain(Refusal::Unanswered(Unanswered::Unavailable));
         let registry = self.shared.registry;
         let calldata = grant.calldata();
         let until = self.shared.reads.deadline();
         let [from, to] = [from, registry].map(|address| address.to_string());
         let call = json!({ "from": from, "to": to, "data": hex::encode_prefixed(&calldata) });
-        let (code, gas) = join(
-            ask(chain, "eth_getCode", &json!([to, LATEST]), until),
-            ask(chain, "eth_estimateGas", &json!([call, LATEST]), until),
-        )
-        .await;
+        let code = ask(chain, "eth_getCode", &json!([to, LATEST]), until).await?;
+        let reads::Answer::Result(code) = code else { return Err(Failure::NodeInvalid) };
         // Whatever is sent where there is no code succeeds, and does nothing.
-        let reads::Answer::Result(code) = code? else { return Err(NO_ANSWER) };
-        if bytes(&code).ok_or(NO_ANSWER)?.is_empty() {
+        if bytes(&code).ok_or(Failure::NodeInvalid)?.is_empty() {
             return Err(Failure::RegistryAbsent);
         }
-        let reads::Answer::Result(gas) = gas? else { return Err(Failure::Refused) };
-        let gas = str::from_utf8(&gas).ok().and_then(|gas| parse_quantity(gas).ok());
-        let gas = gas.ok_or(NO_ANSWER)?;
-        Ok(Prepared { registry, calldata, gas })
+        match ask(chain, "eth_estimateGas", &json!([call, LATEST]), until).await? {
+            reads::Answer::Result(gas) => {
+                let gas = gas_of(&gas).ok_or(Failure::NodeInvalid)?;
+                Ok(Prepared { registry, calldata, gas })
+            }
+            reads::Answer::Error(error) if is_revert(&error) => Err(Failure::Refused),
+            reads::Answer::Error(_) => Err(Failure::NodeInvalid),
+        }
     }
 
     async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Answer, &Counter), Failure> {
         let Shared { api, falls_back, counts, .. } = &*self.shared;
         let api = api.as_ref().filter(|_| lookup.block == Block::Latest);
-        if let Some(api) = api.filter(|api| !falls_back || api.is_worth_waiting_for()) {
-            match api.ask(lookup, caller).await {
+        if let Some(api) = api.filter(|api| !falls_back || api.api().is_worth_waiting_for()) {
+            match self.ask_api(api, lookup, caller).await {
                 Ok((statement, origin)) => {
                     let count = match origin {
                         Origin::Memory => &counts.reused,
@@ -212,6 +216,23 @@ impl Delegations {
         Ok((Answer::Chain(body), &counts.chain))
     }
 
+    /// What the API says, in the direction that is asked for.
+    async fn ask_api(
+        &self,
+        api: &Sharing,
+        lookup: &Lookup,
+        caller: &Caller,
+    ) -> Result<(Statement, Origin), Silence> {
+        let (statement, origin) = api.ask(lookup, caller).await?;
+        let statement = match lookup.question {
+            Question::List { address, direction: Some(direction) } => {
+                statement.narrowed(direction, address, self.shared.reads.memory())?
+            }
+            Question::List { direction: None, .. } | Question::Check(_) => statement,
+        };
+        Ok((statement, origin))
+    }
+
     /// What the registry contract says.
     async fn ask_chain(&self, lookup: &Lookup) -> Result<Bytes, Failure> {
         let reads = &self.shared.reads;
@@ -232,12 +253,8 @@ impl Delegations {
                 to_raw_value(&registry.list(*direction, *address).await?)
             }
             Question::List { address, direction: None } => {
-                let (incoming, outgoing) = join(
-                    registry.list(Direction::Incoming, *address),
-                    registry.list(Direction::Outgoing, *address),
-                )
-                .await;
-                let (mut both, mut outgoing) = (incoming?, outgoing?);
+                let mut both = registry.list(Direction::Incoming, *address).await?;
+                let mut outgoing = registry.list(Direction::Outgoing, *address).await?;
                 // Those are there already.
                 outgoing.retain(|delegation| !delegation.is_to_itself());
                 both.append(&mut outgoing);
@@ -276,9 +293,10 @@ impl Registry<'_> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
         match ask(self.chain, "eth_call", &json!([call, self.tag]), self.until).await? {
-            reads::Answer::Result(returned) => bytes(&returned).ok_or(Failure::RegistryInvalid),
-            // A registry does not revert.
-            reads::Answer::Error(_) => Err(Failure::RegistryInvalid),
+            reads::Answer::Result(returned) => bytes(&returned).ok_or(Failure::NodeInvalid),
+            // A registry does not.
+            reads::Answer::Error(error) if is_revert(&error) => Err(Failure::RegistryInvalid),
+            reads::Answer::Error(_) => Err(Failure::NodeInvalid),
         }
     }
 }
@@ -287,6 +305,29 @@ impl Registry<'_> {
 fn bytes(json: &[u8]) -> Option<Vec<u8>> {
     let text = serde_json::from_slice::<Cow<str>>(json).ok()?;
     text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
+}
+
+/// What a transaction takes, where a transaction can take that.
+fn gas_of(json: &[u8]) -> Option<u64> {
+    /// Of one that does nothing at all (yellow paper, appendix G).
+    const LEAST: u64 = 21_000;
+    let gas = parse_quantity(str::from_utf8(json).ok()?).ok()?;
+    u64::try_from(gas).ok().filter(|gas| *gas >= LEAST)
+}
+
+/// Whether a node's error is about what was called rather than the node's own.
+fn is_revert(error: &[u8]) -> bool {
+    const REVERT: i64 = 3;
+    #[derive(Deserialize)]
+    struct NodeError<'a> {
+        code: Option<i64>,
+        #[serde(borrow)]
+        message: Option<Cow<'a, str>>,
+    }
+    serde_json::from_slice::<NodeError>(error).is_ok_and(|error| {
+        let message = error.message.unwrap_or_default().to_ascii_lowercase();
+        error.code == Some(REVERT) || message.contains("revert")
+    })
 }
 
 async fn ask(

@@ -33,7 +33,7 @@ use crate::metrics::Metrics;
 use crate::rpc::{Call, Upstreams};
 use anchor::Anchor;
 use finality::Finality;
-use kept::{Answers, Head, Hold, Kept, Key};
+use kept::{Answers, Head, Hold, Kept, Key, Reuse};
 use method::{Known, Method, Methods};
 use told::Told;
 
@@ -206,11 +206,12 @@ impl ChainReads {
         params: Option<&RawValue>,
         until: Instant,
     ) -> Result<Answer, Refusal> {
-        self.counted(self.methods.get(method), params, until).await
+        self.counted(self.methods.get(method), params, Reuse::WhileGood, until).await
     }
 
     /// Answers a call that the service makes to answer a client in its turn, which the chain's
-    /// `rpc_methods` need not allow.
+    /// `rpc_methods` need not allow. It is shared as others are, but its answer is not used again: the
+    /// client may know of a newer block than the polls.
     ///
     /// # Errors
     ///
@@ -222,17 +223,18 @@ impl ChainReads {
         until: Instant,
     ) -> Result<Answer, Refusal> {
         let method = method::known(method).map(Method::Known);
-        self.counted(method.as_ref(), Some(params), until).await
+        self.counted(method.as_ref(), Some(params), Reuse::Never, until).await
     }
 
     async fn counted(
         &self,
         method: Option<&Method>,
         params: Option<&RawValue>,
+        reuse: Reuse,
         until: Instant,
     ) -> Result<Answer, Refusal> {
         let mut count = Counted { counter: &self.counts.abandoned };
-        let found = self.find(method, params, until).await;
+        let found = self.find(method, params, reuse, until).await;
         count.counter = match &found {
             Ok(Found { source: Source::Memory, .. }) => &self.counts.reused,
             Ok(Found { source: Source::Other, .. }) => &self.counts.shared,
@@ -248,6 +250,7 @@ impl ChainReads {
         &self,
         method: Option<&Method>,
         params: Option<&RawValue>,
+        reuse: Reuse,
         until: Instant,
     ) -> Result<Found, Refusal> {
         let method = method.ok_or(Refusal::NotAllowed)?;
@@ -264,11 +267,13 @@ impl ChainReads {
         };
         let anchor = known.anchor(params)?;
         let call = Call { method: known.name, params, is_repeatable: true };
-        let hold = if known.is_kept(anchor) { self.hold(anchor) } else { Hold::Never };
+        let is_kept = reuse == Reuse::WhileGood && known.is_kept(anchor);
+        let hold = if is_kept { self.hold(anchor) } else { Hold::Never };
         let key = Key {
             chain_id: self.chain.config().chain_id,
             head: (hold != Hold::Long).then(|| self.head()),
             method: known.name,
+            reuse,
             params: Sha256::digest(params.get()).into(),
         };
         if let Some(kept) = self.answers.get(&key).await {

@@ -295,7 +295,9 @@ fn decode<C: SolCall>(returned: &[u8]) -> Result<C::Return, NotAnAnswer> {
     if returned.is_empty() {
         return Err(NotAnAnswer::Absent);
     }
-    C::abi_decode_returns_validate(returned).map_err(|_| NotAnAnswer::Malformed)
+    let value = C::abi_decode_returns_validate(returned).map_err(|_| NotAnAnswer::Malformed)?;
+    // Words of zero can be read as an empty list, but no registry writes one so.
+    if C::abi_encode_returns(&value) == returned { Ok(value) } else { Err(NotAnAnswer::Malformed) }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let address = path.map_or_else(|_| String::new(), |Path(address)| address);
     let address = parameters::address("address", &address)?;
-    let parameters = Parameters::of(request.uri().query());
+    let parameters = Parameters::of(request.uri().query())?;
     let direction = match parameters.optional("direction")?.as_deref() {
         None => None,
         Some("incoming") => Some(Direction::Incoming),
@@ -61,23 +61,19 @@ pub(super) async fn check(
     request: Request,
 ) -> Result<Response, Problem> {
     let scope = scope.map_or_else(|_| String::new(), |Path(scope)| scope);
-    let parameters = Parameters::of(request.uri().query());
+    let parameters = Parameters::of(request.uri().query())?;
     let contract = || parameters.required("contract", parameters::address);
     let token_id = || parameters.required("tokenId", parameters::number);
-    let (from, to) = match scope.as_str() {
-        "all" | "contract" | "erc721" | "erc20" | "erc1155" => (
-            parameters.required("from", parameters::address)?,
-            parameters.required("to", parameters::address)?,
-        ),
-        _ => return Err(Problem::of_framework(StatusCode::NOT_FOUND)),
-    };
     let scope = match scope.as_str() {
+        "all" => Scope::All,
         "contract" => Scope::Contract { contract: contract()? },
         "erc721" => Scope::Erc721 { contract: contract()?, token_id: token_id()? },
         "erc20" => Scope::Erc20 { contract: contract()? },
         "erc1155" => Scope::Erc1155 { contract: contract()?, token_id: token_id()? },
-        _ => Scope::All,
+        _ => return Err(Problem::of_framework(StatusCode::NOT_FOUND)),
     };
+    let from = parameters.required("from", parameters::address)?;
+    let to = parameters.required("to", parameters::address)?;
     let rights = match parameters.optional("rights")? {
         Some(rights) => parameters::rights("rights", &rights)?,
         None => B256::ZERO,
@@ -151,6 +147,10 @@ impl From<Failure> for Problem {
                 Code::UpstreamInvalid,
                 "what is at the registry's address does not answer like the registry",
             ),
+            Failure::NodeInvalid => Self::new(
+                Code::UpstreamInvalid,
+                "what the chain's node answered is no answer to this",
+            ),
             Failure::Refused => Self::new(
                 Code::UpstreamInvalid,
                 "the chain's node finds that this transaction would fail",
@@ -168,10 +168,9 @@ fn of_chain(refusal: &Refusal) -> Problem {
             Code::UpstreamTimeout,
             "the chain's nodes gave no answer within the time they have",
         ),
-        Refusal::Unanswered(Unanswered::TooLarge) => Problem::new(
-            Code::UpstreamInvalid,
-            "the chain's answer is too large; ask for one direction",
-        ),
+        Refusal::Unanswered(Unanswered::TooLarge) => {
+            Problem::new(Code::UpstreamInvalid, "the chain's answer is too large")
+        }
         // What the service asks for itself is neither forbidden nor wrong.
         Refusal::NotAllowed
         | Refusal::InvalidParams(_)

@@ -24,7 +24,7 @@ pub struct Delegation {
     /// and its rate limit is kept to.
     #[serde(deserialize_with = "optional_key")]
     pub api_key: Option<ApiKey>,
-    /// From a look-up's beginning to the last byte of the API's answer.
+    /// From the start of a request to the API to the last byte of its answer.
     #[serde(deserialize_with = "units::duration")]
     pub timeout: Duration,
     /// For how long an answer of the API is used again; `0s`: not at all.
@@ -97,9 +97,14 @@ impl Delegation {
     /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.api_url.secrets();
-        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
-        secrets.extend(key.filter(|key| key.len() >= SHORTEST_KEY).flat_map(spellings));
+        secrets.extend(self.key_spellings(SHORTEST_KEY));
         secrets
+    }
+
+    /// The key in the ways that it may be written, if it has that many characters.
+    pub(crate) fn key_spellings(&self, at_least: usize) -> Vec<String> {
+        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
+        key.filter(|key| key.len() >= at_least).flat_map(spellings).collect()
     }
 }
 

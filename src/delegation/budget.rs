@@ -3,7 +3,8 @@
 //!
 //! A request takes a place before it is sent and keeps it for the whole window after its answer has come:
 //! the API got it no later than that. So whatever the way there takes, no window of the API's own ever
-//! holds more requests than there are places, which a bucket that refills could not promise.
+//! holds more requests than there are places, which a bucket that refills could not promise. Of one that
+//! is not answered nobody knows when the API gets it, if ever; it keeps its place for another window.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,13 +22,15 @@ struct Shared {
     places: [Place; Budget::REQUESTS],
     /// The API has said that it is asked too often: until then nothing is sent.
     closed_until: Option<Instant>,
+    /// What the last answer took.
+    last_took: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// From then on; `None`: it was never taken.
     FreeFrom(Option<Instant>),
-    /// Its request ends then at the latest.
+    /// Its request was sent then.
     Taken(Instant),
 }
 
@@ -38,10 +41,18 @@ pub(super) struct Request {
     place: usize,
     /// When it may be sent.
     from: Instant,
-    was_sent: bool,
+    fate: Fate,
 }
 
-/// All places are taken: after this long at the latest one is free.
+/// What is known of a request when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Unsent,
+    Answered,
+    Unanswered,
+}
+
+/// All places are taken: after this long one is free, as far as the requests under way are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spent(pub(super) Duration);
 
@@ -58,8 +69,9 @@ impl Budget {
     /// Nothing was asked yet. A request may take as long as `timeout`.
     pub(super) fn new(timeout: Duration) -> Self {
         let places = [Place::FreeFrom(None); Self::REQUESTS];
-        let shared = Arc::new(Mutex::new(Shared { places, closed_until: None }));
-        Self { shared, timeout }
+        let last_took = Duration::ZERO;
+        let shared = Shared { places, closed_until: None, last_took };
+        Self { shared: Arc::new(Mutex::new(shared)), timeout }
     }
 
     /// A place for one request.
@@ -68,11 +80,16 @@ impl Budget {
         let closed_for = shared
             .closed_until
             .map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        let last_took = shared.last_took;
         let wait_for = |place: &Place| match place {
             Place::FreeFrom(None) => Duration::ZERO,
             Place::FreeFrom(Some(from)) => from.saturating_duration_since(now),
-            // Whoever came back sooner might come in vain.
-            Place::Taken(until) => Self::WINDOW + until.saturating_duration_since(now),
+            Place::Taken(sent) => {
+                // Whoever comes back will wait for a moment, which is the least that an answer takes.
+                let usual = *sent + last_took.max(Self::PATIENCE);
+                let end = if now <= usual { usual } else { *sent + self.timeout };
+                (Self::WINDOW + end.saturating_duration_since(now)).saturating_sub(Self::PATIENCE)
+            }
         };
         let is_free = |place: &Place| matches!(place, Place::FreeFrom(_));
         let places = shared.places.iter_mut().enumerate();
@@ -83,13 +100,17 @@ impl Budget {
             return Err(Spent(wait));
         }
         let from = now + wait;
-        *place = Place::Taken(from + self.timeout);
-        Ok(Request { budget: self.clone(), place: index, from, was_sent: true })
+        *place = Place::Taken(from);
+        Ok(Request { budget: self.clone(), place: index, from, fate: Fate::Unanswered })
     }
 
-    /// Sends nothing for as long as the API asks for, or for a window.
-    pub(super) fn close(&self, now: Instant, retry_after: Option<Duration>) {
-        let pause = retry_after.unwrap_or(Self::WINDOW).min(Self::MAX_CLOSURE);
+    /// For how long an API that is asked too often is let be: as long as it asks for, or for a window.
+    pub(super) fn pause(retry_after: Option<Duration>) -> Duration {
+        retry_after.unwrap_or(Self::WINDOW).min(Self::MAX_CLOSURE)
+    }
+
+    /// Sends nothing for this long.
+    pub(super) fn close(&self, now: Instant, pause: Duration) {
         let mut shared = self.lock();
         shared.closed_until = shared.closed_until.max(Some(now + pause));
     }
@@ -107,14 +128,28 @@ impl Request {
 
     /// It never got to the API.
     pub(super) fn was_not_sent(mut self) {
-        self.was_sent = false;
+        self.fate = Fate::Unsent;
+    }
+
+    /// The API has answered, or hung up: it does not have the request before it any more.
+    pub(super) fn ended(mut self) {
+        self.fate = Fate::Answered;
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let free_from = if self.was_sent { Instant::now() + Budget::WINDOW } else { self.from };
-        if let Some(place) = self.budget.lock().places.get_mut(self.place) {
+        let now = Instant::now();
+        let mut shared = self.budget.lock();
+        let free_from = match self.fate {
+            Fate::Unsent => self.from,
+            Fate::Answered => {
+                shared.last_took = now.saturating_duration_since(self.from);
+                now + Budget::WINDOW
+            }
+            Fate::Unanswered => now + 2 * Budget::WINDOW,
+        };
+        if let Some(place) = shared.places.get_mut(self.place) {
             *place = Place::FreeFrom(Some(free_from));
         }
     }
@@ -126,16 +161,17 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    fn ended(count: usize, budget: &Budget, now: Instant) {
+    fn spend(count: usize, budget: &Budget, now: Instant) {
         let requests: Vec<_> = (0..count).map(|_| budget.take(now).unwrap()).collect();
         assert!(requests.iter().all(|request| request.from() == now));
+        requests.into_iter().for_each(Request::ended);
     }
 
     #[test]
     fn as_many_requests_as_the_api_allows_are_sent_and_no_more_until_a_window_after_their_end() {
         let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
-        ended(25, &budget, now);
+        spend(25, &budget, now);
         let Err(Spent(wait)) = budget.take(now) else { panic!("one too many") };
         // They ended a moment later.
         assert!(
@@ -152,16 +188,36 @@ mod tests {
         let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         let mut under_way: Vec<_> = (0..25).map(|_| budget.take(now).unwrap()).collect();
-        // One of them may end as late as that.
-        let spent = Err(Spent(Budget::WINDOW + TIMEOUT));
-        assert_eq!(budget.take(now).map(drop), spent);
+        let wait = |at: Instant| budget.take(at).map(drop).unwrap_err().0;
+        // They may be answered at once, or as late as they may be.
+        assert_eq!(wait(now), Budget::WINDOW);
         let later = now + Duration::from_secs(3);
-        let spent = Err(Spent(Budget::WINDOW + Duration::from_secs(2)));
-        assert_eq!(budget.take(later).map(drop), spent);
+        assert_eq!(wait(later) + Budget::PATIENCE, Budget::WINDOW + Duration::from_secs(2));
         let much_later = now + Budget::WINDOW * 10;
-        assert_eq!(budget.take(much_later).map(drop), Err(Spent(Budget::WINDOW)));
-        under_way.pop();
+        assert_eq!(wait(much_later) + Budget::PATIENCE, Budget::WINDOW);
+        under_way.pop().unwrap().ended();
         assert!(budget.take(much_later).is_ok());
+    }
+
+    #[test]
+    fn an_answer_is_expected_to_take_as_long_as_the_last_one() {
+        let budget = Budget::new(TIMEOUT);
+        let now = Instant::now();
+        budget.take(now.checked_sub(Duration::from_secs(3)).unwrap()).unwrap().ended();
+        budget.lock().places = [Place::Taken(now); Budget::REQUESTS];
+        let wait = budget.take(now + Duration::from_secs(1)).map(drop).unwrap_err().0;
+        let difference =
+            (wait + Budget::PATIENCE).abs_diff(Budget::WINDOW + Duration::from_secs(2));
+        assert!(difference < Duration::from_secs(1), "{wait:?}");
+    }
+
+    #[test]
+    fn a_request_that_is_not_answered_may_still_be_on_its_way() {
+        let budget = Budget::new(TIMEOUT);
+        let now = Instant::now();
+        drop((0..25).map(|_| budget.take(now).unwrap()).collect::<Vec<_>>());
+        assert!(budget.take(now + Budget::WINDOW + Budget::WINDOW / 2).is_err());
+        assert!(budget.take(now + 2 * Budget::WINDOW + Duration::from_secs(5)).is_ok());
     }
 
     #[test]
@@ -169,7 +225,7 @@ mod tests {
         let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         let others: Vec<_> = (0..24).map(|_| budget.take(now).unwrap()).collect();
-        drop(budget.take(now).unwrap());
+        budget.take(now).unwrap().ended();
         let Err(Spent(wait)) = budget.take(now) else { panic!("one too many") };
         let a_moment_before = now + wait.saturating_sub(Duration::from_millis(200));
         let request = budget.take(a_moment_before).unwrap();
@@ -185,7 +241,7 @@ mod tests {
         for _ in 0..100 {
             budget.take(now).unwrap().was_not_sent();
         }
-        ended(25, &budget, now);
+        spend(25, &budget, now);
         assert!(budget.take(now).is_err());
     }
 
@@ -194,13 +250,13 @@ mod tests {
         let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         let wait = |budget: &Budget| budget.take(now).map(drop).unwrap_err().0;
-        budget.close(now, Some(Duration::from_secs(7)));
+        budget.close(now, Budget::pause(Some(Duration::from_secs(7))));
         assert_eq!(wait(&budget), Duration::from_secs(7));
-        budget.close(now, Some(Duration::from_secs(3)));
+        budget.close(now, Budget::pause(Some(Duration::from_secs(3))));
         assert_eq!(wait(&budget), Duration::from_secs(7));
-        budget.close(now, None);
+        budget.close(now, Budget::pause(None));
         assert_eq!(wait(&budget), Budget::WINDOW);
-        budget.close(now, Some(Duration::MAX));
+        budget.close(now, Budget::pause(Some(Duration::MAX)));
         assert_eq!(wait(&budget), Budget::MAX_CLOSURE);
         assert!(budget.take(now + Budget::MAX_CLOSURE).is_ok());
     }

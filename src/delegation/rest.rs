@@ -1,18 +1,12 @@
 //! The REST API: asked within its limits, and believed as far as its answers have the right shape.
-//!
-//! What it says of delegations is the same for everybody, so its answers are shared and used again for a
-//! while. What it answers to a client's own key is that client's alone, since it may be about the key: it
-//! is neither taken from what is kept nor put there.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
 use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
-use moka::future::Cache;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -32,17 +26,19 @@ use crate::registry::Direction;
 /// The header that a key is in.
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// The API with what it answered lately.
+/// The API.
 #[derive(Debug)]
 pub(super) struct Rest {
     proxy: Proxy,
     api_key: Option<HeaderValue>,
     /// `None`: the configured key removes the limit.
     budget: Option<Budget>,
-    answers: Cache<String, Statement>,
     cache_ttl: Duration,
     standing: Standing,
+    /// What is blanked in errors.
     blanks: Blanks,
+    /// The key alone, which no answer has to tell.
+    key: Option<Blanks>,
     memory: Memory,
 }
 
@@ -55,11 +51,12 @@ pub(crate) struct Caller {
 }
 
 /// What the API is asked.
-struct Request<'a> {
-    lookup: &'a Lookup,
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    question: Question,
     path: String,
     query: String,
-    caller: &'a Caller,
+    caller: Caller,
 }
 
 /// What the API says of delegations, or against being asked.
@@ -73,16 +70,6 @@ pub(crate) struct Statement {
     pub(crate) received: Instant,
     /// For how long from then on it may be used again.
     pub(crate) good_for: Duration,
-}
-
-/// Where a statement is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// What was kept.
-    Memory,
-    /// The request of somebody else that was under way.
-    Other,
-    Api,
 }
 
 /// Why the API did not say anything of delegations.
@@ -102,10 +89,10 @@ const INVALID: Silence = Silence::Failed(Failure::Invalid);
 
 impl Rest {
     /// A wallet with about 2,500 delegations.
-    const MAX_BYTES: usize = Blanks::MAX_BYTES;
-    /// Of all kept answers.
-    const MAX_KEPT_BYTES: u64 = 32 * 1024 * 1024;
-
+    const MAX_BYTES: usize = 1024 * 1024;
+    const MAX_ERROR_BYTES: usize = 64 * 1024;
+    /// A shorter key may be part of an answer by chance.
+    const LONG_KEY: usize = 8;
     /// The configured API.
     ///
     /// # Errors
@@ -119,19 +106,14 @@ impl Rest {
         let limits = proxy::Limits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let url = config.api_url.clone();
         let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
-        let answers = Cache::builder()
-            .weigher(|key: &String, statement: &Statement| statement.weight(key))
-            .max_capacity(Self::MAX_KEPT_BYTES)
-            .time_to_live(config.cache_ttl)
-            .build();
         Ok(Self {
             proxy: Proxy::new("delegation", url, limits, metrics)?,
             budget: api_key.is_none().then(|| Budget::new(config.timeout)),
             api_key,
-            answers,
             cache_ttl: config.cache_ttl,
             standing: Standing::new(config.timeout),
             blanks: Blanks::of(config.secrets()),
+            key: config.api_key.is_some().then(|| Blanks::of(config.key_spellings(Self::LONG_KEY))),
             memory: memory.clone(),
         })
     }
@@ -141,51 +123,12 @@ impl Rest {
         self.standing.is_worth_waiting_for(Instant::now())
     }
 
-    /// What the API says to `lookup`, in the direction that is asked for. Dropping the future leaves a
-    /// request to others that wait for the same.
-    pub(super) async fn ask(
-        &self,
-        lookup: &Lookup,
-        caller: &Caller,
-    ) -> Result<(Statement, Origin), Silence> {
-        let (mut statement, origin) = self.find(lookup, caller).await?;
-        if let &Question::List { address, direction: Some(direction) } = &lookup.question {
-            statement.body = narrowed(&statement.body, direction, address, &self.memory)?;
-        }
-        Ok((statement, origin))
-    }
-
-    async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Statement, Origin), Silence> {
-        let (path, query) = lookup.request();
-        let key = format!("{path}?{query}");
-        let request = Request { lookup, path, query, caller };
-        if caller.key.is_some() {
-            let statement = self.judged(&request).await?;
-            return Ok((Statement { good_for: Duration::ZERO, ..statement }, Origin::Api));
-        }
-        loop {
-            if let Some(statement) = self.answers.get(&key).await {
-                return Ok((statement, Origin::Memory));
-            }
-            let is_asked = AtomicBool::new(false);
-            let asking = async {
-                is_asked.store(true, Ordering::Relaxed);
-                self.judged(&request).await
-            };
-            let outcome = self.answers.try_get_with(key.clone(), asking).await;
-            let is_own = is_asked.load(Ordering::Relaxed);
-            let origin = if is_own { Origin::Api } else { Origin::Other };
-            match outcome.map_err(|silence| Silence::clone(&silence)) {
-                Ok(statement) => return Ok((statement, origin)),
-                // Somebody else was, who asked for all.
-                Err(Silence::Failed(Failure::TooManyOfClient)) if !is_own => {}
-                Err(silence) => return Err(silence),
-            }
-        }
-    }
-
-    /// Asks once and takes note of whether the API answers at all.
-    async fn judged(&self, request: &Request<'_>) -> Result<Statement, Silence> {
+    /// Asks once, within the configured time, and takes note of whether the API answers at all.
+    ///
+    /// # Errors
+    ///
+    /// Why it says nothing of delegations.
+    pub(super) async fn ask(&self, request: &Request) -> Result<Statement, Silence> {
         const LONG: Duration = Duration::from_secs(1);
         let began = Instant::now();
         let outcome = self.ask_once(request).await;
@@ -203,8 +146,8 @@ impl Rest {
         outcome
     }
 
-    async fn ask_once(&self, request: &Request<'_>) -> Result<Statement, Silence> {
-        let Request { lookup, path, query, caller } = request;
+    async fn ask_once(&self, request: &Request) -> Result<Statement, Silence> {
+        let Request { question, path, query, caller } = request;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
@@ -226,19 +169,18 @@ impl Rest {
             client: caller.purse.clone(),
         };
         let answer = self.proxy.forward(&errand, None::<NoBody>).await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(failure) => {
-                if let Some(place) = place.filter(|_| never_arrived(failure)) {
-                    place.was_not_sent();
-                }
-                return Err(Silence::Failed(failure));
-            }
-        };
-        if let Some(budget) = budget.filter(|_| answer.status() == StatusCode::TOO_MANY_REQUESTS) {
-            budget.close(Instant::now(), outbound::retry_after(answer.headers()));
+        match (place, &answer) {
+            (Some(place), Err(failure)) if never_arrived(*failure) => place.was_not_sent(),
+            // Nobody knows where it is.
+            (None, _) | (Some(_), Err(Failure::Timeout)) => {}
+            (Some(place), _) => place.ended(),
         }
-        let statement = self.read(answer, lookup).await?;
+        let answer = answer.map_err(Silence::Failed)?;
+        if let Some(budget) = budget.filter(|_| answer.status() == StatusCode::TOO_MANY_REQUESTS) {
+            let retry_after = outbound::retry_after(answer.headers());
+            budget.close(Instant::now(), Budget::pause(retry_after));
+        }
+        let statement = self.read(answer, question).await?;
         if statement.status.is_success() { Ok(statement) } else { Err(Silence::Refused(statement)) }
     }
 
@@ -246,35 +188,58 @@ impl Rest {
     async fn read(
         &self,
         answer: Response<proxy::Answer>,
-        lookup: &Lookup,
+        question: &Question,
     ) -> Result<Statement, Silence> {
         let (parts, body) = answer.into_parts();
-        let body = body.collect(Self::MAX_BYTES, &self.memory).await.map_err(|cut| match cut {
+        let status = parts.status;
+        let most = if status.is_success() { Self::MAX_BYTES } else { Self::MAX_ERROR_BYTES };
+        let body = body.collect(most, &self.memory).await.map_err(|cut| match cut {
             Cut::Broken => Silence::Failed(Failure::Broken),
             Cut::Late => Silence::Failed(Failure::Timeout),
             Cut::TooLarge => INVALID,
             Cut::NoMemory(_) => Silence::NoMemory,
         })?;
-        let is_readable = !outbound::is_encoded(&parts.headers) && !parts.status.is_redirection();
-        let json = serde_json::from_slice::<&RawValue>(&body).ok().filter(|_| is_readable);
-        let is_answer =
-            json.is_some_and(|json| !parts.status.is_success() || answers(&lookup.question, json));
-        if !is_answer {
+        let is_error = status.is_client_error() || status.is_server_error();
+        let json = serde_json::from_slice::<&RawValue>(&body).ok();
+        let is_answer = json.is_some_and(|json| {
+            is_error || status.is_success() && answers(question, json) && !self.tells_the_key(&body)
+        });
+        if !is_answer || outbound::is_encoded(&parts.headers) {
             tracing::warn!(
-                status = parts.status.as_u16(),
+                status = status.as_u16(),
                 "what the delegation API answered is no answer"
             );
             return Err(INVALID);
         }
-        let shown = self.blanks.apply(&body, &self.memory).map_err(|_| INVALID)?;
-        // Blanks in what it says of delegations would make something else of it.
-        if parts.status.is_success() && shown != body {
-            tracing::warn!("the delegation API answered with a configured secret");
-            return Err(INVALID);
-        }
-        let retry_after = outbound::retry_after(&parts.headers);
+        // What it says of delegations stays as it is: blanks would make something else of it.
+        let body = if is_error {
+            self.blanks.apply(&body, &self.memory).map_err(|_| INVALID)?
+        } else {
+            body
+        };
+        let retry_after = outbound::retry_after(&parts.headers).filter(|_| is_error);
+        let retry_after = match status {
+            StatusCode::TOO_MANY_REQUESTS => Some(Budget::pause(retry_after)),
+            _ => retry_after,
+        };
         let (received, good_for) = (Instant::now(), self.cache_ttl);
-        Ok(Statement { status: parts.status, body: shown, retry_after, received, good_for })
+        Ok(Statement { status, body, retry_after, received, good_for })
+    }
+
+    fn tells_the_key(&self, body: &[u8]) -> bool {
+        self.key.as_ref().is_some_and(|key| key.are_in(body))
+    }
+}
+
+impl Request {
+    pub(super) fn new(lookup: &Lookup, caller: &Caller) -> Self {
+        let (path, query) = lookup.request();
+        Self { question: lookup.question.clone(), path, query, caller: caller.clone() }
+    }
+
+    /// What is asked, the same for those who ask the same.
+    pub(super) fn text(&self) -> String {
+        format!("{}?{}", self.path, self.query)
     }
 }
 
@@ -283,16 +248,59 @@ impl Statement {
     const ENTRY_BYTES: usize = 512;
 
     /// In bytes.
-    fn weight(&self, key: &str) -> u32 {
-        let bytes = key.len().saturating_add(self.body.len()).saturating_add(Self::ENTRY_BYTES);
+    pub(super) fn weight(&self, asked: &str) -> u32 {
+        let bytes = asked.len().saturating_add(self.body.len()).saturating_add(Self::ENTRY_BYTES);
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Whether it is about the chain that was asked for rather than about anything else: of all that is
-    /// asked, only that can be unknown to the API.
+    /// Whether it says that it does not know the chain. What an error of the API is like is not documented;
+    /// of all that is asked, only the chain can be unknown to it.
     fn is_about_the_chain(&self) -> bool {
+        const REFUSALS: [StatusCode; 3] =
+            [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY];
         let text = self.body.to_ascii_lowercase();
-        self.status.is_client_error() && text.windows(5).any(|word| word == b"chain")
+        let names = |name: &str| text.windows(name.len()).any(|word| word == name.as_bytes());
+        REFUSALS.contains(&self.status) && (names("chain") || names("network"))
+    }
+
+    /// The same of a list with those members alone that lead in this direction from `address`, each as it
+    /// came.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told of each where it leads.
+    pub(super) fn narrowed(
+        mut self,
+        direction: Direction,
+        address: Address,
+        memory: &Memory,
+    ) -> Result<Self, Silence> {
+        #[derive(Deserialize)]
+        struct Ends<'a> {
+            #[serde(borrow)]
+            from: Cow<'a, str>,
+            to: Cow<'a, str>,
+        }
+        let mut list: Vec<&RawValue> = serde_json::from_slice(&self.body).map_err(|_| INVALID)?;
+        let mut narrowed = Vec::with_capacity(list.len());
+        for member in list.drain(..) {
+            let Ends { from, to } = serde_json::from_str(member.get()).map_err(|_| INVALID)?;
+            // Its checksum is the API's business.
+            let read = |end: &str| crate::address::parse(&end.to_ascii_lowercase());
+            let (from, to) = (read(&from).map_err(|_| INVALID)?, read(&to).map_err(|_| INVALID)?);
+            let end = match direction {
+                Direction::Incoming => to,
+                Direction::Outgoing => from,
+            };
+            if end == address {
+                narrowed.push(member);
+            }
+        }
+        let json = serde_json::to_vec(&narrowed).map_err(|_| INVALID)?;
+        let mut hold = memory.hold();
+        hold.add(json.len()).map_err(|_| Silence::NoMemory)?;
+        self.body = hold.over(json);
+        Ok(self)
     }
 }
 
@@ -326,36 +334,6 @@ fn never_arrived(failure: Failure) -> bool {
     matches!(failure, Failure::Unreachable | Failure::Overloaded | Failure::TooManyOfClient)
 }
 
-/// Those members of a list that lead in this direction from `address`, each as it came.
-fn narrowed(
-    list: &Bytes,
-    direction: Direction,
-    address: Address,
-    memory: &Memory,
-) -> Result<Bytes, Silence> {
-    #[derive(Deserialize)]
-    struct Ends<'a> {
-        #[serde(borrow)]
-        from: Option<Cow<'a, str>>,
-        to: Option<Cow<'a, str>>,
-    }
-    let leads_there = |member: &&RawValue| {
-        let ends = serde_json::from_str::<Ends>(member.get()).ok();
-        let end = ends.and_then(|ends| match direction {
-            Direction::Incoming => ends.to,
-            Direction::Outgoing => ends.from,
-        });
-        // Its checksum is the API's business.
-        end.is_some_and(|end| crate::address::parse(&end.to_ascii_lowercase()) == Ok(address))
-    };
-    let mut list: Vec<&RawValue> = serde_json::from_slice(list).map_err(|_| INVALID)?;
-    list.retain(leads_there);
-    let json = serde_json::to_vec(&list).map_err(|_| INVALID)?;
-    let mut hold = memory.hold();
-    hold.add(json.len()).map_err(|_| Silence::NoMemory)?;
-    Ok(hold.over(json))
-}
-
 /// Whether `json` is of the type that answers `question`.
 fn answers(question: &Question, json: &RawValue) -> bool {
     match question {
@@ -368,13 +346,10 @@ fn answers(question: &Question, json: &RawValue) -> bool {
     }
 }
 
-/// A number, or a string of decimal digits.
+/// A number, which the API may write as it likes, or a string of decimal digits.
 fn is_amount(json: &RawValue) -> bool {
-    let text = json::text(json);
-    let is_decimal =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.map_or_else(
+    json::text(json).map_or_else(
         || json.get().starts_with(|first: char| first.is_ascii_digit()),
-        |text| is_decimal(&text),
+        |text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
     )
 }

@@ -32,8 +32,17 @@ pub(super) struct Key {
     /// client that was told of a block must not be shown what was before it.
     pub(super) head: Option<Head>,
     pub(super) method: &'static str,
+    /// An answer that is kept is not for those who want none.
+    pub(super) reuse: Reuse,
     /// Of the parameters as they came: a digest takes no more memory for long ones.
     pub(super) params: [u8; 32],
+}
+
+/// Whether an answer may be used again once it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Reuse {
+    WhileGood,
+    Never,
 }
 
 /// The newest block that the polls have seen, and how often an answer has told of another.

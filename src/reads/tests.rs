@@ -294,7 +294,13 @@ fn answers_hold_as_long_as_what_they_depend_on_counted_from_the_question() {
 #[tokio::test]
 async fn an_answer_that_no_longer_holds_is_made_anew() {
     let answers = answers();
-    let key = || Key { chain_id: 1, head: None, method: "eth_call", params: [0; 32] };
+    let key = || Key {
+        chain_id: 1,
+        head: None,
+        method: "eth_call",
+        reuse: Reuse::WhileGood,
+        params: [0; 32],
+    };
     let make = |hold| {
         let answer = Answer::Result(Bytes::from_static(b"1"));
         Kept::new(answer, Instant::now(), hold, &chain(""))

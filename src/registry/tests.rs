@@ -98,12 +98,16 @@ fn nothing_returned_is_no_registry_and_never_false() {
 
 #[test]
 fn what_no_registry_returns_is_no_answer() {
-    for returned in [&word(2), "00", &"f".repeat(64), &word(1)[..62]] {
+    let twice = [word(0), word(0)].concat();
+    for returned in [&word(2), "00", &"f".repeat(64), &word(1)[..62], &twice] {
         assert_eq!(read(Scope::All, returned), Err(NotAnAnswer::Malformed), "{returned}");
     }
     let seven_words = [word(1), word(2), word(3), word(0), word(0), word(0), word(0)].concat();
     for returned in [
         word(1),
+        // No list, but read as an empty one.
+        word(0),
+        [word(0), word(0)].concat(),
         // Longer than it is.
         [word(32), word(2), seven_words.clone()].concat(),
         [word(32), "f".repeat(64), seven_words.clone()].concat(),
@@ -115,6 +119,12 @@ fn what_no_registry_returns_is_no_answer() {
         let read = Delegation::read_list(&hex::decode(&returned).unwrap());
         assert_eq!(read, Err(NotAnAnswer::Malformed), "{returned}");
     }
+}
+
+#[test]
+fn an_empty_list_is_one_only_as_a_registry_writes_it() {
+    let returned = hex::decode([word(32), word(0)].concat()).unwrap();
+    assert_eq!(Delegation::read_list(&returned), Ok(vec![]));
 }
 
 #[test]

@@ -1,31 +1,43 @@
 //! What look-ups and transactions are asked with. Whatever cannot be right is refused by its name.
 
+use std::borrow::Cow;
+
 use alloy_primitives::{Address, B256, U256, hex};
 use percent_encoding::percent_decode_str;
 
 use crate::address;
 use crate::api::problem::{Code, Problem};
 
-/// The parameters of a query.
+/// The parameters of a query. Those that no look-up has are let pass.
 #[derive(Debug)]
-pub(super) struct Parameters<'a>(&'a str);
+pub(super) struct Parameters<'a>(Vec<(String, &'a str)>);
+
+/// Of all look-ups.
+const NAMES: [&str; 8] =
+    ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 
 impl<'a> Parameters<'a> {
-    pub(super) fn of(query: Option<&'a str>) -> Self {
-        Self(query.unwrap_or_default())
+    /// Refuses a name that is another in the wrong letters: it would change the question to leave it out.
+    pub(super) fn of(query: Option<&'a str>) -> Result<Self, Problem> {
+        let pairs = query.unwrap_or_default().split('&').filter_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decoded(name)?, value))
+        });
+        let parameters = Self(pairs.collect());
+        let letters = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+        for (name, _) in &parameters.0 {
+            let meant = NAMES.into_iter().find(|known| letters(known) == letters(name));
+            if let Some(meant) = meant.filter(|meant| meant != name) {
+                return Err(wrong(meant, "must be written like this"));
+            }
+        }
+        Ok(parameters)
     }
 
     /// The value of the parameter with this name, in which a plus sign is a space.
     pub(super) fn optional(&self, name: &str) -> Result<Option<String>, Problem> {
-        let decoded = |text: &str| {
-            let spaced = text.replace('+', " ");
-            percent_decode_str(&spaced).decode_utf8().map(std::borrow::Cow::into_owned).ok()
-        };
-        let mut values = self.0.split('&').filter_map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(key).as_deref() == Some(name)).then_some(value)
-        });
-        let Some(value) = values.next() else { return Ok(None) };
+        let mut values = self.0.iter().filter(|(known, _)| known == name);
+        let Some((_, value)) = values.next() else { return Ok(None) };
         if values.next().is_some() {
             return Err(wrong(name, "must be given once"));
         }
@@ -41,6 +53,12 @@ impl<'a> Parameters<'a> {
         let value = self.optional(name)?.ok_or_else(|| wrong(name, "is required"))?;
         read(name, &value)
     }
+}
+
+/// A name or a value of a query; `None`: it is no text.
+fn decoded(text: &str) -> Option<String> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().map(Cow::into_owned).ok()
 }
 
 /// The parameter `name` is not as it must be.
@@ -79,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_parameter_is_what_its_name_has_once() {
-        let parameters = Parameters::of(Some("a=1&b=%41+b%2B&c=1&c=2&d&e=%FF&=x&%61a=2"));
+        let query = "a=1&b=%41+b%2B&c=1&c=2&d&e=%FF&=x&%61a=2&%FF=3";
+        let parameters = Parameters::of(Some(query)).unwrap();
         let text = |name| parameters.optional(name).map_err(|problem| problem.detail().to_owned());
         assert_eq!(text("a"), Ok(Some("1".into())));
         assert_eq!(text("b"), Ok(Some("A b+".into())));
@@ -88,9 +107,18 @@ mod tests {
         assert_eq!(text("e"), Err("`e` must be UTF-8".into()));
         assert_eq!(text("aa"), Ok(Some("2".into())));
         assert_eq!(text("f"), Ok(None));
-        assert!(Parameters::of(None).optional("a").unwrap().is_none());
+        assert!(Parameters::of(None).unwrap().optional("a").unwrap().is_none());
         let missing = parameters.required("f", address).unwrap_err();
         assert_eq!(missing.detail(), "`f` is required");
+    }
+
+    #[test]
+    fn a_name_in_the_wrong_letters_is_refused() {
+        for name in ["chainid", "chain_id", "ChainId", "CHAIN-ID", "%63hainid"] {
+            let problem = Parameters::of(Some(&format!("a=1&{name}=5"))).unwrap_err();
+            assert_eq!(problem.detail(), "`chainId` must be written like this", "{name}");
+        }
+        assert!(Parameters::of(Some("chainId=5&chain=6&token=7&_=8")).is_ok());
     }
 
     #[test]

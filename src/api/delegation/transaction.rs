@@ -28,18 +28,25 @@ const MAX_BODY: usize = 16 * 1024;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Asked<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::present")]
     from: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     action: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     to: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     contract: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     token_id: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     amount: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     rights: Member<'a>,
+    #[serde(borrow, deserialize_with = "json::present")]
     enable: Member<'a>,
 }
 
-/// One that is absent, or null, is `None`.
+/// `None`: it is absent. A null is something that the client has forgotten to set.
 type Member<'a> = Option<&'a RawValue>;
 
 /// Quantities in hex, as `eth_sendTransaction` takes them.
@@ -265,7 +272,7 @@ mod tests {
         let (token_id, enable) = (U256::from(7), true);
         assert_eq!(read("\"action\":\"delegate_all\""), Ok(Extent::All { enable }));
         assert_eq!(
-            read("\"action\":\"delegate_all\",\"enable\":false,\"contract\":null"),
+            read("\"action\":\"delegate_all\",\"enable\":false"),
             Ok(Extent::All { enable: false })
         );
         let extent = Extent::Contract { contract, enable };
@@ -316,6 +323,9 @@ mod tests {
             ),
             (of_contract("delegate_erc20", ",\"amount\":\"0x1\""), "`amount` must be a decimal"),
             (of_all("\"enable\":\"true\""), "`enable` must be true or false"),
+            (of_all("\"enable\":null"), "`enable` must be true or false"),
+            (of_all("\"rights\":null"), "`rights` must be a string"),
+            (of_all("\"contract\":null"), "`contract` is of no use"),
             (of_all("\"rights\":\"0x12\""), "`rights` must be 0x and 64"),
             (of_all("\"from\":\"x\""), "the body must be a JSON object"),
             (

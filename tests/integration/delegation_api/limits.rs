@@ -171,7 +171,7 @@ async fn an_api_that_does_not_say_when_to_come_back_is_let_be_for_a_window() {
             assert_eq!(answer.outcome(), (502, "upstream_invalid".into()));
         } else {
             assert_eq!((answer.status(), answer.text()), (429, said));
-            assert!(!answer.has("retry-after"));
+            assert_eq!(answer.header("retry-after"), "10");
         }
         let answer = stage.get(&check(2)).await;
         assert_eq!(answer.outcome(), (429, "rate_limited".into()));
@@ -179,4 +179,58 @@ async fn an_api_that_does_not_say_when_to_come_back_is_let_be_for_a_window() {
         assert!((9..=10).contains(&wait), "{wait}");
         assert_eq!(api.count(), 1);
     }
+}
+
+#[tokio::test]
+async fn a_request_goes_on_when_whoever_asked_first_leaves() {
+    let api = DelegateApi::start().await;
+    let stage = Stage::before(&api.url(), "api", "").await;
+    api.say("check/all", "true");
+    api.hold("check/all");
+    let mut first = Connection::open(stage.service.address()).await;
+    first.send(get(&check(1), "")).await;
+    api.wait_for(1).await;
+    let mut second = Connection::open(stage.service.address()).await;
+    assert_eq!(second.ask(get("/livez", "")).await.status, 200);
+    second.send(get(&check(1), "")).await;
+    drop(first);
+    // Whatever came of that has come by then.
+    for _ in 0..20 {
+        assert_eq!(stage.get("/livez").await.status(), 200);
+    }
+    api.release();
+    let answer = second.next().await.unwrap().unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "true"));
+    assert_eq!(api.count(), 1);
+    // Nobody is left to wait for this one, but the next one to ask.
+    api.hold("check/all");
+    let mut only = Connection::open(stage.service.address()).await;
+    only.send(get(&check(2), "")).await;
+    api.wait_for(2).await;
+    drop(only);
+    api.release();
+    assert_eq!(stage.get(&check(2)).await.text(), "true");
+    assert_eq!(api.count(), 2);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_longer_than_one_request_takes_whoever_leaves() {
+    let api = DelegateApi::start().await;
+    let stage = Stage::before(&api.url(), "api", "timeout = \"1s\"").await;
+    api.hold("check/all");
+    let mut leaving = Connection::open(stage.service.address()).await;
+    leaving.send(get(&check(1), "")).await;
+    api.wait_for(1).await;
+    let began = Instant::now();
+    let path = check(1);
+    let patient = stage.get(&path);
+    let leave = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        drop(leaving);
+    };
+    let (answer, ()) = tokio::join!(patient, leave);
+    assert_eq!(answer.outcome(), (504, "upstream_timeout".into()));
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    assert_eq!(api.count(), 1);
+    api.release();
 }

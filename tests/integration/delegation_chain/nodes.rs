@@ -19,6 +19,8 @@ const INVALID: (u16, &str, &str) = (
     "upstream_invalid",
     "what is at the registry's address does not answer like the registry",
 );
+const NO_ANSWER_TO_THIS: (u16, &str, &str) =
+    (502, "upstream_invalid", "what the chain's node answered is no answer to this");
 const ABSENT: (u16, &str, &str) =
     (502, "registry_absent", "the chain has no contract at the registry's address");
 const REFUSED: (u16, &str, &str) =
@@ -65,28 +67,28 @@ async fn a_node_that_fails_is_never_taken_for_a_registry() {
         (raw(200, "{\"jsonrpc\":\"2.0\",\"id\":{id}}"), NO_ANSWER, NO_ANSWER),
         (error("{\"code\":-32601,\"message\":\"no such method\"}"), NO_ANSWER, NO_ANSWER),
         (error("\"canary\""), NO_ANSWER, NO_ANSWER),
-        (error("{\"code\":3,\"message\":\"execution reverted: canary\"}"), INVALID, NO_ANSWER),
-        (error("{\"code\":-32000,\"message\":\"canary\"}"), INVALID, NO_ANSWER),
+        (
+            error("{\"code\":3,\"message\":\"execution reverted: canary\"}"),
+            INVALID,
+            NO_ANSWER_TO_THIS,
+        ),
+        (error("{\"code\":-32000,\"message\":\"canary\"}"), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
         (result("\"0x\""), ABSENT, ABSENT),
-        (result("null"), INVALID, NO_ANSWER),
-        (result("false"), INVALID, NO_ANSWER),
-        (result("0"), INVALID, NO_ANSWER),
-        (result("[]"), INVALID, NO_ANSWER),
-        (result("\"\""), INVALID, NO_ANSWER),
-        (result(format!("\"{}\"", "0".repeat(64))), INVALID, NO_ANSWER),
-        (result("\"0xcanary\""), INVALID, NO_ANSWER),
-        (result(format!("\"0x{}\"", "f".repeat(63))), INVALID, NO_ANSWER),
-        (result(format!("\"0x{}\"", "f".repeat(62))), INVALID, NO_ANSWER),
+        (result("null"), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result("false"), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result("0"), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result("[]"), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result("\"\""), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result(format!("\"{}\"", "0".repeat(64))), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result("\"0xcanary\""), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result(format!("\"0x{}\"", "f".repeat(63))), NO_ANSWER_TO_THIS, NO_ANSWER_TO_THIS),
+        (result(format!("\"0x{}\"", "f".repeat(62))), INVALID, NO_ANSWER_TO_THIS),
     ] {
         node.say(say.clone());
-        // Nothing of what the node said before is used again under pending.
+        // Nothing of what the node said before is used again.
         for (_, path) in look_ups() {
-            let sign = if path.contains('?') { '&' } else { '?' };
-            let answer = service.get(&format!("{path}{sign}block=pending")).await;
-            is(&answer, found);
+            is(&service.get(&path).await, found);
         }
-        // Answers to transactions are, until the next block.
-        let service = start(&node, "", "").await;
         is(&prepare(&service).await, prepared);
     }
 }
@@ -135,8 +137,7 @@ async fn a_list_that_is_too_large_is_refused() {
     let huge = format!("\"0x{}\"", "0".repeat(10 * 1024 * 1024));
     let node = ReadNode::start(Say::Result(huge)).await;
     let service = start(&node, "", "").await;
-    let too_large =
-        (502, "upstream_invalid", "the chain's answer is too large; ask for one direction");
+    let too_large = (502, "upstream_invalid", "the chain's answer is too large");
     for query in ["", "?direction=incoming"] {
         is(&service.get(&format!("/registry/v2/{VAULT}{query}")).await, too_large);
     }
@@ -262,17 +263,22 @@ async fn no_transaction_is_prepared_for_what_may_not_be_there() {
         (result("\"0x\""), gas(), ABSENT),
         (result("\"0x\""), error(), ABSENT),
         (Say::Raw(500, "canary".into()), gas(), NO_ANSWER),
-        (error(), gas(), NO_ANSWER),
-        (result("null"), gas(), NO_ANSWER),
-        (result("0"), gas(), NO_ANSWER),
-        (result("\"\""), gas(), NO_ANSWER),
-        (result("\"0xcanary\""), gas(), NO_ANSWER),
+        (error(), gas(), NO_ANSWER_TO_THIS),
+        (result("null"), gas(), NO_ANSWER_TO_THIS),
+        (result("0"), gas(), NO_ANSWER_TO_THIS),
+        (result("\"\""), gas(), NO_ANSWER_TO_THIS),
+        (result("\"0x0\""), gas(), NO_ANSWER_TO_THIS),
+        (result("\"0xcanary\""), gas(), NO_ANSWER_TO_THIS),
+        (code(), Say::Error("{\"code\":-32000,\"message\":\"canary\"}".into()), NO_ANSWER_TO_THIS),
         (code(), error(), REFUSED),
         (code(), Say::Raw(500, "canary".into()), NO_ANSWER),
-        (code(), result("null"), NO_ANSWER),
-        (code(), result("\"0x\""), NO_ANSWER),
-        (code(), result("\"21000\""), NO_ANSWER),
-        (code(), result(format!("\"0x1{}\"", "0".repeat(32))), NO_ANSWER),
+        (code(), result("null"), NO_ANSWER_TO_THIS),
+        // Less than any transaction takes, and more than one can have.
+        (code(), result("\"0x5207\""), NO_ANSWER_TO_THIS),
+        (code(), result("\"0x10000000000000000\""), NO_ANSWER_TO_THIS),
+        (code(), result("\"0x\""), NO_ANSWER_TO_THIS),
+        (code(), result("\"21000\""), NO_ANSWER_TO_THIS),
+        (code(), result(format!("\"0x1{}\"", "0".repeat(32))), NO_ANSWER_TO_THIS),
     ] {
         let says = vec![("eth_getCode", code_said), ("eth_estimateGas", gas_said)];
         let node = ReadNode::start(Say::Each(says)).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
 use crate::registry::{self, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request};
-use crate::service::Answer;
+use crate::service::{Answer, Service};
 
 const ABSENT: (&str, &str) =
     ("registry_absent", "the chain has no contract at the registry's address");
@@ -78,14 +78,18 @@ async fn a_registry_elsewhere_is_found_where_it_is_said_to_be() {
     assert_eq!(registry.check("all", "").await, "true");
 }
 
+/// The configuration that looks delegations up on this node.
+fn text_of(node: &Anvil) -> String {
+    let chain = registry::chain("ronin", 2020, &node.url());
+    format!("[delegation]\nsource = \"chain\"\n{chain}")
+}
+
 #[tokio::test]
 async fn what_another_contract_returns_is_no_answer() {
     let node = Anvil::start(0, &[]);
     for (code, kinds) in [
         // PUSH0 PUSH0 REVERT: it refuses everything.
         ("0x5f5ffd", ["bool", "amount", "list"].as_slice()),
-        // INVALID, which takes all gas.
-        ("0xfe", &["bool", "amount", "list"]),
         // PUSH1 1 PUSH0 RETURN: a byte of 0.
         ("0x60015ff3", &["bool", "amount", "list"]),
         // PUSH1 31 PUSH0 RETURN: one byte too few.
@@ -98,12 +102,17 @@ async fn what_another_contract_returns_is_no_answer() {
         ("0x60205f52600160205260405ff3", &["list"]),
     ] {
         registry::put(&node, code).await;
-        let chain = registry::chain("ronin", 2020, &node.url());
-        let text = format!("[delegation]\nsource = \"chain\"\n{chain}");
-        let service = crate::service::Service::start(&text).await;
+        let service = Service::start(&text_of(&node)).await;
         for (_, path) in look_ups().iter().filter(|(kind, _)| kinds.contains(kind)) {
             is(&service.get(path).await, INVALID);
         }
+    }
+    // INVALID, which takes all gas, is an error of the node's own kind.
+    registry::put(&node, "0xfe").await;
+    let failing = Service::start(&text_of(&node)).await;
+    let expected = ("upstream_invalid", "what the chain's node answered is no answer to this");
+    for (_, path) in look_ups() {
+        is(&failing.get(&path).await, expected);
     }
     // What returns nothing answers as if nothing were there.
     registry::put(&node, "0x00").await;

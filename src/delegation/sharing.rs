@@ -1,0 +1,142 @@
+//! Requests to the API that are shared by those who ask the same, and its answers while they hold.
+//!
+//! A shared request is a task of its own. It goes on when whoever asked first leaves: so nobody waits for
+//! longer than one request takes, nothing is asked again for those who stay, and it is known when the
+//! request is over. The tasks end with this.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{FutureExt, Shared};
+use moka::future::Cache;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::lookup::Lookup;
+use super::rest::{Caller, Request, Rest, Silence, Statement};
+use crate::proxy::Failure;
+
+/// The API, asked as seldom as can be.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    api: Arc<Rest>,
+    /// By what was asked.
+    answers: Cache<String, Statement>,
+    under_way: Arc<UnderWay>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What will be known of each request under way, by what it asks.
+type UnderWay = Mutex<HashMap<String, Outcome>>;
+
+type Outcome = Shared<oneshot::Receiver<Result<Statement, Silence>>>;
+
+/// Where a statement is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// What was kept.
+    Memory,
+    /// The request of somebody else that was under way.
+    Other,
+    Api,
+}
+
+impl Sharing {
+    /// Of all kept answers.
+    const MAX_KEPT_BYTES: u64 = 32 * 1024 * 1024;
+
+    /// Keeps each answer of `api` for as long as `cache_ttl`.
+    pub(super) fn new(api: Rest, cache_ttl: Duration) -> Self {
+        let answers = Cache::builder()
+            .weigher(|asked: &String, statement: &Statement| statement.weight(asked))
+            .max_capacity(Self::MAX_KEPT_BYTES)
+            .time_to_live(cache_ttl)
+            .build();
+        Self {
+            api: Arc::new(api),
+            answers,
+            under_way: Arc::default(),
+            tasks: Mutex::new(JoinSet::new()),
+        }
+    }
+
+    /// The API itself.
+    pub(super) fn api(&self) -> &Rest {
+        &self.api
+    }
+
+    /// What the API says to `lookup`. Dropping the future leaves a shared request to itself; that of a
+    /// client with a key of its own ends.
+    ///
+    /// # Errors
+    ///
+    /// Why it says nothing of delegations.
+    pub(super) async fn ask(
+        &self,
+        lookup: &Lookup,
+        caller: &Caller,
+    ) -> Result<(Statement, Origin), Silence> {
+        let request = Request::new(lookup, caller);
+        if caller.key.is_some() {
+            // What it is told may be about the key.
+            let statement = self.api.ask(&request).await?;
+            return Ok((Statement { good_for: Duration::ZERO, ..statement }, Origin::Api));
+        }
+        let asked = request.text();
+        loop {
+            if let Some(statement) = self.answers.get(&asked).await {
+                return Ok((statement, Origin::Memory));
+            }
+            let (outcome, origin) = self.join_or_begin(&asked, &request);
+            // Without an outcome the service is about to end.
+            match outcome.await.unwrap_or(Err(Silence::Failed(Failure::Broken))) {
+                Ok(statement) => return Ok((statement, origin)),
+                // Somebody else was, who asked for all.
+                Err(Silence::Failed(Failure::TooManyOfClient)) if origin == Origin::Other => {}
+                Err(silence) => return Err(silence),
+            }
+        }
+    }
+
+    /// The request under way that asks the same, or a new one.
+    fn join_or_begin(&self, asked: &str, request: &Request) -> (Outcome, Origin) {
+        let mut under_way = lock(&self.under_way);
+        if let Some(outcome) = under_way.get(asked) {
+            return (outcome.clone(), Origin::Other);
+        }
+        let (tell, outcome) = oneshot::channel();
+        let outcome = outcome.shared();
+        under_way.insert(asked.to_owned(), outcome.clone());
+        let place = PlaceAmong { under_way: Arc::clone(&self.under_way), asked: asked.to_owned() };
+        let (api, answers, request) =
+            (Arc::clone(&self.api), self.answers.clone(), request.clone());
+        let task = async move {
+            // Whoever looked for a kept answer just before it was there asks for it again.
+            let outcome = answers.try_get_with(place.asked.clone(), api.ask(&request)).await;
+            drop(place);
+            // Nobody may be left to wait for it.
+            let _ = tell.send(outcome.map_err(|silence| Silence::clone(&silence)));
+        };
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+        (outcome, Origin::Api)
+    }
+}
+
+fn lock(under_way: &UnderWay) -> MutexGuard<'_, HashMap<String, Outcome>> {
+    under_way.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request's place among those under way, which it leaves whatever becomes of it.
+struct PlaceAmong {
+    under_way: Arc<UnderWay>,
+    asked: String,
+}
+
+impl Drop for PlaceAmong {
+    fn drop(&mut self) {
+        lock(&self.under_way).remove(&self.asked);
+    }
+}
