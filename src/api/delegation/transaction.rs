@@ -8,7 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::parameters::{self, wrong};
@@ -28,26 +28,26 @@ const MAX_BODY: usize = 16 * 1024;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Asked<'a> {
-    #[serde(borrow, deserialize_with = "json::present")]
+    #[serde(borrow)]
     from: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     action: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     to: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     contract: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     token_id: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     amount: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     rights: Member<'a>,
-    #[serde(borrow, deserialize_with = "json::present")]
     enable: Member<'a>,
 }
 
-/// `None`: it is absent. A null is something that the client has forgotten to set.
-type Member<'a> = Option<&'a RawValue>;
+/// `None`: it is absent. A null, which is not that, is something that the client has forgotten to set.
+#[derive(Debug, Clone, Copy, Default)]
+struct Member<'a>(Option<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Member<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        json::present(input).map(Self)
+    }
+}
 
 /// Quantities in hex, as `eth_sendTransaction` takes them.
 #[derive(Debug, Serialize)]
@@ -150,8 +150,8 @@ impl<'a> Asked<'a> {
     fn read(&self) -> Result<(Address, Grant), Problem> {
         let from = required("from", self.from, address)?;
         let to = required("to", self.to, address)?;
-        let rights = self.rights.map(|json| parameters::rights("rights", &text("rights", json)?));
-        let rights = rights.transpose()?.unwrap_or(B256::ZERO);
+        let rights = |name: &str, json| parameters::rights(name, &text(name, json)?);
+        let rights = optional("rights", self.rights, rights)?.unwrap_or(B256::ZERO);
         let contract = || required("contract", self.contract, address);
         let token_id = || required("token_id", self.token_id, number);
         let [no_contract, no_token_id, no_amount] =
@@ -189,16 +189,16 @@ impl<'a> Asked<'a> {
 
     /// Whether it is given; it is unless the request says otherwise.
     fn enable(&self) -> Result<bool, Problem> {
-        Ok(self.enable.map(|json| flag("enable", json)).transpose()?.unwrap_or(true))
+        Ok(optional("enable", self.enable, flag)?.unwrap_or(true))
     }
 
     /// How much is given: 0 where it is taken back, which an amount of 0 says too.
     fn amount(&self) -> Result<U256, Problem> {
         let amount = || required("amount", self.amount, number);
-        match self.enable.map(|json| flag("enable", json)).transpose()? {
+        match optional("enable", self.enable, flag)? {
             None => amount(),
             Some(false) => {
-                self.amount.map(|json| number("amount", json)).transpose()?;
+                optional("amount", self.amount, number)?;
                 Ok(U256::ZERO)
             }
             Some(true) => match amount()? {
@@ -214,11 +214,19 @@ fn required<'a, T>(
     member: Member<'a>,
     read: impl Fn(&str, &'a RawValue) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
-    read(name, member.ok_or_else(|| wrong(name, "is required"))?)
+    optional(name, member, read)?.ok_or_else(|| wrong(name, "is required"))
+}
+
+fn optional<'a, T>(
+    name: &str,
+    Member(member): Member<'a>,
+    read: impl Fn(&str, &'a RawValue) -> Result<T, Problem>,
+) -> Result<Option<T>, Problem> {
+    member.map(|json| read(name, json)).transpose()
 }
 
 fn refuse<const N: usize>(members: [(&str, Member<'_>); N]) -> Result<(), Problem> {
-    match members.into_iter().find(|(_, member)| member.is_some()) {
+    match members.into_iter().find(|(_, Member(member))| member.is_some()) {
         Some((name, _)) => Err(wrong(name, "is of no use to this action; leave it out")),
         None => Ok(()),
     }
