@@ -93,6 +93,7 @@ impl Rest {
     const MAX_ERROR_BYTES: usize = 64 * 1024;
     /// A shorter key may be part of an answer by chance.
     const LONG_KEY: usize = 8;
+
     /// The configured API.
     ///
     /// # Errors
@@ -281,9 +282,9 @@ impl Statement {
             from: Cow<'a, str>,
             to: Cow<'a, str>,
         }
-        let mut list: Vec<&RawValue> = serde_json::from_slice(&self.body).map_err(|_| INVALID)?;
-        let mut narrowed = Vec::with_capacity(list.len());
-        for member in list.drain(..) {
+        let list: Vec<&RawValue> = serde_json::from_slice(&self.body).map_err(|_| INVALID)?;
+        let mut narrowed = Vec::new();
+        for member in list {
             let Ends { from, to } = serde_json::from_str(member.get()).map_err(|_| INVALID)?;
             // Its checksum is the API's business.
             let read = |end: &str| crate::address::parse(&end.to_ascii_lowercase());
