@@ -25,13 +25,14 @@ pub(crate) use lookup::{Block, Lookup, Question};
 pub(crate) use rest::{Caller, Statement, X_API_KEY};
 
 use crate::config::{self, DelegationSource};
+use crate::json;
 use crate::metrics::Metrics;
 use crate::proxy;
-use crate::reads::{self, ChainReads, Reads, Refusal, Unanswered};
+use crate::reads::{self, ChainReads, Reads, Refusal, Reuse, Unanswered};
 use crate::registry::{Delegation, Direction, Grant, NotAnAnswer, Permission};
 use crate::rpc::parse_quantity;
 use rest::{Rest, Silence};
-use sharing::{Origin, Sharing};
+use sharing::{Origin, Patience, Sharing};
 
 /// All that can be asked about delegations. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -171,13 +172,16 @@ impl Delegations {
         let until = self.shared.reads.deadline();
         let [from, to] = [from, registry].map(|address| address.to_string());
         let call = json!({ "from": from, "to": to, "data": hex::encode_prefixed(&calldata) });
-        let code = ask(chain, "eth_getCode", &json!([to, LATEST]), until).await?;
+        // Shared with nobody: another's call may have begun before the last block.
+        let code = ask(chain, "eth_getCode", &json!([to, LATEST]), Reuse::Never, until).await?;
         let reads::Answer::Result(code) = code else { return Err(Failure::NodeInvalid) };
         // Whatever is sent where there is no code succeeds, and does nothing.
         if bytes(&code).ok_or(Failure::NodeInvalid)?.is_empty() {
             return Err(Failure::RegistryAbsent);
         }
-        match ask(chain, "eth_estimateGas", &json!([call, LATEST]), until).await? {
+        let gas =
+            ask(chain, "eth_estimateGas", &json!([call, LATEST]), Reuse::Never, until).await?;
+        match gas {
             reads::Answer::Result(gas) => {
                 let gas = gas_of(&gas).ok_or(Failure::NodeInvalid)?;
                 Ok(Prepared { registry, calldata, gas })
@@ -190,7 +194,7 @@ impl Delegations {
     async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Answer, &Counter), Failure> {
         let Shared { api, falls_back, counts, .. } = &*self.shared;
         let api = api.as_ref().filter(|_| lookup.block == Block::Latest);
-        if let Some(api) = api.filter(|api| !falls_back || api.api().is_worth_waiting_for()) {
+        if let Some(api) = api {
             match self.ask_api(api, lookup, caller).await {
                 Ok((statement, origin)) => {
                     let count = match origin {
@@ -209,6 +213,8 @@ impl Delegations {
                 }
                 Err(Silence::Spent(wait)) => return Err(Failure::Spent(wait)),
                 Err(Silence::Failed(failure)) => return Err(Failure::Api(failure)),
+                // Who lets it be has somebody else to ask.
+                Err(Silence::LetBe) => return Err(Failure::Api(proxy::Failure::Timeout)),
                 Err(Silence::NoMemory) => return Err(Failure::NoMemory),
             }
         }
@@ -223,7 +229,9 @@ impl Delegations {
         lookup: &Lookup,
         caller: &Caller,
     ) -> Result<(Statement, Origin), Silence> {
-        let (statement, origin) = api.ask(lookup, caller).await?;
+        let patience =
+            if self.shared.falls_back { Patience::WhileItAnswers } else { Patience::Always };
+        let (statement, origin) = api.ask(lookup, caller, patience).await?;
         let statement = match lookup.question {
             Question::List { address, direction: Some(direction) } => {
                 statement.narrowed(direction, address, self.shared.reads.memory())?
@@ -292,7 +300,8 @@ impl Registry<'_> {
     async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, Failure> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
-        match ask(self.chain, "eth_call", &json!([call, self.tag]), self.until).await? {
+        let params = json!([call, self.tag]);
+        match ask(self.chain, "eth_call", &params, Reuse::WhileUnderWay, self.until).await? {
             reads::Answer::Result(returned) => bytes(&returned).ok_or(Failure::NodeInvalid),
             // A registry does not.
             reads::Answer::Error(error) if is_revert(&error) => Err(Failure::RegistryInvalid),
@@ -311,8 +320,10 @@ fn bytes(json: &[u8]) -> Option<Vec<u8>> {
 fn gas_of(json: &[u8]) -> Option<u64> {
     /// Of one that does nothing at all (yellow paper, appendix G).
     const LEAST: u64 = 21_000;
+    /// No delegation takes a thousandth of it.
+    const MOST: u64 = 1_000_000_000;
     let gas = parse_quantity(str::from_utf8(json).ok()?).ok()?;
-    u64::try_from(gas).ok().filter(|gas| *gas >= LEAST)
+    u64::try_from(gas).ok().filter(|gas| (LEAST..=MOST).contains(gas))
 }
 
 /// Whether a node's error is about what was called rather than the node's own.
@@ -323,10 +334,13 @@ fn is_revert(error: &[u8]) -> bool {
         code: Option<i64>,
         #[serde(borrow)]
         message: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
     }
     serde_json::from_slice::<NodeError>(error).is_ok_and(|error| {
-        let message = error.message.unwrap_or_default().to_ascii_lowercase();
-        error.code == Some(REVERT) || message.contains("revert")
+        let data = error.data.and_then(json::text);
+        let mut texts = [error.message, data].into_iter().flatten();
+        error.code == Some(REVERT) || texts.any(|text| text.to_ascii_lowercase().contains("revert"))
     })
 }
 
@@ -334,10 +348,11 @@ async fn ask(
     chain: &ChainReads,
     method: &str,
     params: &Value,
+    reuse: Reuse,
     until: Instant,
 ) -> Result<reads::Answer, Failure> {
     let params = to_raw_value(params).expect("a value serialises");
-    chain.answer_service(method, &params, until).await.map_err(Failure::Chain)
+    chain.answer_service(method, &params, reuse, until).await.map_err(Failure::Chain)
 }
 
 impl From<NotAnAnswer> for Failure {

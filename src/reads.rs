@@ -24,6 +24,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 pub use crate::rpc::{Answer, Unanswered};
+pub(crate) use kept::Reuse;
 pub use params::Invalid;
 
 use crate::book;
@@ -33,7 +34,7 @@ use crate::metrics::Metrics;
 use crate::rpc::{Call, Upstreams};
 use anchor::Anchor;
 use finality::Finality;
-use kept::{Answers, Head, Hold, Kept, Key, Reuse};
+use kept::{Answers, Head, Hold, Kept, Key};
 use method::{Known, Method, Methods};
 use told::Told;
 
@@ -210,8 +211,7 @@ impl ChainReads {
     }
 
     /// Answers a call that the service makes to answer a client in its turn, which the chain's
-    /// `rpc_methods` need not allow. It is shared as others are, but its answer is not used again: the
-    /// client may know of a newer block than the polls.
+    /// `rpc_methods` need not allow.
     ///
     /// # Errors
     ///
@@ -220,10 +220,11 @@ impl ChainReads {
         &self,
         method: &str,
         params: &RawValue,
+        reuse: Reuse,
         until: Instant,
     ) -> Result<Answer, Refusal> {
         let method = method::known(method).map(Method::Known);
-        self.counted(method.as_ref(), Some(params), Reuse::Never, until).await
+        self.counted(method.as_ref(), Some(params), reuse, until).await
     }
 
     async fn counted(
@@ -267,6 +268,9 @@ impl ChainReads {
         };
         let anchor = known.anchor(params)?;
         let call = Call { method: known.name, params, is_repeatable: true };
+        if reuse == Reuse::Never {
+            return Ok(Found { answer: self.ask(call, until).await?, source: Source::Node });
+        }
         let is_kept = reuse == Reuse::WhileGood && known.is_kept(anchor);
         let hold = if is_kept { self.hold(anchor) } else { Hold::Never };
         let key = Key {

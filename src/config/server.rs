@@ -85,7 +85,7 @@ pub struct Limits {
     /// Between two pieces of a request's body.
     #[serde(deserialize_with = "units::duration")]
     pub body_timeout: Duration,
-    /// From a request's headers to the start of its answer.
+    /// From a request's headers to the start of its answer, where it has no deadline of its own.
     #[serde(deserialize_with = "units::duration")]
     pub request_timeout: Duration,
     /// For how long a client may take nothing of what is being sent to it.

@@ -3,8 +3,8 @@
 //!
 //! A request takes a place before it is sent and keeps it for the whole window after its answer has come:
 //! the API got it no later than that. So whatever the way there takes, no window of the API's own ever
-//! holds more requests than there are places, which a bucket that refills could not promise. Of one that
-//! is not answered nobody knows when the API gets it, if ever; it keeps its place for another window.
+//! holds more answered requests than there are places, which a bucket that refills could not promise. Of one
+//! that is not answered nobody knows when the API gets it, if ever; it keeps its place for another window.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ struct Shared {
     places: [Place; Budget::REQUESTS],
     /// The API has said that it is asked too often: until then nothing is sent.
     closed_until: Option<Instant>,
-    /// What the last answer took.
-    last_took: Duration,
+    /// What the last answer at each place took.
+    took: [Duration; Budget::REQUESTS],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,17 +60,17 @@ impl Budget {
     /// In one window.
     const REQUESTS: usize = 25;
     const WINDOW: Duration = Duration::from_secs(10);
-    /// A request may wait for this long for a place that gets free, so that whoever comes back when it
-    /// was told to does not come a moment too early.
-    const PATIENCE: Duration = Duration::from_millis(250);
+    /// A request may wait for this long for a place that gets free, which is less than a client can be told
+    /// in seconds: whoever comes back when it was told to does not come a moment too early.
+    const PATIENCE: Duration = Duration::from_secs(1);
     /// For no longer is the API believed to be asked too often.
     const MAX_CLOSURE: Duration = Duration::from_mins(5);
 
     /// Nothing was asked yet. A request may take as long as `timeout`.
     pub(super) fn new(timeout: Duration) -> Self {
         let places = [Place::FreeFrom(None); Self::REQUESTS];
-        let last_took = Duration::ZERO;
-        let shared = Shared { places, closed_until: None, last_took };
+        let took = [Duration::ZERO; Self::REQUESTS];
+        let shared = Shared { places, closed_until: None, took };
         Self { shared: Arc::new(Mutex::new(shared)), timeout }
     }
 
@@ -80,13 +80,13 @@ impl Budget {
         let closed_for = shared
             .closed_until
             .map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        let last_took = shared.last_took;
+        let longest = shared.took.into_iter().max().unwrap_or_default();
         let wait_for = |place: &Place| match place {
             Place::FreeFrom(None) => Duration::ZERO,
             Place::FreeFrom(Some(from)) => from.saturating_duration_since(now),
             Place::Taken(sent) => {
                 // Whoever comes back will wait for a moment, which is the least that an answer takes.
-                let usual = *sent + last_took.max(Self::PATIENCE);
+                let usual = *sent + longest.max(Self::PATIENCE);
                 let end = if now <= usual { usual } else { *sent + self.timeout };
                 (Self::WINDOW + end.saturating_duration_since(now)).saturating_sub(Self::PATIENCE)
             }
@@ -144,7 +144,9 @@ impl Drop for Request {
         let free_from = match self.fate {
             Fate::Unsent => self.from,
             Fate::Answered => {
-                shared.last_took = now.saturating_duration_since(self.from);
+                if let Some(took) = shared.took.get_mut(self.place) {
+                    *took = now.saturating_duration_since(self.from);
+                }
                 now + Budget::WINDOW
             }
             Fate::Unanswered => now + 2 * Budget::WINDOW,
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_expected_to_take_as_long_as_the_last_one() {
+    fn an_answer_is_expected_to_take_as_long_as_others_did() {
         let budget = Budget::new(TIMEOUT);
         let now = Instant::now();
         budget.take(now.checked_sub(Duration::from_secs(3)).unwrap()).unwrap().ended();

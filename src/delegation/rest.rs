@@ -77,6 +77,8 @@ pub(crate) struct Statement {
 pub(super) enum Silence {
     /// It was asked as often as it may be; ask again after that.
     Spent(Duration),
+    /// It was silent lately, and somebody else can answer.
+    LetBe,
     /// Nothing came of asking, or what is no answer of such an API.
     Failed(Failure),
     /// There is no memory for another answer.
@@ -142,7 +144,12 @@ impl Rest {
             Ok(_) | Err(Silence::Failed(Failure::Invalid) | Silence::Refused(_)) => {
                 self.standing.has_answered();
             }
-            Err(Silence::Failed(_) | Silence::Spent(_) | Silence::NoMemory) => {}
+            Err(
+                Silence::Failed(Failure::Overloaded | Failure::TooManyOfClient) | Silence::Spent(_),
+            ) => {
+                self.standing.was_not_asked(Instant::now());
+            }
+            Err(Silence::Failed(_) | Silence::LetBe | Silence::NoMemory) => {}
         }
         outcome
     }
@@ -310,6 +317,7 @@ impl Silence {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Spent(_) => "budget_spent",
+            Self::LetBe => "let_be",
             Self::Failed(_) => "failed",
             Self::NoMemory => "no_memory",
             Self::Refused(_) => "refused",
@@ -325,7 +333,7 @@ impl Silence {
                     || statement.status == StatusCode::TOO_MANY_REQUESTS
                     || statement.is_about_the_chain()
             }
-            Self::Spent(_) | Self::Failed(_) | Self::NoMemory => true,
+            Self::Spent(_) | Self::LetBe | Self::Failed(_) | Self::NoMemory => true,
         }
     }
 }

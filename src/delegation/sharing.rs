@@ -5,6 +5,7 @@
 //! request is over. The tasks end with this.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,15 @@ pub(super) struct Sharing {
 type UnderWay = Mutex<HashMap<String, Outcome>>;
 
 type Outcome = Shared<oneshot::Receiver<Result<Statement, Silence>>>;
+
+/// Whether the API is waited for although it was silent lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Nobody else can answer.
+    Always,
+    /// Not until it is back.
+    WhileItAnswers,
+}
 
 /// Where a statement is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +71,6 @@ impl Sharing {
         }
     }
 
-    /// The API itself.
-    pub(super) fn api(&self) -> &Rest {
-        &self.api
-    }
-
     /// What the API says to `lookup`. Dropping the future leaves a shared request to itself; that of a
     /// client with a key of its own ends.
     ///
@@ -76,9 +81,14 @@ impl Sharing {
         &self,
         lookup: &Lookup,
         caller: &Caller,
+        patience: Patience,
     ) -> Result<(Statement, Origin), Silence> {
         let request = Request::new(lookup, caller);
+        let is_worth_it = || patience == Patience::Always || self.api.is_worth_waiting_for();
         if caller.key.is_some() {
+            if !is_worth_it() {
+                return Err(Silence::LetBe);
+            }
             // What it is told may be about the key.
             let statement = self.api.ask(&request).await?;
             return Ok((Statement { good_for: Duration::ZERO, ..statement }, Origin::Api));
@@ -88,8 +98,11 @@ impl Sharing {
             if let Some(statement) = self.answers.get(&asked).await {
                 return Ok((statement, Origin::Memory));
             }
+            if !is_worth_it() {
+                return Err(Silence::LetBe);
+            }
             let (outcome, origin) = self.join_or_begin(&asked, &request);
-            // Without an outcome the service is about to end.
+            // Without an outcome its task has come to nothing: the service is about to end.
             match outcome.await.unwrap_or(Err(Silence::Failed(Failure::Broken))) {
                 Ok(statement) => return Ok((statement, origin)),
                 // Somebody else was, who asked for all.
@@ -101,13 +114,13 @@ impl Sharing {
 
     /// The request under way that asks the same, or a new one.
     fn join_or_begin(&self, asked: &str, request: &Request) -> (Outcome, Origin) {
-        let mut under_way = lock(&self.under_way);
-        if let Some(outcome) = under_way.get(asked) {
-            return (outcome.clone(), Origin::Other);
-        }
         let (tell, outcome) = oneshot::channel();
         let outcome = outcome.shared();
-        under_way.insert(asked.to_owned(), outcome.clone());
+        // A task that cannot be spawned any more leaves its place at once, so nothing is locked then.
+        match lock(&self.under_way).entry(asked.to_owned()) {
+            Entry::Occupied(other) => return (other.get().clone(), Origin::Other),
+            Entry::Vacant(place) => place.insert(outcome.clone()),
+        };
         let place = PlaceAmong { under_way: Arc::clone(&self.under_way), asked: asked.to_owned() };
         let (api, answers, request) =
             (Arc::clone(&self.api), self.answers.clone(), request.clone());
@@ -138,5 +151,44 @@ struct PlaceAmong {
 impl Drop for PlaceAmong {
     fn drop(&mut self) {
         lock(&self.under_way).remove(&self.asked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::Address;
+
+    use super::super::lookup::{Block, Question};
+    use super::*;
+    use crate::clients::Purse;
+    use crate::config;
+    use crate::memory::Memory;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn a_request_that_comes_while_the_service_ends_leaves_nothing_behind() {
+        let config = config::Delegation {
+            api_url: "http://127.0.0.1:9".parse().unwrap(),
+            ..config::Delegation::default()
+        };
+        let api = Rest::new(&config, &Memory::new(0), &Metrics::new()).unwrap();
+        let sharing = Arc::new(Sharing::new(api, Duration::ZERO));
+        let question = Question::List { address: Address::ZERO, direction: None };
+        let lookup = Lookup { chain_id: 1, question, block: Block::Latest };
+        let request = Request::new(&lookup, &Caller { key: None, purse: Purse::default() });
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.shutdown_background();
+        let (tell, outcome) = std::sync::mpsc::channel();
+        let asked = Arc::clone(&sharing);
+        std::thread::spawn(move || {
+            // Nothing that is spawned here ever runs.
+            let _guard = handle.enter();
+            let (outcome, _) = asked.join_or_begin("anything", &request);
+            tell.send(outcome.now_or_never()).unwrap();
+        });
+        let outcome = outcome.recv_timeout(Duration::from_secs(20)).expect("it does not hang");
+        assert!(matches!(outcome, Some(Err(_))), "{outcome:?}");
+        assert!(lock(&sharing.under_way).is_empty());
     }
 }

@@ -38,6 +38,12 @@ impl Standing {
         self.set(Some(now + Self::PAUSE));
     }
 
+    /// Nothing was asked after all; somebody else may.
+    pub(super) fn was_not_asked(&self, now: Instant) {
+        let mut silent_until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *silent_until = silent_until.map(|_| now);
+    }
+
     /// Something came of asking it.
     pub(super) fn has_answered(&self) {
         self.set(None);
@@ -66,7 +72,10 @@ mod tests {
         assert!(!standing.is_worth_waiting_for(later));
         // Whoever was to find out is gone.
         assert!(standing.is_worth_waiting_for(later + timeout));
+        standing.was_not_asked(later);
+        assert!(standing.is_worth_waiting_for(later) && !standing.is_worth_waiting_for(later));
         standing.has_answered();
+        standing.was_not_asked(later);
         assert!(standing.is_worth_waiting_for(later) && standing.is_worth_waiting_for(later));
     }
 }

@@ -38,10 +38,13 @@ pub(super) struct Key {
     pub(super) params: [u8; 32],
 }
 
-/// Whether an answer may be used again once it is there.
+/// For how long others may have an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Reuse {
+pub(crate) enum Reuse {
+    /// Until what it depends on may have changed, as far as the polls know.
     WhileGood,
+    /// As long as it is not there yet: whoever comes later may know of a newer block.
+    WhileUnderWay,
     Never,
 }
 

@@ -234,3 +234,35 @@ async fn nobody_waits_for_longer_than_one_request_takes_whoever_leaves() {
     assert_eq!(api.count(), 1);
     api.release();
 }
+
+#[tokio::test]
+async fn what_is_kept_is_used_while_the_api_is_let_be_and_does_not_try_it() {
+    let api = DelegateApi::start().await;
+    let more = "timeout = \"500ms\"\ncache_ttl = \"1h\"";
+    let stage = Stage::before(&api.url(), "api-then-chain", more).await;
+    api.say("check/all", "false");
+    assert_eq!(source(&stage.get(&check(1)).await), "api");
+    api.hold("check/all");
+    let answer = stage.get(&check(2)).await;
+    assert_eq!((source(&answer), answer.text()), ("chain", "true"));
+    api.release();
+    // Until it is tried again.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut number = 3;
+    loop {
+        let kept = stage.get(&check(1)).await;
+        assert_eq!((source(&kept), kept.text()), ("api", "false"));
+        let answer = stage.get(&check(number)).await;
+        if source(&answer) == "api" {
+            break;
+        }
+        assert_eq!(answer.text(), "true");
+        assert!(Instant::now() < deadline, "it is never tried again");
+        number += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let asked = api.asked();
+    let pause = asked[2].at.duration_since(asked[1].at);
+    assert!(pause >= Duration::from_secs(10), "{pause:?}");
+    assert!(pause < Duration::from_secs(13), "{pause:?}");
+}

@@ -286,3 +286,24 @@ async fn no_transaction_is_prepared_for_what_may_not_be_there() {
         is(&prepare(&service).await, expected);
     }
 }
+
+#[tokio::test]
+async fn the_gas_of_a_transaction_is_estimated_for_it_alone() {
+    let node = ReadNode::start(result("\"0x00\"")).await;
+    let service = start(&node, "", "").await;
+    node.close();
+    let others = async {
+        // Another's may be from before the last block.
+        node.wait_for_waiting(2).await;
+        node.say(result("\"0x5208\""));
+        node.open();
+    };
+    let (one, other, ()) = tokio::join!(prepare(&service), prepare(&service), others);
+    for answer in [one, other] {
+        // The code was told to be what the gas is.
+        assert_eq!((answer.status, answer.json()["gas"].as_str()), (200, Some("0x5208")));
+    }
+    let methods: Vec<_> = node.reads().iter().map(|read| read.method.clone()).collect();
+    let count = |name: &str| methods.iter().filter(|method| *method == name).count();
+    assert_eq!((count("eth_getCode"), count("eth_estimateGas"), methods.len()), (2, 2, 4));
+}
