@@ -15,6 +15,8 @@ pub(super) struct Budget {
     shared: Arc<Mutex<Shared>>,
     /// A request has ended by then.
     timeout: Duration,
+    /// For how long a request may wait for a place that gets free.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -60,18 +62,19 @@ impl Budget {
     /// In one window.
     const REQUESTS: usize = 25;
     const WINDOW: Duration = Duration::from_secs(10);
-    /// A request may wait for this long for a place that gets free, which is less than a client can be told
-    /// in seconds: whoever comes back when it was told to does not come a moment too early.
-    const PATIENCE: Duration = Duration::from_secs(1);
+    /// No more than a client can be told in seconds: so whoever comes back when it was told to does not come
+    /// a moment too early.
+    pub(super) const PATIENCE: Duration = Duration::from_secs(1);
     /// For no longer is the API believed to be asked too often.
     const MAX_CLOSURE: Duration = Duration::from_mins(5);
 
-    /// Nothing was asked yet. A request may take as long as `timeout`.
-    pub(super) fn new(timeout: Duration) -> Self {
+    /// Nothing was asked yet. A request may take as long as `timeout`, once it has waited for a place for as
+    /// long as its `patience`.
+    pub(super) fn new(timeout: Duration, patience: Duration) -> Self {
         let places = [Place::FreeFrom(None); Self::REQUESTS];
         let took = [Duration::ZERO; Self::REQUESTS];
         let shared = Shared { places, closed_until: None, took };
-        Self { shared: Arc::new(Mutex::new(shared)), timeout }
+        Self { shared: Arc::new(Mutex::new(shared)), timeout, patience }
     }
 
     /// A place for one request.
@@ -96,7 +99,7 @@ impl Budget {
         let next = places.min_by_key(|(_, place)| (wait_for(place), !is_free(place)));
         let Some((index, place)) = next else { return Err(Spent(Self::WINDOW)) };
         let wait = wait_for(place).max(closed_for);
-        if wait > Self::PATIENCE || !is_free(place) {
+        if wait > self.patience || !is_free(place) {
             return Err(Spent(wait));
         }
         let from = now + wait;
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn as_many_requests_as_the_api_allows_are_sent_and_no_more_until_a_window_after_their_end() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         spend(25, &budget, now);
         let Err(Spent(wait)) = budget.take(now) else { panic!("one too many") };
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_request_under_way_keeps_its_place_however_long_it_takes() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         let mut under_way: Vec<_> = (0..25).map(|_| budget.take(now).unwrap()).collect();
         let wait = |at: Instant| budget.take(at).map(drop).unwrap_err().0;
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_expected_to_take_as_long_as_others_did() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         budget.take(now.checked_sub(Duration::from_secs(3)).unwrap()).unwrap().ended();
         budget.lock().places = [Place::Taken(now); Budget::REQUESTS];
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_request_that_is_not_answered_may_still_be_on_its_way() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         drop((0..25).map(|_| budget.take(now).unwrap()).collect::<Vec<_>>());
         assert!(budget.take(now + Budget::WINDOW + Budget::WINDOW / 2).is_err());
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_place_that_gets_free_in_a_moment_is_waited_for_by_one_request_alone() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         let others: Vec<_> = (0..24).map(|_| budget.take(now).unwrap()).collect();
         budget.take(now).unwrap().ended();
@@ -237,8 +240,19 @@ mod tests {
     }
 
     #[test]
+    fn without_patience_no_place_is_waited_for() {
+        let budget = Budget::new(TIMEOUT, Duration::ZERO);
+        let now = Instant::now();
+        spend(25, &budget, now);
+        let wait = budget.take(now).map(drop).unwrap_err().0;
+        let a_moment_before = now + wait.saturating_sub(Duration::from_millis(1));
+        assert!(budget.take(a_moment_before).is_err());
+        assert!(budget.take(now + wait + Duration::from_secs(1)).is_ok());
+    }
+
+    #[test]
     fn what_was_not_sent_costs_nothing() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         for _ in 0..100 {
             budget.take(now).unwrap().was_not_sent();
@@ -249,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_api_that_is_asked_too_often_is_let_be_for_as_long_as_it_says_within_reason() {
-        let budget = Budget::new(TIMEOUT);
+        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
         let now = Instant::now();
         let wait = |budget: &Budget| budget.take(now).map(drop).unwrap_err().0;
         budget.close(now, Budget::pause(Some(Duration::from_secs(7))));

@@ -15,7 +15,7 @@ use super::lookup::{Lookup, Question};
 use super::standing::Standing;
 use crate::blank::Blanks;
 use crate::clients::Purse;
-use crate::config;
+use crate::config::{self, DelegationSource};
 use crate::json;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -109,9 +109,12 @@ impl Rest {
         let limits = proxy::Limits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let url = config.api_url.clone();
         let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
+        // The chain answers sooner than a place gets free.
+        let has_another = config.source == DelegationSource::ApiThenChain;
+        let patience = if has_another { Duration::ZERO } else { Budget::PATIENCE };
         Ok(Self {
             proxy: Proxy::new("delegation", url, limits, metrics)?,
-            budget: api_key.is_none().then(|| Budget::new(config.timeout)),
+            budget: api_key.is_none().then(|| Budget::new(config.timeout, patience)),
             api_key,
             cache_ttl: config.cache_ttl,
             standing: Standing::new(config.timeout),
