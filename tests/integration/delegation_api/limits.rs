@@ -87,30 +87,6 @@ async fn a_failure_is_told_to_all_that_asked_for_the_same_at_a_time() {
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_takes_nothing_from_others_that_wait_for_the_same() {
-    let api = DelegateApi::start().await;
-    let stage = Stage::before(&api.url(), "api", "").await;
-    api.say("check/all", "true");
-    api.hold("check/all");
-    let mut first = Connection::open(stage.service.address()).await;
-    first.send(get(&check(1), "")).await;
-    api.wait_for(1).await;
-    let mut second = Connection::open(stage.service.address()).await;
-    second.send(get(&check(1), "")).await;
-    for _ in 0..5 {
-        assert_eq!(stage.get("/livez").await.status(), 200);
-    }
-    drop(first);
-    for _ in 0..5 {
-        assert_eq!(stage.get("/livez").await.status(), 200);
-    }
-    api.release();
-    let answer = second.next().await.unwrap().unwrap();
-    assert_eq!((answer.status, answer.body.as_str()), (200, "true"));
-    assert!(api.count() <= 2);
-}
-
-#[tokio::test]
 async fn an_api_that_is_asked_too_often_is_not_asked_again_before_it_says() {
     for (source_, code) in [("api", 429), ("api-then-chain", 200)] {
         let api = DelegateApi::start().await;
