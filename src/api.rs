@@ -20,6 +20,7 @@ mod pages;
 mod problem;
 mod request_id;
 mod rpc;
+mod stream;
 mod suggestion;
 mod verification;
 
@@ -52,6 +53,7 @@ use cors::Cors;
 use hot::HotPath;
 use problem::Problem;
 use request_id::{RequestIds, X_REQUEST_ID};
+use stream::Streams;
 use verification::Verification;
 
 /// One listener's routes within their layers. Cheap to clone.
@@ -101,12 +103,19 @@ pub fn public(
         .merge(form)
         .fallback(verification::not_found)
         .layer(deadline(config));
-    // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
+    let streams = Streams::new(book, &config.limits, health.stop(), metrics);
+    let streams = Router::new()
+        .route("/v1/gas-suggestions/stream", get(stream::of_all))
+        .route("/v1/{chain}/gas-suggestion/stream", get(stream::of_chain))
+        .with_state(streams);
+    // These have deadlines of their own: a verification compiles, a look-up may ask two in turn, and a
+    // stream ends when its reader goes.
     let slow = Router::new()
         .route("/verification", pass_on.clone())
         .route("/verification/", pass_on.clone())
         .route("/verification/{*path}", pass_on)
-        .merge(lookups);
+        .merge(lookups)
+        .merge(streams);
     let routes = quick.merge(slow);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {

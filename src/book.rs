@@ -189,7 +189,8 @@ impl Chain {
         self.shared.recent.read().unwrap_or_else(PoisonError::into_inner).last(count)
     }
 
-    /// Tells of every quote with a new newest block or a new body; a slow reader sees the newest.
+    /// Tells of every quote with a new newest block or a new body, and of one that can be served again
+    /// after it was too old; a slow reader sees the newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<Quote>>> {
         self.shared.newest.subscribe()
@@ -223,6 +224,7 @@ impl Publisher {
         let shared = &self.chain.shared;
         let newest_block = history.newest_block();
         let quote = self.quote(newest_block, &market.suggestion);
+        let was_servable = self.chain.read().is_ok();
         let is_change = self.last.as_ref().is_none_or(|last| !Arc::ptr_eq(&last.quote, &quote));
         let head_moved = match &self.last {
             Some(last) if last.quote.newest_block() == newest_block => last.head_moved,
@@ -240,7 +242,7 @@ impl Publisher {
         };
         shared.recent.write().unwrap_or_else(PoisonError::into_inner).extend(history);
         shared.fresh.insert(shared.config.chain_id, Arc::new(observation));
-        if is_change {
+        if is_change || !was_servable {
             shared.newest.send_replace(Some(Arc::clone(&quote)));
         }
         self.last = Some(Published { quote, head_moved });

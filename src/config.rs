@@ -150,11 +150,7 @@ impl Config {
 
 impl Sections {
     fn not_in_force(&self) -> Vec<String> {
-        let set = [
-            ("limits.max_streams", self.limits.max_streams.is_some()),
-            ("redis", self.redis.is_some()),
-        ];
-        set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.into()).collect()
+        self.redis.iter().map(|_| "redis".into()).collect()
     }
 }
 

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use metrics::{Counter, Unit, counter, describe_counter, with_local_recorder};
+use metrics::{
+    Counter, Gauge, Unit, counter, describe_counter, describe_gauge, gauge, with_local_recorder,
+};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
 const ATTEMPTS: &str = "gas_suggestion_upstream_attempts_total";
@@ -16,9 +18,11 @@ const PROXIED: &str = "gas_suggestion_proxied_requests_total";
 const DELEGATION_LOOKUPS: &str = "gas_suggestion_delegation_lookups_total";
 const CONNECTIONS: &str = "gas_suggestion_connections_total";
 const CONNECTIONS_CUT: &str = "gas_suggestion_connections_cut_total";
+const STREAMS: &str = "gas_suggestion_streams";
+const STREAMS_REFUSED: &str = "gas_suggestion_streams_refused_total";
 const RATE_LIMITED: &str = "gas_suggestion_requests_rate_limited_total";
 
-/// All counters of one server. Cheap to clone.
+/// All counts of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     recorder: Arc<PrometheusRecorder>,
@@ -60,6 +64,8 @@ impl Metrics {
             describe(CONNECTIONS, "Connections by what became of them");
             describe(CONNECTIONS_CUT, "Connections that were cut, by the deadline they missed");
             describe(RATE_LIMITED, "Requests that were refused with 429");
+            describe_gauge!(STREAMS, Unit::Count, "Streams of suggestions that are open");
+            describe(STREAMS_REFUSED, "Streams that were refused for want of a place");
         });
         Self { recorder: Arc::new(recorder) }
     }
@@ -125,7 +131,17 @@ impl Metrics {
         self.with(|| counter!(RATE_LIMITED))
     }
 
-    fn with(&self, register: impl FnOnce() -> Counter) -> Counter {
+    /// The number of open streams.
+    pub(crate) fn streams(&self) -> Gauge {
+        self.with(|| gauge!(STREAMS))
+    }
+
+    /// The count of streams for which there was no place.
+    pub(crate) fn streams_refused(&self) -> Counter {
+        self.with(|| counter!(STREAMS_REFUSED))
+    }
+
+    fn with<T>(&self, register: impl FnOnce() -> T) -> T {
         with_local_recorder(&*self.recorder, register)
     }
 }

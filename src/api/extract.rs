@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::{FromRef, FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::Deserialize;
 
@@ -13,11 +13,15 @@ use crate::book::{Book, Chain};
 #[derive(Debug)]
 pub(super) struct OfChain(pub(super) Chain);
 
-impl FromRequestParts<Book> for OfChain {
+impl<S: Send + Sync> FromRequestParts<S> for OfChain
+where
+    Book: FromRef<S>,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, book: &Book) -> Result<Self, Problem> {
-        let name = Path::<String>::from_request_parts(parts, book).await;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = Path::<String>::from_request_parts(parts, state).await;
+        let book = Book::from_ref(state);
         let chain = name.ok().and_then(|Path(name)| book.chain(&name).cloned());
         chain.map(Self).ok_or_else(Problem::unknown_chain)
     }

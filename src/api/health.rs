@@ -21,6 +21,11 @@ impl Health {
     pub fn new(book: Book, stop: CancellationToken) -> Self {
         Self { book, stop }
     }
+
+    /// Cancelled when the service is about to stop.
+    pub(super) fn stop(&self) -> CancellationToken {
+        self.stop.clone()
+    }
 }
 
 /// The process answers.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use ipnet::IpNet;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tracing_subscriber::EnvFilter;
 
 use super::units;
@@ -74,8 +73,8 @@ pub struct Limits {
     pub requests_per_second_per_client: u32,
     /// What one client may ask at once.
     pub request_burst_per_client: u32,
-    /// Accepted, not in force in this version.
-    pub(crate) max_streams: Option<IgnoredAny>,
+    /// Open streams of suggestions; more are answered 503.
+    pub max_streams: usize,
     /// From the first byte of a request, or from the connection's start, to the end of its headers.
     #[serde(deserialize_with = "units::duration")]
     pub header_timeout: Duration,
@@ -100,7 +99,7 @@ impl Default for Limits {
             max_connections_per_client: 1024,
             requests_per_second_per_client: 500,
             request_burst_per_client: 1000,
-            max_streams: None,
+            max_streams: 10_000,
             header_timeout: Duration::from_secs(10),
             // Longer than load balancers keep an idle connection (60 s is common): the side that
             // sends must be the one that closes.

@@ -317,11 +317,11 @@ fn broken_toml_is_refused_by_line_and_column() {
 #[test]
 fn keys_of_the_contract_that_nothing_reads_yet_are_told() {
     let text = [
-        "[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nmax_connections = 1\nmax_streams = 1\n",
+        "[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nmax_connections = 1\n",
         &chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]"),
     ]
     .concat();
     let config = Config::from_toml(&text).unwrap();
-    let expected = ["limits.max_streams", "chains.a.ws_urls"];
+    let expected = ["chains.a.ws_urls"];
     assert_eq!(config.not_in_force, expected);
 }
