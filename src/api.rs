@@ -6,6 +6,7 @@
 
 mod admission;
 mod chains;
+mod chart;
 mod cors;
 mod delegation;
 mod extract;
@@ -49,6 +50,7 @@ use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use admission::Admission;
+use chart::Charts;
 use cors::Cors;
 use hot::HotPath;
 use problem::Problem;
@@ -98,6 +100,11 @@ pub fn public(
         .route("/v1/{chain}/fee-market", get(market::of_chain))
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
+        .merge(
+            Router::new()
+                .route("/v1/{chain}/fee-history.svg", get(chart::of_chain))
+                .with_state(Charts::new(book)),
+        )
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
         .merge(transactions)
         .merge(form)

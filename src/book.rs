@@ -189,6 +189,12 @@ impl Chain {
         self.shared.recent.read().unwrap_or_else(PoisonError::into_inner).last(count)
     }
 
+    /// Another number whenever the recent blocks are others.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.shared.recent.read().unwrap_or_else(PoisonError::into_inner).revision()
+    }
+
     /// Tells of every quote with a new newest block or a new body, and of one that can be served again
     /// after it was too old; a slow reader sees the newest.
     #[must_use]

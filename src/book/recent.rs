@@ -11,6 +11,8 @@ pub(super) struct RecentBlocks {
     blocks: VecDeque<Block>,
     newest_block: u64,
     next_base_fee: Option<u128>,
+    /// How often anything of this has changed.
+    revision: u64,
 }
 
 /// The last blocks of a chain, oldest first.
@@ -26,12 +28,19 @@ pub struct Excerpt {
 
 impl RecentBlocks {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, blocks: VecDeque::new(), newest_block: 0, next_base_fee: None }
+        Self {
+            capacity,
+            blocks: VecDeque::new(),
+            newest_block: 0,
+            next_base_fee: None,
+            revision: 0,
+        }
     }
 
     /// Lays `history` over what is known: blocks of the same number are replaced (a reorg changes
     /// them), blocks above its newest one go, and so does everything below a gap.
     pub(super) fn extend(&mut self, history: &FeeHistory) {
+        let before = self.last(history.blocks().len());
         let above = self.newest_block.checked_add(1);
         let overlap = above
             .and_then(|above| above.checked_sub(history.oldest_block()))
@@ -46,6 +55,14 @@ impl RecentBlocks {
         self.blocks.drain(..surplus);
         self.newest_block = history.newest_block();
         self.next_base_fee = history.next_base_fee();
+        if self.last(history.blocks().len()) != before {
+            self.revision = self.revision.wrapping_add(1);
+        }
+    }
+
+    /// How often the blocks have changed.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
     }
 
     pub(super) fn last(&self, count: usize) -> Excerpt {

@@ -93,8 +93,13 @@ impl Chain {
     /// The first impossible value as its key below `chains.<key>` and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         let refuse = |key, allowed: String| Err((key, allowed));
-        if self.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
-            return refuse("name", "must not be empty".into());
+        // None of them can stand in an SVG document.
+        let is_odd = |character: char| {
+            character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}')
+        };
+        if self.name.as_deref().is_some_and(|name| name.trim().is_empty() || name.contains(is_odd))
+        {
+            return refuse("name", "must be text without control characters".into());
         }
         if self.chain_id == 0 {
             return refuse("chain_id", "must be above 0".into());

@@ -178,7 +178,9 @@ fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
         ("stall_after = \"1s\"", "stall_after: must be 0s (never) or at least 2s"),
         ("history_blocks = 0", "history_blocks: found 0, expected a whole number from 1 on"),
         ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
-        ("name = \" \"", "name: must not be empty"),
+        ("name = \" \"", "name: must be text without control characters"),
+        ("name = \"a\\nb\"", "name: must be text without control characters"),
+        ("name = \"a\\uffff\"", "name: must be text without control characters"),
         ("pricing.window_blocks = 1025", "pricing.window_blocks: must be from 1 to 1024"),
         (
             "pricing.reward_percentiles = []",

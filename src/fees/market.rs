@@ -76,7 +76,7 @@ pub struct GasUsedRatio {
 }
 
 impl GasUsedRatio {
-    pub(super) fn of(blocks: &[Block]) -> Self {
+    pub(crate) fn of(blocks: &[Block]) -> Self {
         let (mut sum, mut count) = (0.0, 0_u32);
         for ratio in blocks.iter().filter_map(|block| block.gas_used_ratio) {
             sum += ratio;

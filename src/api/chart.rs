@@ -1,0 +1,164 @@
+//! `GET /v1/{chain}/fee-history.svg`.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRef, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use moka::future::Cache;
+
+use super::extract::{BlockCount, OfChain};
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::problem::Problem;
+use crate::book::{Book, Chain, Reading};
+use crate::chart::{Failure, Picture};
+use crate::etag;
+
+/// All charts that were drawn of the chains as they are now. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Charts {
+    book: Book,
+    drawn: Cache<Subject, Chart>,
+}
+
+/// What a chart shows: another subject is another chart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Subject {
+    chain_id: u64,
+    blocks: usize,
+    /// Of the chain's recent blocks.
+    revision: u64,
+    /// The suggestion's entity tag.
+    suggestion: HeaderValue,
+    is_stale: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Chart {
+    svg: Bytes,
+    etag: HeaderValue,
+    newest_block: u64,
+}
+
+impl FromRef<Charts> for Book {
+    fn from_ref(charts: &Charts) -> Self {
+        charts.book.clone()
+    }
+}
+
+impl Charts {
+    /// What all of them may take; one of 1,024 blocks takes about 100 KiB.
+    const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+    pub(super) fn new(book: &Book) -> Self {
+        let weight =
+            |_: &Subject, chart: &Chart| u32::try_from(chart.svg.len()).unwrap_or(u32::MAX);
+        let drawn = Cache::builder().weigher(weight).max_capacity(Self::MAX_BYTES).build();
+        Self { book: book.clone(), drawn }
+    }
+
+    /// The chart of the chain's newest `blocks`, drawn at most once for each state of the chain.
+    async fn of(
+        &self,
+        chain: &Chain,
+        reading: &Reading,
+        blocks: usize,
+    ) -> Result<Chart, Arc<Failure>> {
+        let subject = Subject {
+            chain_id: chain.config().chain_id,
+            blocks,
+            revision: chain.revision(),
+            suggestion: reading.observation.quote.etag().clone(),
+            is_stale: reading.is_stale,
+        };
+        self.drawn.try_get_with(subject, async { Chart::draw(chain, reading, blocks) }).await
+    }
+}
+
+impl Chart {
+    fn draw(chain: &Chain, reading: &Reading, blocks: usize) -> Result<Self, Failure> {
+        let config = chain.config();
+        let excerpt = chain.recent_blocks(blocks);
+        let picture = Picture {
+            chain_name: config.name(),
+            percentiles: config.pricing.reward_percentiles.as_slice(),
+            excerpt: &excerpt,
+            suggestion: reading.observation.quote.suggestion(),
+            is_stale: reading.is_stale,
+        };
+        let svg = Bytes::from(picture.draw()?);
+        Ok(Self { etag: etag::of(&svg), svg, newest_block: excerpt.newest_block })
+    }
+}
+
+/// One chain's recent blocks as a chart, or 304 when the client has it.
+pub(super) async fn of_chain(
+    State(charts): State<Charts>,
+    OfChain(chain): OfChain,
+    count: BlockCount,
+    request: HeaderMap,
+) -> Result<Response, Problem> {
+    let count = count.up_to(chain.config().history_blocks.get())?;
+    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
+    let chart = charts.of(&chain, &reading, count).await.map_err(|error| {
+        tracing::error!(%error, "cannot draw a chart");
+        Problem::of_framework(StatusCode::INTERNAL_SERVER_ERROR)
+    })?;
+    let mut response = if etag::is_named(&chart.etag, &request) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, "image/svg+xml")], chart.svg).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, chart.etag);
+    headers.insert(X_NEWEST_BLOCK, chart.newest_block.into());
+    Freshness::of(&chain, &reading).write_headers(headers);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::fees::{self, Block, FeeHistory};
+
+    #[tokio::test]
+    async fn a_chart_is_drawn_once_for_each_state_of_the_chain() {
+        let config = Config::from_toml(
+            "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"2s\"",
+        )
+        .unwrap();
+        let (book, mut publishers) = Book::new(&config.chains);
+        let (charts, chain) = (Charts::new(&book), book.chain("a").unwrap());
+        let mut publish = |oldest_block, base_fee| {
+            let block = Block { base_fee, gas_used_ratio: None, rewards: None };
+            let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();
+            let market = fees::price(&history, &chain.config().pricing).unwrap();
+            publishers[0].publish(&history, market);
+        };
+        let chart = async |blocks| {
+            let reading = chain.read().unwrap();
+            charts.of(chain, &reading, blocks).await.unwrap()
+        };
+        publish(1, 5);
+        let [first, again, other] = [chart(3).await, chart(3).await, chart(2).await];
+        assert_eq!(again.svg.as_ptr(), first.svg.as_ptr());
+        assert_ne!(other.svg, first.svg);
+        // Another poll that says the same.
+        publish(1, 5);
+        assert_eq!(chart(3).await.svg.as_ptr(), first.svg.as_ptr());
+        // A reorg at one height, which changes no suggestion: the floor decides.
+        publish(1, 6);
+        let reorganised = chart(3).await;
+        assert_eq!(reorganised.newest_block, 3);
+        assert_ne!(reorganised.svg, first.svg);
+        publish(2, 6);
+        let later = chart(3).await;
+        assert_eq!(later.newest_block, 4);
+        assert_ne!(later.svg, reorganised.svg);
+        let mut reading = chain.read().unwrap();
+        reading.is_stale = true;
+        assert_ne!(charts.of(chain, &reading, 3).await.unwrap().svg, later.svg);
+    }
+}

@@ -1,0 +1,216 @@
+//! The scales of a chart, and amounts as they are written on them.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+/// Block numbers from left to right. A position counts halves of blocks from the left edge, so the
+/// middle of the first block is at 1.
+#[derive(Debug, Clone)]
+pub(super) struct Blocks {
+    first: u64,
+    count: usize,
+}
+
+impl Blocks {
+    /// The `count` blocks up to the number `last`; at least one.
+    pub(super) fn ending_at(last: u64, count: usize) -> Self {
+        let count = count.max(1);
+        let below = u64::try_from(count - 1).unwrap_or(u64::MAX);
+        Self { first: last.saturating_sub(below), count }
+    }
+
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.number(self.end())
+    }
+
+    /// The position of the right edge.
+    pub(super) fn end(&self) -> usize {
+        2 * self.count
+    }
+
+    /// The block at this position.
+    fn number(&self, position: usize) -> u64 {
+        let index = u64::try_from(position.saturating_sub(1) / 2).unwrap_or(u64::MAX);
+        self.first.saturating_add(index)
+    }
+}
+
+impl Ranged for Blocks {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = usize;
+
+    fn map(&self, position: &usize, limit: (i32, i32)) -> i32 {
+        let wide = |position| u128::try_from(position).unwrap_or(u128::MAX);
+        between(limit, wide(*position), wide(self.end()))
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<usize> {
+        /// How many digits have room side by side.
+        const DIGITS: usize = 80;
+        let most = DIGITS / (self.last().to_string().len() + 2);
+        let step = step(self.count.try_into().unwrap_or(u128::MAX), most.max(1));
+        let step = u64::try_from(step).unwrap_or(u64::MAX);
+        let positions = (0..self.count).map(|index| 2 * index + 1);
+        positions.filter(|position| self.number(*position).is_multiple_of(step)).collect()
+    }
+
+    fn range(&self) -> Range<usize> {
+        0..self.end()
+    }
+}
+
+impl ValueFormatter<usize> for Blocks {
+    fn format_ext(&self, position: &usize) -> String {
+        self.number(*position).to_string()
+    }
+}
+
+/// Wei from 0 upwards, with marks at round amounts.
+#[derive(Debug, Clone)]
+pub(super) struct Gwei {
+    step: u128,
+    top: u128,
+}
+
+impl Gwei {
+    const MARKS: usize = 5;
+
+    /// A scale that reaches this amount at least.
+    pub(super) fn up_to(wei: u128) -> Self {
+        let highest = wei.max(1);
+        let step = step(highest, Self::MARKS);
+        Self { step, top: highest.div_ceil(step).saturating_mul(step) }
+    }
+
+    /// The highest amount on it.
+    pub(super) fn top(&self) -> u128 {
+        self.top
+    }
+
+    /// How many marks there are.
+    pub(super) fn count(&self) -> usize {
+        self.marks().count()
+    }
+
+    /// How many characters the longest mark has.
+    pub(super) fn longest_label(&self) -> usize {
+        self.marks().map(|wei| gwei(wei).len()).max().unwrap_or_default()
+    }
+
+    fn marks(&self) -> impl Iterator<Item = u128> {
+        let next = |wei: &u128| wei.checked_add(self.step).filter(|wei| *wei <= self.top);
+        std::iter::successors(Some(0), next)
+    }
+}
+
+impl Ranged for Gwei {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = u128;
+
+    fn map(&self, wei: &u128, limit: (i32, i32)) -> i32 {
+        between(limit, *wei, self.top)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<u128> {
+        self.marks().collect()
+    }
+
+    fn range(&self) -> Range<u128> {
+        0..self.top
+    }
+}
+
+impl ValueFormatter<u128> for Gwei {
+    fn format_ext(&self, wei: &u128) -> String {
+        gwei(*wei)
+    }
+}
+
+/// A share from 0 to 1.
+#[derive(Debug, Clone)]
+pub(super) struct Share;
+
+impl Ranged for Share {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, share: &f64, (start, end): (i32, i32)) -> i32 {
+        let length = f64::from(end) - f64::from(start);
+        #[expect(
+            clippy::as_conversions,
+            clippy::cast_possible_truncation,
+            reason = "it lies between two whole numbers of 32 bits"
+        )]
+        let offset = (length * share.clamp(0.0, 1.0)).round() as i32;
+        start + offset
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        vec![0.0, 0.5, 1.0]
+    }
+
+    fn range(&self) -> Range<f64> {
+        0.0..1.0
+    }
+}
+
+impl ValueFormatter<f64> for Share {
+    fn format_ext(&self, share: &f64) -> String {
+        format!("{:.0} %", share * 100.0)
+    }
+}
+
+/// The smallest of 1, 2, 5, 10, 20, 50, … of which at most `most` fit into `span`.
+fn step(span: u128, most: usize) -> u128 {
+    let most = u128::try_from(most).unwrap_or(u128::MAX);
+    let decades = std::iter::successors(Some(1_u128), |unit| unit.checked_mul(10));
+    let mut steps = decades.flat_map(|unit| [1, 2, 5].map(|times| unit.saturating_mul(times)));
+    steps.find(|step| span / step <= most).unwrap_or(u128::MAX)
+}
+
+/// The place within `limit` that is as far along as `value` on the way to `most`.
+fn between((start, end): (i32, i32), value: u128, most: u128) -> i32 {
+    // With 64 bits the product has room, and no picture is that fine.
+    let surplus = (u128::BITS - most.leading_zeros()).saturating_sub(64);
+    let (value, most) = (value.min(most) >> surplus, (most >> surplus).max(1));
+    let length = u128::from(start.abs_diff(end));
+    let offset = i32::try_from(value * length / most).unwrap_or(i32::MAX);
+    if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
+}
+
+/// An amount of wei in gwei, every digit of it.
+pub(super) fn gwei(wei: u128) -> String {
+    const LONGEST: usize = 12;
+    let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.len() <= LONGEST {
+        return text.into();
+    }
+    // The digits without the zeros behind them, and how far the point is from behind the first.
+    let digits = wei.to_string();
+    let exponent = digits.len().saturating_sub(10);
+    let digits = digits.trim_end_matches('0');
+    match digits.split_at_checked(1) {
+        Some((first, "")) => format!("{first}e{exponent}"),
+        Some((first, rest)) => format!("{first}.{rest}e{exponent}"),
+        None => text.into(),
+    }
+}
+
+/// An amount of wei in gwei, to four digits.
+pub(super) fn about_gwei(wei: u128) -> String {
+    const DIGITS: u32 = 4;
+    let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(DIGITS - 1);
+    let unit = 10_u128.saturating_pow(surplus);
+    let rest = wei % unit;
+    let lower = wei - rest;
+    let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
+    let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
+    gwei(upper.unwrap_or(lower))
+}

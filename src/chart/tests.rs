@@ -1,0 +1,276 @@
+//! What a chart shows, read from its SVG.
+
+use roxmltree::{Document, Node};
+
+use super::*;
+use crate::fees::Tier;
+
+const GWEI: u128 = 1_000_000_000;
+
+fn block(base_fee: u128, medium: Option<u128>) -> Block {
+    let rewards = medium.map(|medium| Rewards { medium, high: Some(medium.saturating_mul(2)) });
+    Block { base_fee, gas_used_ratio: Some(0.5), rewards }
+}
+
+fn excerpt(newest_block: u64, blocks: Vec<Block>) -> Excerpt {
+    Excerpt { newest_block, blocks, next_base_fee: None }
+}
+
+fn suggestion(pricing_type: PricingType, medium: u128, high: u128) -> Suggestion {
+    let tier = |max| Tier { max_priority_fee_per_gas: max, max_fee_per_gas: max };
+    Suggestion { pricing_type, base_fee_per_gas: 0, medium: tier(medium), high: tier(high) }
+}
+
+/// Draws a chain with these percentiles.
+fn drawn(name: &str, percentiles: &[u64], excerpt: &Excerpt, suggestion: &Suggestion) -> String {
+    let percentiles: Vec<Number> = percentiles.iter().copied().map(Number::from).collect();
+    let picture = Picture {
+        chain_name: name,
+        percentiles: &percentiles,
+        excerpt,
+        suggestion,
+        is_stale: false,
+    };
+    picture.draw().unwrap()
+}
+
+fn texts<'a>(document: &'a Document<'_>) -> Vec<&'a str> {
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    texts.filter_map(|node| node.text()).map(str::trim).collect()
+}
+
+fn of_colour<'a>(document: &'a Document<'a>, colour: RGBColor) -> Vec<Node<'a, 'a>> {
+    let RGBColor(red, green, blue) = colour;
+    let hex = format!("#{red:02X}{green:02X}{blue:02X}");
+    let has = |node: &Node<'_, '_>, name| node.attribute(name) == Some(hex.as_str());
+    document.descendants().filter(|node| has(node, "fill") || has(node, "stroke")).collect()
+}
+
+/// The lines of this colour in the plot: those of the legend are above it.
+fn lines(document: &Document<'_>, colour: RGBColor) -> Vec<Vec<(i32, i32)>> {
+    let points = |node: Node<'_, '_>| -> Option<Vec<(i32, i32)>> {
+        let pairs = node.attribute("points")?.split_whitespace();
+        let point = |pair: &str| {
+            let (x, y) = pair.split_once(',').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        };
+        Some(pairs.map(point).collect())
+    };
+    let lines = of_colour(document, colour).into_iter().filter_map(points);
+    lines.filter(|line| line.iter().all(|(_, y)| *y > units(60))).collect()
+}
+
+#[test]
+fn a_line_has_one_point_for_each_block_at_the_height_of_its_amount() {
+    let blocks = vec![block(GWEI, None), block(3 * GWEI, None), block(2 * GWEI, None)];
+    let svg = drawn(
+        "a",
+        &[60],
+        &excerpt(12, blocks),
+        &suggestion(PricingType::Eip1559, 4 * GWEI, 5 * GWEI),
+    );
+    let document = Document::parse(&svg).unwrap();
+    let [line] = lines(&document, palette::BASE_FEE).try_into().unwrap();
+    let [first, second, third] = line.try_into().unwrap();
+    assert_eq!(second.0 - first.0, third.0 - second.0);
+    // In quarters of a pixel; the amounts are 1, 3, 2, and 4 is to be paid.
+    let is_close = |height: i32, expected: i32| (height - expected).abs() <= 3;
+    let gwei = first.1 - third.1;
+    assert!(gwei > 100 && is_close(first.1 - second.1, 2 * gwei), "{first:?} {second:?} {third:?}");
+    let [medium] = lines(&document, palette::MEDIUM).try_into().unwrap();
+    assert!(is_close(first.1 - medium[0].1, 3 * gwei), "{medium:?}");
+    assert_eq!(medium[0].1, medium[1].1);
+}
+
+#[test]
+fn the_words_name_the_blocks_the_lines_and_what_to_pay() {
+    let blocks = vec![block(GWEI, Some(2 * GWEI)), block(3 * GWEI / 2, Some(GWEI / 2))];
+    let suggested = suggestion(PricingType::Eip1559, 7_558_738_771, 7_769_386_573);
+    let svg = drawn("Ronin", &[60, 100], &excerpt(43, blocks), &suggested);
+    let document = Document::parse(&svg).unwrap();
+    let texts = texts(&document);
+    for text in [
+        "Ronin, blocks 42 to 43",
+        "base fee: 1.5",
+        "tip at percentile 60: 0.5",
+        "tip at percentile 100: 1",
+        "medium 7.559",
+        "high 7.769",
+        "max fee now",
+        "gas used",
+        "42",
+        "43",
+        "0",
+        "2",
+        "8",
+        "50 %",
+    ] {
+        assert!(texts.contains(&text), "{text}: {texts:?}");
+    }
+    let of_tag = |tag: &str| document.descendants().find(|node| node.has_tag_name(tag)).unwrap();
+    assert_eq!(of_tag("title").text(), Some("Ronin, blocks 42 to 43"));
+    assert_eq!(
+        of_tag("desc").text(),
+        Some(
+            "base fee: from 1 to 1.5 gwei. tip at percentile 60: from 0.5 to 2 gwei. \
+             tip at percentile 100: from 1 to 4 gwei. max fee now: medium 7.559 gwei, high 7.769 gwei. \
+             gas used: 50 % of the limit on average."
+        )
+    );
+    let root = document.root_element();
+    assert_eq!(root.attribute("role"), Some("img"));
+    assert_eq!(root.attribute("aria-labelledby"), Some("title facts"));
+}
+
+#[test]
+fn under_legacy_pricing_there_is_a_gas_price() {
+    let suggested = suggestion(PricingType::Legacy, 20 * GWEI, 24 * GWEI);
+    let svg = drawn("a", &[60], &excerpt(9, vec![block(0, None); 3]), &suggested);
+    let texts = texts(&Document::parse(&svg).unwrap()).join("\n");
+    assert!(texts.contains("gas price now") && !texts.contains("max fee"), "{texts}");
+}
+
+#[test]
+fn a_stale_chain_is_called_so() {
+    let picture = Picture {
+        chain_name: "a",
+        percentiles: &[],
+        excerpt: &excerpt(9, vec![block(0, None)]),
+        suggestion: &suggestion(PricingType::Eip1559, 1, 1),
+        is_stale: true,
+    };
+    let svg = picture.draw().unwrap();
+    assert_eq!(svg.matches("a, blocks 9 to 9, stale").count(), 2, "{svg}");
+}
+
+#[test]
+fn a_line_is_broken_where_a_block_has_no_rewards() {
+    let rewards = [Some(1), Some(2), None, Some(3), None, Some(4), Some(5), Some(6)];
+    let blocks = rewards.map(|reward| block(GWEI, reward.map(|gwei| gwei * GWEI))).to_vec();
+    let suggested = suggestion(PricingType::Eip1559, 8 * GWEI, 9 * GWEI);
+    let svg = drawn("a", &[60], &excerpt(100, blocks), &suggested);
+    let document = Document::parse(&svg).unwrap();
+    let lengths: Vec<_> = lines(&document, palette::FIRST_TIP).iter().map(Vec::len).collect();
+    assert_eq!(lengths, [2, 3]);
+    let dots = of_colour(&document, palette::FIRST_TIP);
+    assert_eq!(dots.iter().filter(|node| node.has_tag_name("circle")).count(), 1);
+}
+
+#[test]
+fn a_bar_is_as_high_as_the_block_was_full_and_absent_where_that_is_unknown() {
+    let ratios = [Some(0.0), Some(0.25), None, Some(1.0)];
+    let blocks =
+        ratios.map(|gas_used_ratio| Block { gas_used_ratio, ..block(GWEI, None) }).to_vec();
+    let suggested = suggestion(PricingType::Eip1559, GWEI, GWEI);
+    let svg = drawn("a", &[60], &excerpt(100, blocks), &suggested);
+    let document = Document::parse(&svg).unwrap();
+    let bars = of_colour(&document, palette::GAS);
+    let [none, quarter, full] = bars
+        .iter()
+        .filter(|node| node.has_tag_name("rect"))
+        .map(|bar| bar.attribute("height").unwrap().parse::<i32>().unwrap())
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap();
+    assert_eq!(none, 0);
+    assert!((full - 4 * quarter).abs() <= 2, "{quarter} {full}");
+}
+
+#[test]
+fn one_tip_that_is_far_off_leaves_the_rest_readable_and_is_told() {
+    let blocks = vec![block(GWEI, Some(GWEI)), block(GWEI, Some(5000 * GWEI))];
+    let suggested = suggestion(PricingType::Eip1559, 3 * GWEI, 4 * GWEI);
+    let svg = drawn("a", &[60], &excerpt(100, blocks), &suggested);
+    let document = Document::parse(&svg).unwrap();
+    assert!(svg.contains("tip at percentile 60: 5000 (peaks off the scale)"), "{svg}");
+    assert!(texts(&document).contains(&"15"), "{svg}");
+    assert!(svg.contains("tip at percentile 60: from 1 to 5000 gwei."), "{svg}");
+}
+
+#[test]
+fn a_name_is_text_whatever_is_in_it() {
+    let name = "<script>&amp;'\"]]>".repeat(20);
+    let suggested = suggestion(PricingType::Eip1559, 1, 1);
+    let svg = drawn(&name, &[60], &excerpt(1, vec![block(1, None)]), &suggested);
+    let document = Document::parse(&svg).unwrap();
+    let title = document.descendants().find(|node| node.has_tag_name("title")).unwrap();
+    assert_eq!(title.text(), Some(format!("{name}, blocks 1 to 1").as_str()));
+    assert!(texts(&document)[0].ends_with("…, blocks 1 to 1"));
+    assert!(!document.descendants().any(|node| node.has_tag_name("script")));
+}
+
+#[test]
+fn any_amounts_and_numbers_stay_on_the_picture() {
+    let amounts = [0, 1, 7, GWEI, 10_u128.pow(30), u128::MAX / 2, u128::MAX];
+    for newest in [0, 5, u64::MAX] {
+        for highest in amounts {
+            for count in [1, 2, 3, 20, 1024] {
+                let count = count.min(usize::try_from(newest).unwrap_or(1024).saturating_add(1));
+                let blocks = (0..count).map(|index| {
+                    let part = highest / u128::try_from(index + 1).unwrap();
+                    block(part, Some(highest - part))
+                });
+                let suggested = suggestion(PricingType::Eip1559, highest / 3, highest);
+                let excerpt = excerpt(newest, blocks.collect());
+                let svg = drawn("a", &[60, 100], &excerpt, &suggested);
+                let document = Document::parse(&svg).unwrap();
+                for node in document.descendants() {
+                    let pairs = node.attribute("points").unwrap_or_default().split([' ', ',']);
+                    let own = ["x", "y", "x1", "x2", "y1", "y2", "cx", "cy"];
+                    let own = own.iter().filter_map(|name| node.attribute(*name));
+                    for number in pairs.chain(own).filter(|number| !number.is_empty()) {
+                        let number: i32 = number.parse().unwrap();
+                        let range = 0..=units(WIDTH);
+                        assert!(range.contains(&number), "{number} at {newest} {highest} {count}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn amounts_are_written_to_four_digits_and_marks_with_all_of_theirs() {
+    for (wei, about) in [
+        (0, "0"),
+        (1, "0.000000001"),
+        (9999, "0.000009999"),
+        (12_345, "0.00001235"),
+        (12_344, "0.00001234"),
+        (99_995, "0.0001"),
+        (GWEI, "1"),
+        (7_558_738_771, "7.559"),
+        (123_456 * GWEI, "123500"),
+        (10_u128.pow(20), "100000000000"),
+        (10_u128.pow(30), "1e21"),
+        (u128::MAX, "3.402e29"),
+    ] {
+        assert_eq!(about_gwei(wei), about, "{wei}");
+    }
+    for (wei, all) in [(1_234_567_891, "1.234567891"), (1_500_000_000, "1.5"), (20 * GWEI, "20")] {
+        assert_eq!(axes::gwei(wei), all);
+    }
+}
+
+#[test]
+fn marks_are_at_round_amounts_and_numbers() {
+    for (highest, marks) in [
+        (0, vec![0, 1]),
+        (1, vec![0, 1]),
+        (5, vec![0, 1, 2, 3, 4, 5]),
+        (6, vec![0, 2, 4, 6]),
+        (26 * GWEI, vec![0, 5 * GWEI, 10 * GWEI, 15 * GWEI, 20 * GWEI, 25 * GWEI, 30 * GWEI]),
+    ] {
+        assert_eq!(plotters::coord::ranged1d::Ranged::key_points(&Gwei::up_to(highest), 9), marks);
+    }
+    let numbers = |last, count| {
+        let blocks = Blocks::ending_at(last, count);
+        let points = plotters::coord::ranged1d::Ranged::key_points(&blocks, 9);
+        let label = plotters::coord::ranged1d::ValueFormatter::format_ext;
+        points.iter().map(|point| label(&blocks, point)).collect::<Vec<String>>()
+    };
+    assert_eq!(numbers(0, 1), ["0"]);
+    assert_eq!(numbers(23_597_812, 20), ["23597795", "23597800", "23597805", "23597810"]);
+    assert_eq!(numbers(1_000_030, 1024), ["999200", "999400", "999600", "999800", "1000000"]);
+    assert_eq!(numbers(u64::MAX, 3).len(), 3);
+}
