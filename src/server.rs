@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
@@ -37,8 +38,9 @@ impl Server {
     /// When an address cannot be had; the text names it.
     #[expect(clippy::unused_async, reason = "a listener is bound within a runtime")]
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
-        let public = bind("server.listen", config.server.listen)?;
-        let admin = bind("server.admin_listen", config.server.admin_listen)?;
+        let patience = config.limits.write_timeout;
+        let public = bind("server.listen", config.server.listen, patience)?;
+        let admin = bind("server.admin_listen", config.server.admin_listen, patience)?;
         Ok(Self { config, public, admin, background: JoinSet::new() })
     }
 
@@ -167,11 +169,12 @@ impl Server {
     }
 }
 
-fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    listen(address).with_context(|| format!("cannot listen on {address} ({key})"))
+fn bind(key: &str, address: SocketAddr, patience: Duration) -> anyhow::Result<TcpListener> {
+    listen(address, patience).with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+/// Listens at `address` for clients that may take nothing of what is sent to them for as long as `patience`.
+fn listen(address: SocketAddr, patience: Duration) -> std::io::Result<TcpListener> {
     /// What the system keeps of answers that a client does not take. By itself it would keep
     /// megabytes, and a client that never reads would have as many answers made.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
@@ -180,6 +183,12 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     // A restarted service takes its port over at once.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    // What the system has taken over to send is out of our sight. Without this it would try for a quarter of
+    // an hour to send it to a client that is gone, or that never reads on.
+    #[cfg(target_os = "linux")]
+    if !patience.is_zero() {
+        socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(patience))?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

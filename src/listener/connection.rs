@@ -208,7 +208,7 @@ async fn to_bytes(response: Response<Body>) -> Vec<u8> {
     bytes
 }
 
-/// A body that tells the line when the last of it was made.
+/// A body that is made as fast as the client takes it, and tells the line when the last of it was made.
 struct Tracked {
     body: Body,
     line: Arc<Line>,
@@ -228,7 +228,11 @@ impl hyper::body::Body for Tracked {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let this = self.get_mut();
+        if !this.line.is_taking(context) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut this.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

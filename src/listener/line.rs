@@ -58,6 +58,8 @@ pub(super) struct Line {
     answer: AtomicCell<Answer>,
     order: AtomicCell<Order>,
     waker: AtomicWaker,
+    /// Of what makes the answer, while the client takes nothing.
+    maker: AtomicWaker,
     tape: Mutex<Tape>,
 }
 
@@ -139,6 +141,7 @@ impl Line {
             answer: AtomicCell::new(Answer::Sent),
             order: AtomicCell::new(Order::Serve),
             waker: AtomicWaker::new(),
+            maker: AtomicWaker::new(),
             tape: Mutex::default(),
         }
     }
@@ -165,6 +168,16 @@ impl Line {
     /// The answer has to be made until then.
     pub(super) fn has_to_end_by(&self, deadline: Instant) {
         self.end_by.store(self.clock.at(deadline), Ordering::Relaxed);
+    }
+
+    /// Whether the client takes what is made; if not, the task is woken when it does. What is not made yet
+    /// can still be newer, and takes no memory.
+    pub(super) fn is_taking(&self, context: &Context<'_>) -> bool {
+        let is_taking = self.phase.load() != Phase::Writing;
+        if !is_taking {
+            self.maker.register(context.waker());
+        }
+        is_taking
     }
 
     /// The last byte of the answer is made.
@@ -197,6 +210,7 @@ impl Line {
             self.enter(if self.tape().is_empty() { Phase::Idle } else { Phase::Head });
         } else if self.phase.load() == Phase::Writing {
             self.enter(Phase::Serving);
+            self.maker.wake();
         }
     }
 
@@ -264,5 +278,39 @@ impl Line {
 
     fn tape(&self) -> MutexGuard<'_, Tape> {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::{Wake, Waker};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn nothing_more_is_made_for_a_client_that_takes_nothing_until_it_does() {
+        let line = Line::new(&Arc::new(Clock::new()));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let context = Context::from_waker(&waker);
+        line.received_head(&HeaderMap::new());
+        assert!(line.is_taking(&context));
+        line.is_blocked();
+        assert!(!line.is_taking(&context));
+        // Some of it is not all of it.
+        line.sent_some();
+        assert!(!line.is_taking(&context) && !woken.0.load(Ordering::Relaxed));
+        line.sent_all();
+        assert!(line.is_taking(&context) && woken.0.load(Ordering::Relaxed));
     }
 }

@@ -41,6 +41,7 @@ mod rpc_bodies;
 mod service;
 mod shapes;
 mod smuggling;
+mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
