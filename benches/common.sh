@@ -6,6 +6,15 @@ need() { # command, how to get it
     command -v "$1" >/dev/null || { echo "$1 is missing: $2" >&2; exit 1; }
 }
 
+# The service needs a file for each connection, and so does the other side.
+need_files() { # how many
+    ulimit -n "$(ulimit -Hn)"
+    if [ "$(ulimit -n)" != unlimited ] && [ "$(ulimit -n)" -lt "$1" ]; then
+        echo "$1 open files are needed, $(ulimit -n) are allowed: raise the hard limit (ulimit -Hn)" >&2
+        exit 1
+    fi
+}
+
 # Builds a bench and prints where its program is.
 executable() { # of the bench with this name
     cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |

@@ -8,13 +8,7 @@ cd "$(dirname "$0")/.."
 
 need curl "apt-get install curl"
 need timeout "apt-get install coreutils"
-
-# The service needs a file for each of them, and so does the other side.
-ulimit -n "$(ulimit -Hn)"
-if [ "$(ulimit -n)" != unlimited ] && [ "$(ulimit -n)" -lt 8192 ]; then
-    echo "8192 open files are needed, $(ulimit -n) are allowed: raise the hard limit (ulimit -Hn)" >&2
-    exit 1
-fi
+need_files 8192
 
 cargo build --release --quiet
 bench=$(cargo bench --no-run --bench slow_clients --message-format=json 2>/dev/null |
