@@ -430,6 +430,9 @@ impl Stage {
         let metrics = Metrics::new();
         let upstreams = Upstreams::of_all(&client, &plain.chains, &metrics);
         let reads = Reads::new(&plain.rpc, &book, &upstreams, &metrics);
+        // A stream of a service that is about to stop has an end.
+        let stop = tokio_util::sync::CancellationToken::new();
+        stop.cancel();
         let app = |config: &Config| {
             api::public(
                 config,
@@ -437,7 +440,7 @@ impl Stage {
                 &reads,
                 Proxy::to_verification(&config.verification, &metrics).expect("TLS is there"),
                 Delegations::new(&config.delegation, &reads, &metrics).expect("TLS is there"),
-                Health::new(book.clone(), tokio_util::sync::CancellationToken::new()),
+                Health::new(book.clone(), stop.clone()),
                 &metrics,
             )
         };
@@ -507,6 +510,17 @@ fn check_answer(
             let content_type = header("content-type").expect("a page has a type");
             let is_html = content_type.starts_with(b"text/html");
             assert_eq!(is_html, body.starts_with(b"<!doctype html>"), "{}", asked.uri);
+            assert!(answer.headers.contains_key(header::ETAG));
+        }
+        StatusCode::OK if asked.uri.path().ends_with("/stream") => {
+            assert_eq!(header("content-type"), Some(b"text/event-stream".as_slice()));
+            assert!(body.starts_with(b"retry: ") && body.ends_with(b"\n\n"));
+            let has_value = body.windows(stage.published.len()).any(|part| part == stage.published);
+            assert!(has_value || asked.headers.contains_key("last-event-id"), "{}", asked.uri);
+        }
+        StatusCode::OK if asked.uri.path().ends_with("/fee-history.svg") => {
+            assert_eq!(header("content-type"), Some(b"image/svg+xml".as_slice()));
+            assert!(body.starts_with(b"<svg ") && body.ends_with(b"</svg>\n"));
             assert!(answer.headers.contains_key(header::ETAG));
         }
         StatusCode::OK => {

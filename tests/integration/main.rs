@@ -8,6 +8,7 @@
 )]
 
 mod anvil;
+mod chart;
 mod command;
 mod contract;
 mod corpus;
