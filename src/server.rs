@@ -179,14 +179,17 @@ fn listen(address: SocketAddr, patience: Duration) -> std::io::Result<TcpListene
     /// megabytes, and a client that never reads would have as many answers made.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
+    const OURS_FIRST: Duration = Duration::from_secs(2);
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted service takes its port over at once.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     // What the system has taken over to send is out of our sight. Without this it would try for a quarter of
-    // an hour to send it to a client that is gone, or that never reads on.
+    // an hour to send it to a client that is gone, and for ever to one that never reads on. Where we see it, we
+    // are to be first: the system tells nobody.
     #[cfg(target_os = "linux")]
     if !patience.is_zero() {
+        let patience = patience.saturating_add(OURS_FIRST);
         socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(patience))?;
     }
     socket.bind(address)?;
