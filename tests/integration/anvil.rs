@@ -31,16 +31,19 @@ pub(crate) struct Anvil {
 }
 
 impl Anvil {
-    /// Starts at `port`, 0 for a free one, with `more` arguments.
+    /// Starts at `port`, 0 for a free one, with `more` arguments; with a base fee of 3 gwei where they have
+    /// none.
     pub(crate) fn start(port: u16, more: &[&str]) -> Self {
         Self::of_chain(2020, port, more)
     }
 
     /// The same with another chain id.
     pub(crate) fn of_chain(id: u64, port: u16, more: &[&str]) -> Self {
+        let base_fee = ["--base-fee", "3000000000"];
+        let is_told = more.contains(&base_fee[0]);
         let mut process = Command::new(foundry("ANVIL", "anvil"))
-            .args(["--chain-id", &id.to_string(), "--base-fee", "3000000000"])
-            .args(["--port", &port.to_string()])
+            .args(["--chain-id", &id.to_string(), "--port", &port.to_string()])
+            .args(if is_told { [].as_slice() } else { &base_fee })
             .args(more)
             .stdout(Stdio::piped())
             .spawn()
