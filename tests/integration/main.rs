@@ -24,6 +24,7 @@ mod faults;
 mod fixtures;
 mod hostile_replies;
 mod http;
+mod integrations;
 mod lifecycle;
 mod listener;
 mod logged;

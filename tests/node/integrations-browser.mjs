@@ -1,0 +1,241 @@
+// What web pages make of docs/integrations.md in Chromium: `node integrations-browser.mjs WORLD`.
+//
+// WORLD is JSON: `folders` with the files of the page, each for another service: `plain`; `full`, which has
+// room for one stream; `stalled`, whose chain's head stands still; `empty`, which has no data. `service` is
+// the URL of the first, `metrics` that of its metrics, `full` and `stalled` those of these, and `node` that
+// of the anvil behind them, which mines when it is told to. Pages are served here, so their origin is another.
+//
+// CHROMIUM names another browser than the one on the path.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import net from "node:net";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+
+import { chromium } from "playwright-core";
+
+const world = JSON.parse(process.argv[2]);
+const DEADLINE_MS = 20_000;
+const SUGGESTION = "/v1/ronin/gas-suggestion";
+const ETHERS = new URL("node_modules/ethers/dist/ethers.js", import.meta.url);
+
+let browser;
+before(async () => {
+    const inPath = process.env.PATH.split(":").map((folder) => join(folder, "chromium")).find(existsSync);
+    const executablePath = process.env.CHROMIUM || inPath;
+    assert(executablePath, "no chromium on the path: run tests/run.sh, or set CHROMIUM");
+    browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+});
+after(() => browser?.close());
+
+async function listening(server) {
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return server.address().port;
+}
+
+async function eventually(read, expected) {
+    for (const deadline = Date.now() + DEADLINE_MS; ; ) {
+        const found = await read();
+        if (found === expected) return;
+        if (Date.now() > deadline) assert.equal(found, expected);
+        // It leaves the processor to the browser.
+        await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+}
+
+async function call(method) {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: [] });
+    const headers = { "content-type": "application/json" };
+    const { error, result } = await (await fetch(world.node, { method: "POST", headers, body })).json();
+    assert.equal(error, undefined);
+    return result;
+}
+
+const suggestion = () => fetch(`${world.service}${SUGGESTION}`);
+
+// Mines, and gives the suggestion once the service has seen the block.
+async function mine() {
+    await call("anvil_mine");
+    const head = String(Number(await call("eth_blockNumber")));
+    await eventually(async () => (await suggestion()).headers.get("x-newest-block"), head);
+    return (await suggestion()).json();
+}
+
+const feesOf = ({ medium }) =>
+    ({ maxFeePerGas: BigInt(medium.max_fee_per_gas), maxPriorityFeePerGas: BigInt(medium.max_priority_fee_per_gas) });
+
+// A page of an origin of its own, to which the folder's files are there; with another address for the
+// service if there is one.
+async function open(t, folder, service) {
+    const server = createServer(({ url }, response) => {
+        const type = url === "/" ? "text/html" : "text/javascript";
+        response.setHeader("content-type", type);
+        response.setHeader("cache-control", "no-store");
+        if (url === "/") {
+            const imports = { imports: { ethers: "/ethers.js" } };
+            return response.end(`<!doctype html><title>A dApp</title><link rel="icon" href="data:,">
+                <script type="importmap">${JSON.stringify(imports)}</script>`);
+        }
+        if (url === "/ethers.js") return response.end(readFileSync(ETHERS));
+        const text = readFileSync(join(world.folders[folder], url), "utf8");
+        return response.end(service ? text.replaceAll(world.service, service) : text);
+    });
+    const port = await listening(server);
+    t.after(() => server.close());
+    const context = await browser.newContext();
+    t.after(() => context.close());
+    context.setDefaultTimeout(DEADLINE_MS);
+    const page = await context.newPage();
+    const faults = [];
+    page.on("pageerror", (error) => faults.push(error));
+    await page.clock.install();
+    await page.addInitScript(() => {
+        Object.assign(window, { sources: 0, refusals: 0 });
+        window.EventSource = class extends EventSource {
+            constructor(...more) {
+                super(...more);
+                window.sources += 1;
+                this.addEventListener("error", () => {
+                    window.refusals += Number(this.readyState === EventSource.CLOSED);
+                });
+            }
+        };
+    });
+    await page.goto(`http://127.0.0.1:${port}/`);
+    return { page, faults };
+}
+
+// Calls what `file` of the folder exports under `name`.
+const run = (page, file, name) => page.evaluate(
+    async ([file, name]) => {
+        const { [name]: exported } = await import(file);
+        return exported().catch((error) => error.message);
+    }, [`/${file}`, name]);
+
+const watch = (page) => page.evaluate(async () => {
+    const { watchGas } = await import("/watch-gas.js");
+    window.shown = [];
+    window.end = watchGas((suggestion) => window.shown.push(suggestion));
+});
+const shows = (page, count) => page.waitForFunction((count) => window.shown.length >= count, count);
+const shown = (page) => page.evaluate(() => window.shown);
+
+// The service behind a connection that can be cut; what the browser sent is kept.
+async function line(t) {
+    const target = new URL(world.service);
+    const open = new Set();
+    const sent = [];
+    const server = net.createServer((client) => {
+        const upstream = net.connect(target.port, target.hostname);
+        open.add(client);
+        client.on("data", (bytes) => sent.push(String(bytes)));
+        for (const [one, other] of [[client, upstream], [upstream, client]]) {
+            one.on("error", () => {});
+            one.on("close", () => other.destroy());
+            one.pipe(other);
+        }
+    });
+    const port = await listening(server);
+    const cut = () => { for (const client of open) client.destroy(); };
+    t.after(() => { server.close(); cut(); });
+    return { url: `http://127.0.0.1:${port}`, sent, cut };
+}
+
+const streams = async () => (await (await fetch(world.metrics)).text()).match(/^gas_suggestion_streams (\d+)$/m)?.[1];
+
+describe("web pages of another origin", () => {
+    test("are told the value at once, each block, and no block twice after a cut", async (t) => {
+        const { url, sent, cut } = await line(t);
+        const { page, faults } = await open(t, "plain", url);
+        const expected = [await (await suggestion()).json()];
+        await watch(page);
+        await shows(page, 1);
+        expected.push(await mine());
+        await shows(page, 2);
+        const head = String(Number(await call("eth_blockNumber")));
+        const tag = (await suggestion()).headers.get("etag").replaceAll('"', "");
+        cut();
+        await eventually(() => sent.filter((text) => text.includes("/stream")).length, 2);
+        const again = sent.findLast((text) => text.includes("/stream"));
+        assert.match(again, new RegExp(`^last-event-id: ${head}-${tag}\r$`, "im"));
+        expected.push(await mine());
+        await shows(page, 3);
+        assert.deepEqual(await shown(page), expected);
+        assert.notDeepEqual(expected[0], expected[1]);
+        await page.evaluate(() => window.end());
+        await eventually(streams, "0");
+        assert.deepEqual(faults, []);
+    });
+
+    test("come back half a minute after they were refused, unless nobody looks any more", async (t) => {
+        const { page, faults } = await open(t, "full");
+        const hold = async () => {
+            const held = new AbortController();
+            const stream = () => fetch(`${world.full}${SUGGESTION}/stream`, { signal: held.signal });
+            await eventually(async () => (await stream()).status, 200);
+            return held;
+        };
+        const refused = (count) => page.waitForFunction((count) => window.refusals === count, count);
+        const held = await hold();
+        await watch(page);
+        await refused(1);
+        await page.clock.fastForward(29_000);
+        assert.equal(await page.evaluate(() => window.sources), 1);
+        held.abort();
+        await eventually(async () => {
+            await page.clock.fastForward(30_000);
+            return (await shown(page)).length;
+        }, 1);
+        await page.evaluate(() => window.end());
+
+        const again = await hold();
+        t.after(() => again.abort());
+        const before = await page.evaluate(() => window.refusals);
+        await watch(page);
+        await refused(before + 1);
+        const sources = await page.evaluate(() => window.sources);
+        await page.evaluate(() => window.end());
+        await page.clock.fastForward(60_000);
+        assert.equal(await page.evaluate(() => window.sources), sources);
+        assert.deepEqual(faults, []);
+    });
+
+    test("get the newest fees with fetch and ethers, whatever the browser keeps", async (t) => {
+        const { page, faults } = await open(t, "plain");
+        const ofEthers = () => page.evaluate(async () => {
+            const { provider } = await import("/provider.js");
+            const { maxFeePerGas, maxPriorityFeePerGas } = await provider.getFeeData();
+            return { maxFeePerGas, maxPriorityFeePerGas };
+        });
+        const seen = [await (await suggestion()).json()];
+        for (let round = 0; round < 2; round += 1) {
+            assert.deepEqual(await run(page, "suggested-fees.js", "suggestedFees"), feesOf(seen.at(-1)));
+            assert.deepEqual(await ofEthers(), feesOf(seen.at(-1)));
+            seen.push(await mine());
+            assert.notDeepEqual(seen.at(-1), seen.at(-2));
+        }
+        assert.deepEqual(faults, []);
+    });
+
+    test("know how old an answer is, and why there is none", async (t) => {
+        await mine();
+        const head = Number(await call("eth_blockNumber"));
+        const { page } = await open(t, "plain");
+        const { seconds, ...rest } = await run(page, "freshness.js", "freshness");
+        assert.deepEqual(rest, { block: head, isStale: false });
+        assert(Number.isInteger(seconds) && seconds < 20, String(seconds));
+
+        // The block from before was none to be called stale.
+        const isStalled = async () => (await fetch(`${world.stalled}${SUGGESTION}`)).headers.get("x-stale");
+        await eventually(isStalled, "true");
+        const stalled = await open(t, "stalled");
+        const { isStale } = await run(stalled.page, "freshness.js", "freshness");
+        assert.equal(isStale, true);
+
+        const empty = await open(t, "empty");
+        const why = await run(empty.page, "suggested-fees.js", "suggestedFees");
+        assert.match(why, /^no gas suggestion: 503 \{.*"code":"no_data"/);
+    });
+});
