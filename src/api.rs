@@ -93,6 +93,14 @@ pub fn public(
         (Router::new().route("/verify", off.clone()), off)
     };
     let (lookups, transactions) = of_delegations(delegations);
+    let streams = Streams::new(book, &config.limits, health.stop(), metrics);
+    let streams = Router::new()
+        .route("/v1/gas-suggestions/stream", get(stream::of_all))
+        .route("/v1/{chain}/gas-suggestion/stream", get(stream::of_chain))
+        .with_state(streams);
+    let charts = Router::new()
+        .route("/v1/{chain}/fee-history.svg", get(chart::of_chain))
+        .with_state(Charts::new(book));
     let quick = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
@@ -100,29 +108,19 @@ pub fn public(
         .route("/v1/{chain}/fee-market", get(market::of_chain))
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
-        .merge(
-            Router::new()
-                .route("/v1/{chain}/fee-history.svg", get(chart::of_chain))
-                .with_state(Charts::new(book)),
-        )
+        .merge(streams)
+        .merge(charts)
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
         .merge(transactions)
         .merge(form)
         .fallback(verification::not_found)
         .layer(deadline(config));
-    let streams = Streams::new(book, &config.limits, health.stop(), metrics);
-    let streams = Router::new()
-        .route("/v1/gas-suggestions/stream", get(stream::of_all))
-        .route("/v1/{chain}/gas-suggestion/stream", get(stream::of_chain))
-        .with_state(streams);
-    // These have deadlines of their own: a verification compiles, a look-up may ask two in turn, and a
-    // stream ends when its reader goes.
+    // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
     let slow = Router::new()
         .route("/verification", pass_on.clone())
         .route("/verification/", pass_on.clone())
         .route("/verification/{*path}", pass_on)
-        .merge(lookups)
-        .merge(streams);
+        .merge(lookups);
     let routes = quick.merge(slow);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
