@@ -139,18 +139,21 @@ impl Picture<'_> {
 
     /// What to pay now, each with its label at the right.
     fn draw_max_fees(&self, root: &Area<'_>, panel: &Panel<'_, '_, Gwei>, scale: &Gwei) -> Drawn {
-        let fees = self.max_fees();
+        const SPACING: i32 = TEXT + 3;
         let end = self.blocks().end();
-        let mut lowest_free = i32::MAX;
-        for fee in fees {
-            let (y, colour) = (fee.wei.min(scale.top()), fee.colour);
-            panel.plotting_area().draw(&PathElement::new([(0, y), (end, y)], stroke(colour, 2)))?;
-            let (x, y) = panel.backend_coord(&(end, y));
-            // Two labels must not stand upon each other; the lower tier comes first.
-            let y = (y / UNITS - TEXT / 2).min(lowest_free);
-            lowest_free = y - TEXT - 3;
-            let style = bold(&text(TEXT, colour));
-            write(root, &fee.label(), (x / UNITS + 10, y), &style, HPos::Left)?;
+        let half = TEXT / 2;
+        let height = |wei: u128| panel.backend_coord(&(end, wei.min(scale.top()))).1 / UNITS - half;
+        let fees = self.max_fees();
+        let [medium, high] = fees.each_ref().map(|fee| height(fee.wei));
+        // Two labels must not stand upon each other, nor upon what is above them.
+        let high = high.min(medium - SPACING).max(height(u128::MAX));
+        let medium = medium.max(high + SPACING);
+        let right = panel.plotting_area().get_x_axis_pixel_range().end / UNITS;
+        for (fee, y) in fees.iter().zip([medium, high]) {
+            let line = [0, end].map(|x| (x, fee.wei.min(scale.top())));
+            panel.plotting_area().draw(&PathElement::new(line, stroke(fee.colour, 2)))?;
+            let style = bold(&text(TEXT, fee.colour));
+            write(root, &fee.label(), (right + 10, y), &style, HPos::Left)?;
         }
         Ok(())
     }

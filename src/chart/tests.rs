@@ -123,6 +123,25 @@ fn the_words_name_the_blocks_the_lines_and_what_to_pay() {
 }
 
 #[test]
+fn labels_keep_apart_and_below_what_is_above_them() {
+    for (medium, high) in [(GWEI, GWEI), (1, 1), (998, 1000), (999 * GWEI, 1000 * GWEI), (0, GWEI)]
+    {
+        let suggested = suggestion(PricingType::Eip1559, medium, high);
+        let svg = drawn("a", &[60], &excerpt(9, vec![block(1, None); 3]), &suggested);
+        let document = Document::parse(&svg).unwrap();
+        let y = |beginning: &str| {
+            let is_it = |node: &Node<'_, '_>| {
+                node.text().is_some_and(|text| text.trim().starts_with(beginning))
+            };
+            let mut texts = document.descendants().filter(|node| node.has_tag_name("text"));
+            texts.find(is_it).unwrap().attribute("y").unwrap().parse::<i32>().unwrap()
+        };
+        let [above, high, medium] = ["max fee now", "high", "medium"].map(y);
+        assert!(high - above >= units(TEXT - 1) && medium - high >= units(TEXT), "{svg}");
+    }
+}
+
+#[test]
 fn under_legacy_pricing_there_is_a_gas_price() {
     let suggested = suggestion(PricingType::Legacy, 20 * GWEI, 24 * GWEI);
     let svg = drawn("a", &[60], &excerpt(9, vec![block(0, None); 3]), &suggested);
