@@ -113,6 +113,7 @@ pub fn public(
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
         .merge(transactions)
         .merge(form)
+        .merge(pages::dashboard_parts())
         .fallback(verification::not_found)
         .layer(deadline(config));
     // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
@@ -124,9 +125,11 @@ pub fn public(
     let routes = quick.merge(slow);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
-        "" => routes.merge(probes(health)),
+        "" => routes.route("/", pages::dashboard()).merge(probes(health)),
         path => {
-            Router::new().nest(path, routes.merge(probes(health.clone()))).merge(probes(health))
+            let below = routes.route("/", pages::to_dashboard(path)).merge(probes(health.clone()));
+            let page = Router::new().route(&format!("{path}/"), pages::dashboard());
+            Router::new().nest(path, below).merge(page).merge(probes(health))
         }
     };
     let hot_path = HotPath::new(base_path, book);

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 
 use crate::etag;
 
@@ -33,6 +33,20 @@ impl File {
     }
 }
 
+const DASHBOARD: File = File::html("/", include_str!("../pages/dashboard.html"));
+
+/// What the dashboard loads; the form has its palette from there too.
+const DASHBOARD_PARTS: [File; 8] = [
+    File::css("/base.css", include_str!("../pages/base.css")),
+    File::css("/dashboard/style.css", include_str!("../pages/dashboard/style.css")),
+    File::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
+    File::js("/dashboard/card.js", include_str!("../pages/dashboard/card.js")),
+    File::js("/dashboard/copy.js", include_str!("../pages/dashboard/copy.js")),
+    File::js("/dashboard/live.js", include_str!("../pages/dashboard/live.js")),
+    File::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
+    File::js("/dashboard/words.js", include_str!("../pages/dashboard/words.js")),
+];
+
 /// The form at `/verify`. It hashes with noble-hashes, whose files are as their authors publish them.
 const VERIFY: [File; 8] = [
     File::html("/verify", include_str!("../pages/verify.html")),
@@ -45,15 +59,16 @@ const VERIFY: [File; 8] = [
     File::js("/verify/noble/utils.js", include_str!("../pages/verify/noble/utils.js")),
 ];
 
-const HEADERS: [(HeaderName, HeaderValue); 5] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(
-            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-             img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-             require-trusted-types-for 'script'",
-        ),
-    ),
+/// What a page may show pictures of.
+#[derive(Clone, Copy)]
+enum Images {
+    /// What is written in the page itself, as its empty icon is.
+    Own,
+    /// Those of this service too.
+    Served,
+}
+
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (
@@ -64,19 +79,42 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
-/// The form for contract verification.
+/// The dashboard, which has to be served at a path with a slash at its end: what it loads is named
+/// relative to that.
+pub(super) fn dashboard() -> MethodRouter {
+    serve(&DASHBOARD, Images::Served)
+}
+
+/// From `base_path`, which is not empty, to the dashboard below it.
+pub(super) fn to_dashboard(base_path: &str) -> MethodRouter {
+    // Relative, as a proxy may know this path by another name.
+    let name = base_path.rsplit('/').next().unwrap_or_default();
+    let page = format!("{name}/");
+    get(async move || Redirect::permanent(&page))
+}
+
+/// All that the dashboard loads.
+pub(super) fn dashboard_parts() -> Router {
+    DASHBOARD_PARTS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Served))
+}
+
+/// The form for contract verification, which needs the dashboard's palette.
 pub(super) fn verify() -> Router {
     let to_page = || async { Redirect::permanent("../verify") };
-    VERIFY.iter().fold(Router::new(), with_file).route("/verify/", get(to_page))
+    let routes = VERIFY.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Own));
+    routes.route("/verify/", get(to_page))
 }
 
-fn with_file(routes: Router, file: &'static File) -> Router {
+fn with(routes: Router, file: &'static File, images: Images) -> Router {
+    routes.route(file.path, serve(file, images))
+}
+
+fn serve(file: &'static File, images: Images) -> MethodRouter {
     let tag = etag::of(file.text.as_bytes());
-    let answer = move |request: HeaderMap| async move { answer(file, &tag, &request) };
-    routes.route(file.path, get(answer))
+    get(move |request: HeaderMap| async move { answer(file, images, &tag, &request) })
 }
 
-fn answer(file: &File, tag: &HeaderValue, request: &HeaderMap) -> Response {
+fn answer(file: &File, images: Images, tag: &HeaderValue, request: &HeaderMap) -> Response {
     let mut response = if etag::is_named(tag, request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
@@ -85,6 +123,23 @@ fn answer(file: &File, tag: &HeaderValue, request: &HeaderMap) -> Response {
     };
     let headers = response.headers_mut();
     headers.extend(HEADERS);
+    headers.insert(header::CONTENT_SECURITY_POLICY, images.policy());
     headers.insert(header::ETAG, tag.clone());
     response
+}
+
+impl Images {
+    /// The policy of a page with such pictures.
+    fn policy(self) -> HeaderValue {
+        let sources = match self {
+            Self::Own => "data:",
+            Self::Served => "'self' data:",
+        };
+        let policy = format!(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+             img-src {sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+             require-trusted-types-for 'script'"
+        );
+        HeaderValue::try_from(policy).expect("letters and punctuation are a header value")
+    }
 }

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use reqwest::Method;
 use serde_json::json;
 
 use crate::anvil::Anvil;
 use crate::fixtures;
+use crate::pages::{self, policy};
 use crate::programs;
 use crate::service::Service;
 use crate::verifier::Verifier;
@@ -41,94 +41,19 @@ fn the_hash_function_is_as_its_authors_publish_it() {
 
 const NO_NODES: [&str; 2] = ["http://127.0.0.1:9"; 2];
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'";
-
-/// The paths of what the file at `path` loads. Others are named in comments of noble-hashes.
-fn loads(path: &str, text: &str) -> Vec<String> {
-    let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();
-    ["from \"./", "from './", "href=\"verify/", "src=\"verify/"]
-        .iter()
-        .flat_map(|mark| {
-            let (_, beginning) = mark.split_once(['"', '\'']).unwrap();
-            text.split(mark).skip(1).map(move |rest| (beginning, rest))
-        })
-        .map(|(beginning, rest)| {
-            let (rest, _) = rest.split_once(['"', '\'']).unwrap();
-            base.join(&format!("{beginning}{rest}")).unwrap().path().to_owned()
-        })
-        .collect()
-}
-
 #[tokio::test]
 async fn the_page_and_all_that_it_loads_are_served_below_any_base_path() {
     for base in ["", "/proxy/public"] {
         let more = format!("base_path = \"{base}\"");
         let service = Service::with_server(&more, &with("http://127.0.0.1:9", NO_NODES)).await;
-        let mut left = vec![format!("{base}/verify")];
-        let mut seen = vec![];
-        while let Some(path) = left.pop() {
-            let answer = service.get(&path).await;
-            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-            let kind = match path.rsplit_once('.') {
-                None => "html",
-                Some((_, "js")) => "javascript",
-                Some((_, other)) => other,
-            };
-            assert_eq!(answer.header("content-type"), format!("text/{kind}; charset=utf-8"));
-            for (name, value) in [
-                ("content-security-policy", POLICY),
-                ("x-content-type-options", "nosniff"),
-                ("referrer-policy", "no-referrer"),
-                ("cross-origin-opener-policy", "same-origin"),
-                ("cache-control", "no-cache"),
-            ] {
-                assert_eq!(answer.header(name), value, "{path}");
-            }
-            let tag = answer.header("etag");
-            let same = service.send(Method::GET, &path, &[("if-none-match", tag)]).await;
-            assert_eq!((same.status, same.body.as_str()), (304, ""), "{path}");
-            assert_eq!(
-                [same.header("etag"), same.header("content-security-policy")],
-                [tag, POLICY]
-            );
-            let other = service.send(Method::GET, &path, &[("if-none-match", "\"0\"")]).await;
-            assert_eq!(other.status, 200, "{path}");
-            let head = service.send(Method::HEAD, &path, &[]).await;
-            assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
-            assert_eq!(head.header("content-length"), answer.body.len().to_string());
-            let post = service.send(Method::POST, &path, &[]).await;
-            assert_eq!((post.status, post.header("allow")), (405, "GET,HEAD"), "{path}");
-            for next in loads(&path, &answer.body) {
-                if !seen.contains(&next) && !left.contains(&next) {
-                    left.push(next);
-                }
-            }
-            seen.push(path);
-        }
-        seen.sort();
+        let parts = pages::all_parts(&service, &format!("{base}/verify")).await;
         let files = ["", "/files.js", "/noble/_u64.js", "/noble/sha3.js", "/noble/utils.js"];
         let files = files.into_iter().chain(["/page.js", "/style.css", "/submit.js"]);
-        assert_eq!(seen, files.map(|file| format!("{base}/verify{file}")).collect::<Vec<_>>());
-    }
-}
-
-#[tokio::test]
-async fn a_slash_behind_the_page_leads_to_it() {
-    for base in ["", "/proxy/public"] {
-        let more = format!("base_path = \"{base}\"");
-        let service = Service::with_server(&more, &with("http://127.0.0.1:9", NO_NODES)).await;
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
-        let asked =
-            client.build().unwrap().get(service.url(&format!("{base}/verify/"))).send().await;
-        assert_eq!(asked.unwrap().status(), 308);
-        let client = reqwest::Client::new();
-        let led = client.get(service.url(&format!("{base}/verify/"))).send().await.unwrap();
-        assert_eq!(
-            (led.status().as_u16(), led.url().path()),
-            (200, format!("{base}/verify").as_str())
-        );
+        let own = files.map(|file| (format!("{base}/verify{file}"), policy("data:")));
+        let palette = (format!("{base}/base.css"), policy("'self' data:"));
+        assert_eq!(parts, [palette].into_iter().chain(own).collect::<Vec<_>>());
+        pages::leads(&service, &format!("{base}/verify/"), "../verify", &format!("{base}/verify"))
+            .await;
     }
 }
 
