@@ -4,22 +4,19 @@
 // base path; `first`, whose upstream has the first generation of the API alone; `slow`, whose upstream
 // never comes to an end; `down`, which has none. All know the chains of `nodes`, anvils by their ids. A
 // screenshot of each state goes to the folder `shots`, in both schemes, wide and narrow.
-//
-// CHROMIUM names another browser than the one on the path.
 
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
 import { getAddress, hexlify, randomBytes } from "ethers";
-import { chromium } from "playwright-core";
+
+import { DEADLINE_MS, becomes, focused, launch, look, visit } from "./browser.mjs";
 
 const { services, nodes, shots } = JSON.parse(process.argv[2]);
 
-// No event that is waited for takes this long unless it never comes.
-const DEADLINE_MS = 20_000;
 const fixture = new URL("../fixtures/verification/build-info.json", import.meta.url);
 const BUILD_INFO = readFileSync(fixture, "utf8");
 const { input, output } = JSON.parse(BUILD_INFO);
@@ -34,10 +31,7 @@ const CHANGED = file("Counter.sol", sourceOf("Counter").replace("+= 1", "+= 2"))
 let browser;
 const disk = mkdtempSync(join(tmpdir(), "verify-form-"));
 before(async () => {
-    const inPath = process.env.PATH.split(":").map((folder) => join(folder, "chromium")).find(existsSync);
-    const executablePath = process.env.CHROMIUM || inPath;
-    assert(executablePath, "no chromium on the path: run tests/run.sh, or set CHROMIUM");
-    browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    browser = await launch();
 });
 after(async () => {
     await browser?.close();
@@ -73,45 +67,10 @@ async function place(code) {
     return address;
 }
 
-// Each has a browser's window of its own, and this must hold in all of them: that nothing fails unnoticed
-// and that nobody is asked but the service.
 const scenarios = [];
 function scenario(name, run, { service = "plain", ...options } = {}) {
-    const check = async () => {
-        const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-        context.setDefaultTimeout(DEADLINE_MS);
-        const page = await context.newPage();
-        // From the start, or a chooser might open in earnest before this is known to the browser.
-        page.on("filechooser", () => {});
-        const requests = [];
-        const faults = [];
-        page.on("request", (request) => requests.push(request));
-        page.on("pageerror", (error) => faults.push(error));
-        page.on("console", (message) => {
-            // The browser notes every answer of 400 and above.
-            const isNote = message.text().startsWith("Failed to load resource");
-            if (["error", "warning"].includes(message.type()) && !isNote) faults.push(message.text());
-        });
-        const violations = [];
-        await context.exposeBinding("violated", (_, violation) => violations.push(violation));
-        await context.addInitScript(() => {
-            addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI }) =>
-                violated(`${effectiveDirective} ${blockedURI}`));
-        });
-        try {
-            await page.goto(`${services[service]}/verify`);
-            await run(new Form(page), { requests, faults, violations });
-            assert.deepEqual([faults, violations], [[], []]);
-            for (const request of requests) {
-                assert.equal(new URL(request.url()).origin, new URL(services[service]).origin);
-            }
-        } catch (error) {
-            error.message += `\n--- on the page:\n${await page.locator("body").innerText()}`;
-            throw error;
-        } finally {
-            await context.close();
-        }
-    };
+    const check = () =>
+        visit(browser, `${services[service]}/verify`, options, (page, seen) => run(new Form(page), seen));
     scenarios.push([name, check]);
 }
 
@@ -176,87 +135,8 @@ class Form {
 
     // Looks at this state in both schemes and all widths.
     async look(name) {
-        for (const colorScheme of ["dark", "light"]) {
-            await this.page.emulateMedia({ colorScheme });
-            assert.deepEqual(await this.page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
-            for (const width of [320, 390, 1280]) {
-                await this.page.setViewportSize({ width, height: 800 });
-                const { scrollWidth, clientWidth } = await this.page.evaluate(() => {
-                    const { scrollWidth, clientWidth } = document.documentElement;
-                    return { scrollWidth, clientWidth };
-                });
-                assert(scrollWidth <= clientWidth, `${name}: ${scrollWidth} wide at ${width}`);
-                if (width === 320) continue;
-                const path = join(shots, `${name}-${width}-${colorScheme}.png`);
-                await this.page.screenshot({ path, fullPage: true });
-            }
-        }
+        await look(this.page, name, { shots, widths: [320, 390, 1280], unseen: [320] });
     }
-}
-
-// Waits until the function gives that in the page.
-async function becomes(page, read, expected) {
-    const isThere = new Function("expected", `return (${read})() === expected`);
-    await page.waitForFunction(isThere, expected).catch(() => {});
-    assert.equal(await page.evaluate(read), expected);
-}
-
-// In the page: what has less contrast with what is behind it than WCAG 2.2 asks for, 4.5 for text (1.4.3)
-// and 3 for the edges of what one can use (1.4.11).
-function weakContrasts() {
-    const parsed = (color) => {
-        const [red, green, blue, alpha = 1] = color.match(/[\d.]+/g).map(Number);
-        return { channels: [red, green, blue], alpha };
-    };
-    const behind = (node) => {
-        const layers = [];
-        for (let at = node; at; at = at.parentElement) {
-            const layer = parsed(getComputedStyle(at).backgroundColor);
-            layers.push(layer);
-            if (layer.alpha === 1) break;
-        }
-        return layers.reverse().reduce((below, { channels, alpha }) =>
-            channels.map((channel, index) => channel * alpha + (below[index] ?? 0) * (1 - alpha)), []);
-    };
-    const luminance = (channels) => {
-        const [red, green, blue] = channels.map((channel) => {
-            const part = channel / 255;
-            return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-        });
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-    };
-    const contrast = (color, ground) => {
-        const [dark, light] = [luminance(parsed(color).channels), luminance(ground)].sort((a, b) => a - b);
-        return (light + 0.05) / (dark + 0.05);
-    };
-    const weak = [];
-    const check = (what, color, ground, least) => {
-        const found = contrast(color, ground);
-        if (!(found >= least)) weak.push(`${what}: ${found.toFixed(2)}, ${color} on ${ground}`);
-    };
-    let count = 0;
-    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-        const { parentElement: node, data } = texts.currentNode;
-        if (data.trim() === "" || !node.checkVisibility() || node.closest("[aria-disabled=true], script")) {
-            continue;
-        }
-        count += 1;
-        check(data.trim(), getComputedStyle(node).color, behind(node), 4.5);
-    }
-    if (count < 5) weak.push(`only ${count} texts found`);
-    for (const node of document.querySelectorAll("input:not([type]), select, button, .drop")) {
-        if (!node.checkVisibility() || node.closest("[aria-disabled=true]")) continue;
-        const { color, borderTopColor } = getComputedStyle(node);
-        check(`the edge of ${node.id}`, borderTopColor, behind(node.parentElement), 3);
-        check(`the text of ${node.id}`, color, behind(node), 4.5);
-        if (node.placeholder) {
-            const { color, opacity } = getComputedStyle(node, "::placeholder");
-            if (opacity !== "1") weak.push(`the placeholder's opacity is ${opacity}`);
-            check("the placeholder", color, behind(node), 4.5);
-        }
-    }
-    return weak;
 }
 
 // Writes files and gives the folder that they are in.
@@ -626,15 +506,6 @@ scenario("without JavaScript the page says that it needs it", async (form) => {
     await form.page.setViewportSize({ width: 390, height: 800 });
     await form.page.screenshot({ path, fullPage: true });
 }, { javaScriptEnabled: false });
-
-// What has the focus, and whether one sees that.
-const focused = (page) => page.evaluate(() => {
-    const { activeElement: node } = document;
-    const shown = node.id === "picker" ? node.parentElement : node;
-    const { outlineStyle, outlineWidth } = getComputedStyle(shown);
-    const isSeen = outlineStyle === "solid" && parseFloat(outlineWidth) >= 2;
-    return [node.id || node.getAttribute("aria-label") || node.textContent.trim(), isSeen];
-});
 
 scenario("a keyboard is enough from the start to success", async (form) => {
     const { page } = form;
