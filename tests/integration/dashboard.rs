@@ -1,7 +1,12 @@
 //! The dashboard: what it is made of, and what people see of it in Chromium.
 
+use std::path::Path;
+
+use serde_json::json;
+
 use crate::pages::{self, policy};
 use crate::programs;
+use crate::raw::free_port;
 use crate::service::Service;
 
 const CHAINS: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
@@ -39,4 +44,17 @@ async fn a_base_path_leads_to_the_page_below_it_and_leaves_the_root_alone() {
 #[tokio::test]
 async fn amounts_ages_and_states_are_told_exactly() {
     programs::node_test("dashboard.test.mjs", &[]).await;
+}
+
+#[tokio::test]
+async fn people_watch_prices_in_chromium() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let world = json!({
+        "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
+        "listen": format!("127.0.0.1:{}", free_port()),
+        "shots": target.join("dashboard"),
+    });
+    let mut command = programs::node(&["playwright-core"]);
+    command.arg(programs::script("dashboard.mjs")).arg(world.to_string());
+    println!("{}", programs::success(command).await);
 }

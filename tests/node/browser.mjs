@@ -19,8 +19,11 @@ export async function launch(...more) {
     return chromium.launch({ executablePath, args: ["--no-sandbox", ...more] });
 }
 
-// The browser notes every answer of 400 and above, and that such an answer is no stream.
-const NOTES = ["Failed to load resource", "EventSource's response"];
+// The browser notes every answer of 400 and above, that such an answer is no stream, and that a header is
+// for secure origins alone.
+const NOTES = [
+    "Failed to load resource", "EventSource's response", "The Cross-Origin-Opener-Policy header has been ignored",
+];
 
 // Runs this with the page at `url` in a window of its own. In all of them must hold that nothing fails
 // unnoticed and that nobody is asked but the page's origin.

@@ -111,7 +111,7 @@ describe("a chain", () => {
         const card = cardOf(chainOf(ENTRY), "opening", 0);
         assert.deepEqual(card, {
             name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
-            block: undefined, age: undefined, bar: undefined, next: "not known", tiers: undefined,
+            block: undefined, age: undefined, bar: undefined, next: undefined, tiers: undefined,
             baseFee: undefined, market: undefined,
         });
     });
@@ -216,7 +216,7 @@ describe("a chain", () => {
 
     test("that cannot be served has no numbers, whoever says so", () => {
         const nothing = {
-            state: "none", block: undefined, age: undefined, tiers: undefined, baseFee: undefined,
+            state: "none", block: undefined, next: undefined, age: undefined, tiers: undefined, baseFee: undefined,
             market: undefined, bar: undefined,
         };
         const problems = {
@@ -364,8 +364,11 @@ test("changes of a state are told once, and no others", () => {
     const [fresh, old, wait] = ["live", "old", "wait"].map((state) => ({ state }));
     const stale = { state: "stale", problem: "Stale: of old." };
     const none = { state: "none", problem: "No data was read yet." };
+    const other = { state: "none", problem: "The newest data is too old to be served." };
+    const older = { state: "stale", problem: "Stale: of older." };
     const cases = [
-        [{}, wait, ""], [wait, fresh, ""], [fresh, stale, "Ronin: Stale: of old."], [stale, stale, ""],
+        [{}, wait, ""], [wait, fresh, ""], [fresh, stale, "Ronin: Stale: of old."], [stale, older, ""],
+        [none, none, ""], [none, other, "Ronin: The newest data is too old to be served."],
         [stale, fresh, "Ronin is up to date again."], [none, fresh, "Ronin is up to date again."],
         [wait, none, "Ronin: No data was read yet."], [fresh, old, ""], [old, fresh, ""], [stale, old, ""],
         [fresh, { state: "polled" }, ""],

@@ -25,7 +25,8 @@ export class Card {
      * @param {(text: string) => void} announce tells those who do not see it
      */
     constructor(id, announce) {
-        this.name = element("h2", { id: `chain-${id}` });
+        // Names are in any script.
+        this.name = element("h2", { id: `chain-${id}`, dir: "auto" });
         this.id = element("p", { className: "id" });
         this.badge = element("p", { className: "badge" });
         this.bar = element("div", { className: "bar" });
@@ -75,7 +76,7 @@ export class Card {
         this.problem.hidden = !view.problem;
         say(this.block, view.block ?? "–");
         say(this.age, view.age ?? "–");
-        say(this.next, view.next);
+        say(this.next, view.next ?? "–");
         this.prices.hidden = !view.tiers;
         for (const [index, rows] of (view.tiers ?? []).entries()) this.tiers[index].show(rows);
         this.base.parentElement.hidden = view.baseFee === undefined;
@@ -146,6 +147,7 @@ class Row {
         const { wei } = this;
         const isCopied = await copy(wei);
         say(this.verb, isCopied ? "Copied" : "Not copied");
+        this.button.classList.toggle("done", isCopied);
         this.button.classList.toggle("failed", !isCopied);
         this.announce(
             isCopied
@@ -155,7 +157,7 @@ class Row {
         clearTimeout(this.telling);
         this.telling = setTimeout(() => {
             say(this.verb, "Copy");
-            this.button.classList.remove("failed");
+            this.button.classList.remove("done", "failed");
         }, TELLING_MS);
     }
 }

@@ -87,11 +87,16 @@ export function cardOf(chain, connection, now) {
         block: block === undefined ? undefined : String(block),
         age: age && `read ${age}`,
         bar: isLive && chain.moved !== undefined ? barOf(chain) : undefined,
-        next: isLive ? nextBlock(since, chain.blockTimeMs) : "not known",
+        next: nextOf(chain, isLive, since),
         tiers: suggestion && ["medium", "high"].map((tier) => tierOf(name, suggestion, tier)),
         baseFee: suggestion?.type === "eip-1559" ? suggestion.base_fee_per_gas : undefined,
         market: chain.market && marketOf(chain.market),
     };
+}
+
+function nextOf({ block, blockTimeMs }, isLive, since) {
+    if (block === undefined) return undefined;
+    return isLive ? nextBlock(since, blockTimeMs) : "not known";
 }
 
 /** From which instant on, and for how long, the next block is awaited. */
@@ -183,7 +188,10 @@ export function bannerOf({ connection, since, reason, paceMs, isFirst }) {
 
 /** What a change of a chain's state is told as; nothing for one that needs no words. */
 export function changeOf(name, before, after) {
-    if (before.state === after.state || after.state === "old" || after.state === "wait") return "";
+    // Why there is nothing is known a little later; for how long a block stands changes all the time.
+    const isSame = before.problem === after.problem || after.state !== "none";
+    if (before.state === after.state && isSame) return "";
+    if (after.state === "old" || after.state === "wait") return "";
     if (after.problem) return `${name}: ${after.problem}`;
     return ["stale", "none"].includes(before.state) ? `${name} is up to date again.` : "";
 }
