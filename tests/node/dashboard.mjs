@@ -346,7 +346,8 @@ scenario("data that grows old is said to be, and not shown when it is too old", 
         const asJson = (value) => JSON.parse(JSON.stringify(value, (_, one) => one ?? null));
         assert.deepEqual(asJson(none), expected("ill", 42, "No data was read yet."));
         // It stood already when the page came.
-        const first = await dashboard.shows("well", ({ problem }) => problem?.startsWith("Stale"));
+        const stands = ({ problem }) => problem?.startsWith("Stale: the newest block");
+        const first = await dashboard.shows("well", stands);
         assert.match(first.problem, /^Stale: the newest block has not changed for at least \d+ s\.$/);
         assert.deepEqual([first.when.Block, first.badge], ["100", "Stale"]);
         assert.deepEqual(first.tiers[0][1], ["Max fee", "22", "22000000000"]);
@@ -358,7 +359,7 @@ scenario("data that grows old is said to be, and not shown when it is too old", 
         const next = await dashboard.goesOn("well", 100);
         assert.match(next.when["Next block"], /^(in |due now|overdue by)/);
         await dashboard.shows("well", ({ when }) => /^overdue by \d+ s$/.test(when["Next block"]));
-        const second = await dashboard.shows("well", ({ badge }) => badge === "Stale");
+        const second = await dashboard.shows("well", stands);
         assert.match(second.problem, /^Stale: the newest block has not changed for \d+ s\.$/);
         well.isWell = false;
         const old = await saying("well", "Stale: the data is older than two blocks.");
