@@ -75,10 +75,20 @@ export async function look(page, name, { shots, widths, unseen = [] }) {
                 return { scrollWidth, clientWidth };
             });
             assert(scrollWidth <= clientWidth, `${name}: ${scrollWidth} wide at ${width}`);
+            assert.deepEqual(await page.evaluate(strayTexts), [], `${name}, ${width} wide`);
             if (unseen.includes(width)) continue;
             const path = join(shots, `${name}-${width}-${colorScheme}.png`);
             await page.screenshot({ path, fullPage: true });
         }
+    }
+}
+
+// Reads again and again until that is true of what is read.
+export async function until(read, isTrue) {
+    for (const deadline = Date.now() + DEADLINE_MS; ; ) {
+        const found = await read();
+        if (isTrue(found)) return found;
+        assert(Date.now() < deadline, `it stays at ${JSON.stringify(found)}`);
     }
 }
 
@@ -87,6 +97,22 @@ export async function becomes(page, read, expected) {
     const isThere = new Function("expected", `return (${read})() === expected`);
     await page.waitForFunction(isThere, expected).catch(() => {});
     assert.equal(await page.evaluate(read), expected);
+}
+
+// In the page: texts that are not within the card, or the page, that they belong to.
+function strayTexts() {
+    const stray = [];
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const { parentElement: node, data } = texts.currentNode;
+        if (data.trim() === "" || !node.checkVisibility() || node.closest(".unseen, script, option")) continue;
+        const frame = (node.closest("article") ?? document.documentElement).getBoundingClientRect();
+        const range = document.createRange();
+        range.selectNodeContents(texts.currentNode);
+        const { left, right } = range.getBoundingClientRect();
+        if (left < frame.left - 1 || right > frame.right + 1) stray.push(data.trim());
+    }
+    return stray;
 }
 
 // In the page: what has less contrast with what is behind it than WCAG 2.2 asks for, 4.5 for text (1.4.3)

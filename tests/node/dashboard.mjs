@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
-import { becomes, focused, launch, look, visit } from "./browser.mjs";
+import { becomes, focused, launch, look, until, visit } from "./browser.mjs";
 import { Nodes, Proxy, Service, stopAll } from "./services.mjs";
 
 const { binary, listen, shots } = JSON.parse(process.argv[2]);
@@ -184,12 +184,13 @@ scenario("numbers change with the blocks, without a reload, and equal the interf
         const answers = new Map();
         const recorded = () => Math.min(...["ethereum", "base"].map((chain) =>
             [...answers.keys()].filter((key) => key.startsWith(chain)).length));
-        while (recorded() < 8) {
+        await until(async () => {
             for (const chain of ["ethereum", "base"]) {
                 const market = await (await fetch(`${service.url}/v1/${chain}/fee-market`)).json();
                 answers.set(`${chain} ${market.newest_block}`, market);
             }
-        }
+            return recorded();
+        }, (count) => count >= 8);
         for (const chain of ["ethereum", "base"]) {
             const blocks = [...answers].filter(([key]) => key.startsWith(chain));
             const newest = Math.max(...blocks.map(([, { newest_block: block }]) => block));
@@ -243,10 +244,12 @@ scenario("charts change with the blocks, and nothing is asked for twice at a tim
         for (const end of ["requestfinished", "requestfailed"]) {
             page.on(end, (request) => underWay.delete(request));
         }
+        // Longer than there is between two blocks.
+        proxy.pauseMs = 500;
         await page.reload();
         const chart = page.getByRole("article", { name: "ethereum" }).getByRole("img");
         const seen = new Set();
-        while (seen.size < 4) {
+        await until(async () => {
             await chart.waitFor();
             const { src, alt, width } = await chart.evaluate((node) =>
                 ({ src: node.src, alt: node.alt, width: node.naturalWidth }));
@@ -256,12 +259,13 @@ scenario("charts change with the blocks, and nothing is asked for twice at a tim
             assert.match(alt, /^Chart of ethereum’s recent blocks. At block \d+: base fee (rising|stable|falling), [\d.]+ gwei over 20 blocks, next [\d.]+ gwei; gas used \d+ %, on average \d+ %.$/);
             assert(alt.includes(`At block ${searchParams.get("of")}:`), `${alt} at ${src}`);
             assert.equal(width, 800);
-            seen.add(src);
-        }
+            return seen.add(src).size;
+        }, (count) => count >= 4);
         const asked = [...most].filter(([path]) => path.startsWith("/v1/"));
         assert.deepEqual(new Set(asked.map(([, count]) => count)), new Set([1]), JSON.stringify(asked));
         const paths = ["/v1/base/fee-history.svg", "/v1/base/fee-market", "/v1/chains"];
         for (const path of paths) assert(most.has(path), path);
+        proxy.pauseMs = 0;
         // One that cannot be had is gone, and said to be.
         proxy.rule = (path) => (path.includes(".svg") ? 404 : "pass");
         await page.getByRole("article", { name: "ethereum" }).getByText("There is no chart").waitFor();
@@ -404,8 +408,7 @@ scenario("a chain with legacy pricing has one gas price per tier", async () => {
 scenario("polls stand in for a stream that is refused, until it is not", async () => {
     const chain = nodes.chain(61);
     const service = await start({ config: configOf({ chain }, "[limits]\nmax_streams = 1") });
-    const other = new AbortController();
-    await fetch(`${service.url}/v1/61/gas-suggestion/stream`, { signal: other.signal });
+    const { body: other } = await fetch(`${service.url}/v1/61/gas-suggestion/stream`);
     await open(`${service.url}/`, async (dashboard) => {
         await dashboard.says("No live updates at the moment; trying again. " +
             "Until then the numbers are asked for every 2 s.");
@@ -416,7 +419,7 @@ scenario("polls stand in for a stream that is refused, until it is not", async (
         chain.reward *= 2n;
         const { tiers } = await dashboard.shows("chain", ({ when }) => when.Block === "101");
         assert.deepEqual(tiers[0][1], ["Max fee", "42", "42000000000"]);
-        other.abort();
+        await other.cancel();
         await dashboard.isCalm();
         await dashboard.isLive("chain");
         assert.equal(await service.streams(), 1);
@@ -464,6 +467,12 @@ scenario("a service that nobody hears of is gone even if no connection ends", as
         await dashboard.isLive("chain");
         proxy.isMute = true;
         proxy.rule = () => "hold";
+        // Until then the page counts by itself.
+        const later = ({ when }, { Data }) => when.Data !== Data;
+        const [{ when }] = await dashboard.cards();
+        const second = await dashboard.shows("chain", later, when);
+        await dashboard.shows("chain", later, second.when);
+        assert.equal(await dashboard.banner.textContent(), "");
         await dashboard.says(/^Disconnected from the service since [^(]*; trying again…$/);
         await dashboard.shows("chain", ({ badge }) => badge === "Not live");
         proxy.isMute = false;
@@ -496,9 +505,7 @@ scenario("a hidden page asks for nothing, and goes on at once when it is seen", 
             Object.defineProperty(document, "hidden", { configurable: true, value: isHidden });
             document.dispatchEvent(new Event("visibilitychange"));
         }, isHidden);
-        const streams = async (count) => {
-            while ((await service.streams()) !== count);
-        };
+        const streams = (count) => until(() => service.streams(), (found) => found === count);
         const newest = async () =>
             (await (await fetch(`${service.url}/v1/chains`)).json())[0].newest_block;
         const { when } = await dashboard.isLive("ethereum");
@@ -508,7 +515,7 @@ scenario("a hidden page asks for nothing, and goes on at once when it is seen", 
         // What was under way before may have been asked for by now.
         const [asked, block] = [requests.length, await newest()];
         // Longer than between two polls.
-        while ((await newest()) < block + 9);
+        await until(newest, (found) => found >= block + 9);
         assert.deepEqual(requests.slice(asked).map((request) => request.url()), []);
         assert((await dashboard.cards())[0].when.Block < block + 9);
         await turn(false);
@@ -517,6 +524,19 @@ scenario("a hidden page asks for nothing, and goes on at once when it is seen", 
         await streams(1);
         const first = requests.slice(asked).map((request) => new URL(request.url()).pathname);
         assert.deepEqual(first.slice(0, 2).sort(), ["/v1/chains", "/v1/gas-suggestions/stream"]);
+        // After a night’s sleep nobody knows how old anything is, or whether the stream is still there.
+        const opened = page.waitForRequest((request) => request.url().endsWith("/stream"));
+        await page.evaluate(() => {
+            const { now } = Date;
+            Date.now = () => now() + 8 * 3600 * 1000;
+        });
+        await opened;
+        await streams(1);
+        await dashboard.isLive("ethereum");
+        const streamsAsked = () => requests.filter((request) => request.url().endsWith("/stream")).length;
+        const before = streamsAsked();
+        await dashboard.goesOn("ethereum", (await newest()) + 2);
+        assert.equal(streamsAsked(), before);
     });
 });
 

@@ -7,6 +7,9 @@ import { writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers/promises";
+
+import { until } from "./browser.mjs";
 
 // Everything to be stopped at the end.
 const running = new Set();
@@ -42,7 +45,7 @@ export class Service {
             Object.assign(service, { url: `http://${address}`, admin: `http://${admin}`, address });
             // A log that nobody reads would end up holding the process.
             service.process.stderr.resume();
-            while (!(await fetch(`${service.url}/readyz`)).ok);
+            await until(() => fetch(`${service.url}/readyz`), ({ ok }) => ok);
             return service;
         }
         return assert.fail(`it ended before it listened: ${lines.join("\n")}`);
@@ -122,8 +125,9 @@ export class Proxy {
         // What becomes of a request to this path: "pass"; "hold", which nobody answers; or a status. What
         // is held once stays so.
         proxy.rule = () => "pass";
-        // Whether what a stream tells is lost.
+        // Whether what a stream tells is lost, and for how long everything else takes at least.
         proxy.isMute = false;
+        proxy.pauseMs = 0;
         proxy.server = createServer((asked, answer) => proxy.#pass(asked, answer));
         proxy.server.listen(0, "127.0.0.1");
         await once(proxy.server, "listening");
@@ -141,8 +145,10 @@ export class Proxy {
         this.server.close();
     }
 
-    #pass(asked, answer) {
+    async #pass(asked, answer) {
         this.asked.push(asked.url);
+        const isStream = asked.url.endsWith("/stream");
+        if (!isStream) await setTimeout(this.pauseMs);
         const rule = asked.url.startsWith(this.prefix) ? this.rule(asked.url) : 404;
         if (rule === "hold") return;
         if (rule !== "pass") {
@@ -153,7 +159,6 @@ export class Proxy {
         const { headers, method } = asked;
         const passed = request(url, { headers, method, agent: false }, (response) => {
             answer.writeHead(response.statusCode, response.headers);
-            const isStream = asked.url.endsWith("/stream");
             // One that was muted stays dead.
             let isDead = false;
             response.on("data", (bytes) => {

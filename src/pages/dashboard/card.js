@@ -29,7 +29,7 @@ export class Card {
         this.name = element("h2", { id: `chain-${id}`, dir: "auto" });
         this.id = element("p", { className: "id" });
         this.badge = element("p", { className: "badge" });
-        this.bar = element("div", { className: "bar" });
+        this.bar = element("div");
         this.problem = element("p", { className: "problem" });
         this.block = element("dd");
         this.age = element("dd");
@@ -49,7 +49,7 @@ export class Card {
         this.node = element(
             "article",
             { className: "card" },
-            this.bar,
+            element("div", { className: "bar" }, this.bar),
             element("header", {}, title, this.badge),
             element(
                 "dl",
@@ -64,7 +64,6 @@ export class Card {
             this.chart.node,
         );
         this.node.setAttribute("aria-labelledby", this.name.id);
-        this.bar.setAttribute("aria-hidden", "true");
     }
 
     show(view) {

@@ -5,6 +5,8 @@ import { connectionOf, isList, isMarket, isSilent, paceOf, pauseOf, readEvent } 
 
 // For an answer.
 const PATIENCE_MS = 5000;
+// From one request about a chain to the next: blocks may come faster than anybody reads.
+const LEAST_ASK_MS = 200;
 // For a stream to begin.
 const OPENING_MS = 10_000;
 // A stream that lasted for so long had not failed.
@@ -43,7 +45,7 @@ export class Live {
     #pollsAgain = false;
     #nextPoll;
     #paceMs = paceOf([]);
-    // By the key of each chain that is asked about, whether that has to be done once more.
+    // By the key of each chain that was asked about just now, whether that has to be done once more.
     #asked = new Map();
 
     /**
@@ -63,11 +65,11 @@ export class Live {
         for (const timer of [this.#opening, this.#reopening, this.#nextPoll]) clearTimeout(timer);
     }
 
-    /** Asks for the fee market of a chain; where that is under way, once more after it. */
+    /** Asks for the fee market of a chain; where that was done just now, once more after a moment. */
     async ask(key) {
-        const isUnderWay = this.#asked.has(key);
-        this.#asked.set(key, isUnderWay);
-        if (isUnderWay) return;
+        const isTooSoon = this.#asked.has(key);
+        this.#asked.set(key, isTooSoon);
+        if (isTooSoon) return;
         do {
             this.#asked.set(key, false);
             const sentAt = performance.now();
@@ -80,6 +82,9 @@ export class Live {
             } else if (status === 503 && UNAVAILABLE.includes(json?.code)) {
                 this.#tell.market(key, { code: json.code, sentAt });
             }
+            const rest = sentAt + LEAST_ASK_MS - performance.now();
+            if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest));
+            if (this.#end.signal.aborted) return;
         } while (this.#asked.get(key));
         this.#asked.delete(key);
     }

@@ -7,6 +7,8 @@ import { bannerOf, cardOf, changeOf, chartText, titleOf } from "./words.js";
 
 // Ages are told in seconds.
 const TICK_MS = 250;
+// The clock of ages stands while a computer sleeps, the other does not.
+const SLEPT_MS = 5000;
 // Of a chart, where the service remembers as many.
 const CHART_BLOCKS = 60;
 
@@ -17,6 +19,7 @@ const shown = new Map();
 /** @type {Live | undefined} */
 let live;
 let ticking;
+let clocksApart;
 /** @type {import('./state.js').Connection} */
 let connection = "opening";
 let reason;
@@ -66,17 +69,32 @@ follow();
 
 /** Keeps up with the service while somebody may see it. */
 function follow() {
-    if (document.hidden) {
-        live?.end();
-        live = undefined;
-        clearInterval(ticking);
-        listener.gap();
-    } else if (!live) {
-        connection = "opening";
-        live = new Live(base, listener);
-        ticking = setInterval(show, TICK_MS);
-        show();
+    if (document.hidden) end();
+    else if (!live) begin();
+}
+
+function begin() {
+    connection = "opening";
+    clocksApart = Date.now() - performance.now();
+    live = new Live(base, listener);
+    ticking = setInterval(tick, TICK_MS);
+    show();
+}
+
+function end() {
+    live?.end();
+    live = undefined;
+    clearInterval(ticking);
+    listener.gap();
+}
+
+function tick() {
+    if (Math.abs(Date.now() - performance.now() - clocksApart) > SLEPT_MS) {
+        // The ages are wrong, and the stream may be dead.
+        end();
+        begin();
     }
+    show();
 }
 
 /** Makes the cards those of the chains that are listed. */
