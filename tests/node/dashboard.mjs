@@ -122,9 +122,9 @@ class Dashboard {
         await becomes(this.page, () => document.title, title);
     }
 
-    // Waits until this was told to those who do not see the page, as the last thing.
+    // Waits until this was told to those who do not see the page, whatever was told with it or after it.
     async tells(text) {
-        const isTold = (text) => document.querySelector("#news").textContent === text;
+        const isTold = (text) => window.told.some((news) => news.includes(text));
         await this.page.waitForFunction(isTold, text);
     }
 
@@ -140,8 +140,15 @@ class Dashboard {
     }
 }
 
-const open = (url, run, options = {}) =>
-    visit(browser, url, options, (page, seen) => run(new Dashboard(page), seen));
+const open = (url, run, options = {}) => visit(browser, url, options, async (page, seen) => {
+    await page.evaluate(() => {
+        const news = document.querySelector("#news");
+        window.told = [];
+        const watch = new MutationObserver(() => window.told.push(news.textContent));
+        watch.observe(news, { childList: true });
+    });
+    await run(new Dashboard(page), seen);
+});
 
 // Gwei as they are read, in wei.
 function wei(gwei) {
