@@ -253,6 +253,11 @@ class Chart {
         }
         this.isLoading = false;
     }
+
+    /** Asks for no further one until it is to draw again. */
+    rest() {
+        this.wanted = undefined;
+    }
 }
 
 /** The image at the first URL that has one, ready to be painted. */

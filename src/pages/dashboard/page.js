@@ -85,6 +85,7 @@ function end() {
     live?.end();
     live = undefined;
     clearInterval(ticking);
+    for (const { card } of shown.values()) card.chart.rest();
     listener.gap();
 }
 
