@@ -88,6 +88,7 @@ export async function until(read, isTrue) {
     for (const deadline = Date.now() + DEADLINE_MS; ; ) {
         const found = await read();
         if (isTrue(found)) return found;
+        await new Promise(setImmediate);
         assert(Date.now() < deadline, `it stays at ${JSON.stringify(found)}`);
     }
 }

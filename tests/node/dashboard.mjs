@@ -483,7 +483,7 @@ scenario("a service that nobody hears of is gone even if no connection ends", as
         assert.equal(await dashboard.banner.textContent(), "");
         await dashboard.says(/^Disconnected from the service since [^(]*; trying again…$/);
         await dashboard.shows("chain", ({ badge }) => badge === "Not live");
-        await dashboard.page.waitForRequest((request) => request.url().endsWith("/stream"));
+        await until(() => proxy.held, (held) => held.some((path) => path.endsWith("/stream")));
         const answered = [];
         dashboard.page.on("response", (response) => {
             if (response.ok()) answered.push(new URL(response.url()).pathname.split("/").at(-1));

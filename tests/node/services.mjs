@@ -121,7 +121,7 @@ function history({ newest, baseFee, reward }, count) {
 export class Proxy {
     static async start(to, { prefix = "" } = {}) {
         const proxy = new Proxy();
-        Object.assign(proxy, { to, prefix, asked: [], held: new Set() });
+        Object.assign(proxy, { to, prefix, asked: [], held: [] });
         // What becomes of a request to this path: "pass"; "hold", which nobody answers; or a status. What
         // is held once stays so.
         proxy.rule = () => "pass";
@@ -150,7 +150,10 @@ export class Proxy {
         const isStream = asked.url.endsWith("/stream");
         if (!isStream) await setTimeout(this.pauseMs);
         const rule = asked.url.startsWith(this.prefix) ? this.rule(asked.url) : 404;
-        if (rule === "hold") return;
+        if (rule === "hold") {
+            this.held.push(asked.url);
+            return;
+        }
         if (rule !== "pass") {
             answer.writeHead(rule, { "content-type": "text/plain" }).end("no\n");
             return;
