@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 
 import { chromium } from "playwright-core";
 
@@ -83,12 +84,15 @@ export async function look(page, name, { shots, widths, unseen = [] }) {
     }
 }
 
+// How often to read what may change: the machine has others to serve.
+const PAUSE_MS = 10;
+
 // Reads again and again until that is true of what is read.
 export async function until(read, isTrue) {
     for (const deadline = Date.now() + DEADLINE_MS; ; ) {
         const found = await read();
         if (isTrue(found)) return found;
-        await new Promise(setImmediate);
+        await setTimeout(PAUSE_MS);
         assert(Date.now() < deadline, `it stays at ${JSON.stringify(found)}`);
     }
 }

@@ -29,6 +29,8 @@ export class Service {
             GAS_SERVER__ADMIN_LISTEN: "127.0.0.1:0",
             GAS_SERVER__DRAIN_DELAY: "0s",
             GAS_LOG__FORMAT: "json",
+            // The page and this script are one client.
+            GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT: "0",
         };
         const path = join(folder, `service-${(Service.count += 1)}.toml`);
         const options = { env, stdio: ["ignore", "ignore", "pipe"] };
