@@ -178,6 +178,11 @@ fn probes(health: Health) -> Router {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndBy(pub(crate) Instant);
 
+/// Travels in a response's extensions: its body ends when the service does, and what of it the client does
+/// not take then is not waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endless;
+
 /// The future of a response: at hand for the hot route, boxed for the others.
 type Answer =
     Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;

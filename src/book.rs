@@ -102,6 +102,7 @@ pub struct Publisher {
 struct Published {
     quote: Arc<Quote>,
     head_moved: Instant,
+    observed: Instant,
 }
 
 impl Book {
@@ -183,16 +184,24 @@ impl Chain {
         self.shared.newest.borrow().as_ref().map(|quote| quote.newest_block())
     }
 
-    /// The newest `count` blocks known, or as many as there are.
-    #[must_use]
-    pub fn recent_blocks(&self, count: usize) -> Excerpt {
-        self.shared.recent.read().unwrap_or_else(PoisonError::into_inner).last(count)
+    /// What may be served now, and a number that is another whenever the recent blocks are others.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_revision(&self) -> Result<(Reading, u64), Unavailable> {
+        let recent = self.shared.recent.read().unwrap_or_else(PoisonError::into_inner);
+        Ok((self.read()?, recent.revision()))
     }
 
-    /// Another number whenever the recent blocks are others.
-    #[must_use]
-    pub fn revision(&self) -> u64 {
-        self.shared.recent.read().unwrap_or_else(PoisonError::into_inner).revision()
+    /// What may be served now, and the newest `count` blocks known then, or as many as there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_blocks(&self, count: usize) -> Result<(Reading, Excerpt), Unavailable> {
+        let recent = self.shared.recent.read().unwrap_or_else(PoisonError::into_inner);
+        Ok((self.read()?, recent.last(count)))
     }
 
     /// Tells of every quote with a new newest block or a new body, and of one that can be served again
@@ -226,11 +235,11 @@ impl Publisher {
 
     /// Makes an accepted reply what is known of the chain. Its age counts from now.
     pub fn publish(&mut self, history: &FeeHistory, market: Market) {
+        const MARGIN: Duration = Duration::from_millis(100);
         let now = Instant::now();
         let shared = &self.chain.shared;
         let newest_block = history.newest_block();
         let quote = self.quote(newest_block, &market.suggestion);
-        let was_servable = self.chain.read().is_ok();
         let is_change = self.last.as_ref().is_none_or(|last| !Arc::ptr_eq(&last.quote, &quote));
         let head_moved = match &self.last {
             Some(last) if last.quote.newest_block() == newest_block => last.head_moved,
@@ -246,12 +255,19 @@ impl Publisher {
             head_moved,
             max_age: shared.config.max_age,
         };
-        shared.recent.write().unwrap_or_else(PoisonError::into_inner).extend(history);
-        shared.fresh.insert(shared.config.chain_id, Arc::new(observation));
+        {
+            // Who looks at both sees both as they were or as they are.
+            let mut recent = shared.recent.write().unwrap_or_else(PoisonError::into_inner);
+            recent.extend(history);
+            shared.fresh.insert(shared.config.chain_id, Arc::new(observation));
+        }
+        // Whoever looked while the last value was too old has to be told. To be told twice hurts nobody.
+        let last = self.last.as_ref().map(|last| last.observed.elapsed().saturating_add(MARGIN));
+        let was_servable = last.is_some_and(|age| age < shared.config.max_age);
         if is_change || !was_servable {
             shared.newest.send_replace(Some(Arc::clone(&quote)));
         }
-        self.last = Some(Published { quote, head_moved });
+        self.last = Some(Published { quote, head_moved, observed: now });
     }
 
     /// Takes note that a poll has come to its end, whether anything was published or not.

@@ -5,6 +5,7 @@
 //! as wei in `u128`.
 
 mod axes;
+mod lettering;
 mod palette;
 
 use plotters::backend::SVGBackend;
@@ -13,14 +14,15 @@ use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, PathElement, Rectangle};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TextStyle};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, RGBColor, ShapeStyle, TRANSPARENT};
 
 use serde_json::Number;
 
 use crate::book::Excerpt;
 use crate::fees::{Block, GasUsedRatio, PricingType, Rewards, Suggestion};
 use axes::{Blocks, Gwei, Share, about_gwei};
+use lettering::{bold, escaped, fitted, text, width, write};
 
 /// What is drawn.
 #[derive(Debug)]
@@ -51,7 +53,6 @@ const HEIGHT: i32 = 400;
 
 /// The height of a line of text, in pixels.
 const TEXT: i32 = 13;
-const FAMILY: &str = "system-ui, sans-serif";
 
 /// A line of one colour with its name and what there is of it per block.
 struct Line {
@@ -102,7 +103,6 @@ impl Picture<'_> {
     }
 
     fn draw_on(&self, root: &Area<'_>) -> Drawn {
-        const TOP: i32 = 84;
         const BETWEEN: i32 = 314;
         root.fill(&palette::GROUND)?;
         let lines = self.lines();
@@ -114,14 +114,14 @@ impl Picture<'_> {
         let right = 20 + 9 * i32::try_from(longest.unwrap_or_default()).unwrap_or_default();
         let end = WIDTH - right;
 
-        write(root, &self.heading(), (16, 14), &bold(&text(TEXT + 2, palette::TEXT)), HPos::Left)?;
-        draw_legend(root, &lines, left, &scale)?;
+        self.draw_heading(root)?;
+        let top = draw_legend(root, &lines, left, &scale)? + 44;
         let unit = text(TEXT - 1, palette::MUTED);
-        write(root, "gwei", (left - 10, TOP - 22), &unit, HPos::Right)?;
+        write(root, "gwei", (left - 10, top - 22), &unit, HPos::Right)?;
 
-        let width = units(end);
-        let fees = root.clone().shrink((0, units(TOP)), (width, units(BETWEEN - TOP - 14)));
-        let gas = root.clone().shrink((0, units(BETWEEN)), (width, units(HEIGHT - BETWEEN - 4)));
+        let across = units(end);
+        let fees = root.clone().shrink((0, units(top)), (across, units(BETWEEN - top - 14)));
+        let gas = root.clone().shrink((0, units(BETWEEN)), (across, units(HEIGHT - BETWEEN - 4)));
 
         let mut panel = panel(&fees, left, 0, self.blocks(), scale.clone())?;
         grid(&mut panel, scale.count(), &|wei| axes::gwei(*wei), false)?;
@@ -133,7 +133,7 @@ impl Picture<'_> {
         let mut panel = self::panel(&gas, left, 26, self.blocks(), Share)?;
         grid(&mut panel, 3, &|share| format!("{:.0} %", share * 100.0), true)?;
         self.draw_gas(&panel)?;
-        write(root, self.what_to_pay(), (end + 10, TOP - 22), &unit, HPos::Left)?;
+        write(root, self.what_to_pay(), (end + 10, top - 22), &unit, HPos::Left)?;
         write(root, "gas used", (end + 10, BETWEEN), &unit, HPos::Left)
     }
 
@@ -228,24 +228,32 @@ impl Picture<'_> {
         }
     }
 
-    /// What stands above the chart.
-    fn heading(&self) -> String {
-        const LONGEST_NAME: usize = 40;
-        let mut name: String = self.chain_name.chars().take(LONGEST_NAME).collect();
-        if name.len() < self.chain_name.len() {
-            name.push('…');
-        }
-        self.heading_of(&name)
+    fn draw_heading(&self, root: &Area<'_>) -> Drawn {
+        const MARGIN: i32 = 16;
+        const GAP: i32 = 24;
+        let range = self.range();
+        let name_size = TEXT + 2;
+        let space = WIDTH - 2 * MARGIN - GAP - width(&range, TEXT);
+        // Bold is wider.
+        let name = fitted(self.chain_name, name_size, space * 9 / 10);
+        let style = bold(&text(name_size, palette::TEXT));
+        write(root, &name, (MARGIN, 14), &style, HPos::Left)?;
+        let style = text(TEXT, palette::TEXT);
+        write(root, &range, (WIDTH - MARGIN, 15), &style, HPos::Right)
     }
 
     fn title(&self) -> String {
-        self.heading_of(self.chain_name)
+        format!("{}, {}", self.chain_name, self.range())
     }
 
-    fn heading_of(&self, name: &str) -> String {
+    /// Which blocks there are, and whether they are stale.
+    fn range(&self) -> String {
         let blocks = self.blocks();
         let stale = if self.is_stale { ", stale" } else { "" };
-        format!("{name}, blocks {} to {}{stale}", blocks.first(), blocks.last())
+        if blocks.first() == blocks.last() {
+            return format!("block {}{stale}", blocks.last());
+        }
+        format!("blocks {} to {}{stale}", blocks.first(), blocks.last())
     }
 
     /// The picture in words.
@@ -283,22 +291,30 @@ where
         .build_cartesian_2d(blocks, scale)
 }
 
-/// The names of the lines with their newest amounts.
-fn draw_legend(root: &Area<'_>, lines: &[Line], left: i32, scale: &Gwei) -> Drawn {
-    const Y: i32 = 42;
-    let mut x = left;
+/// Writes the names of the lines with their newest amounts, and gives where the last row of them begins.
+fn draw_legend(root: &Area<'_>, lines: &[Line], left: i32, scale: &Gwei) -> Result<i32, Failure> {
+    const STROKE: i32 = 18;
+    const GAP: i32 = 6;
+    const ROW: i32 = 18;
+    let (mut x, mut y) = (left, 42);
     for line in lines {
-        let (y, style) = (units(Y + 6), stroke(line.colour, 2));
-        root.draw(&PathElement::new([(units(x), y), (units(x + 18), y)], style))?;
         let newest = line.amounts.last().copied().flatten();
         let newest = newest.map(|amount| format!(": {}", about_gwei(amount)));
         let is_cut = line.amounts.iter().flatten().any(|amount| *amount > scale.top());
         let cut = if is_cut { " (peaks off the scale)" } else { "" };
         let label = format!("{}{}{cut}", line.name, newest.unwrap_or_default());
-        write(root, &label, (x + 24, Y), &text(TEXT, palette::TEXT), HPos::Left)?;
-        x += 24 + 7 * i32::try_from(label.len()).unwrap_or_default() + 18;
+        let length = STROKE + GAP + width(&label, TEXT);
+        if x > left && x + length > WIDTH {
+            (x, y) = (left, y + ROW);
+        }
+        let middle = units(y + TEXT / 2);
+        let sample = [(units(x), middle), (units(x + STROKE), middle)];
+        root.draw(&PathElement::new(sample, stroke(line.colour, 2)))?;
+        let style = text(TEXT, palette::TEXT);
+        write(root, &label, (x + STROKE + GAP, y), &style, HPos::Left)?;
+        x += length + ROW;
     }
-    Ok(())
+    Ok(y)
 }
 
 fn grid<Y>(
@@ -312,7 +328,7 @@ where
 {
     let mut mesh = panel.configure_mesh();
     mesh.disable_x_mesh()
-        .max_light_lines(0)
+        .light_line_style(TRANSPARENT)
         .bold_line_style(stroke(palette::GRID, 1))
         .axis_style(stroke(palette::GRID, 1))
         .label_style(text(TEXT - 1, palette::MUTED))
@@ -346,42 +362,12 @@ fn draw_line(panel: &Panel<'_, '_, Gwei>, line: &Line, scale: &Gwei) -> Drawn {
     Ok(())
 }
 
-fn write(area: &Area<'_>, words: &str, at: (i32, i32), style: &TextStyle<'_>, side: HPos) -> Drawn {
-    let style = style.pos(Pos::new(side, VPos::Top));
-    area.draw_text(words, &style, (units(at.0), units(at.1)))
-}
-
 fn units(pixels: i32) -> i32 {
     pixels * UNITS
 }
 
-fn text(pixels: i32, colour: RGBColor) -> TextStyle<'static> {
-    // The library divides by this.
-    const OF_FONT_SIZE: f64 = 1.24;
-    (FAMILY, f64::from(units(pixels)) * OF_FONT_SIZE).into_font().color(&colour)
-}
-
-/// `style` in bold.
-fn bold(style: &TextStyle<'static>) -> TextStyle<'static> {
-    TextStyle { font: style.font.style(FontStyle::Bold), ..style.clone() }
-}
-
 fn stroke(colour: RGBColor, pixels: i32) -> ShapeStyle {
     colour.stroke_width(u32::try_from(units(pixels)).unwrap_or_default())
-}
-
-/// `text` as it stands between the tags of a document, which some characters may not.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -38,8 +38,9 @@ struct Shared {
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,
-    /// Long requests under way.
-    places: AtomicUsize,
+    /// Uploads and the like under way.
+    long_requests: AtomicUsize,
+    streams: AtomicUsize,
     budget: Option<Budget>,
     /// When it was last heard of, unless it is connected.
     seen: Mutex<Instant>,
@@ -66,11 +67,20 @@ pub(crate) struct Visitor {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Purse(Option<Arc<Client>>);
 
-/// One of a client's long requests; to drop it is to have ended.
-#[derive(Debug)]
-pub(crate) struct Place(Option<Arc<Client>>);
+/// What lasts longer than other requests, of which a client may have only so many at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lasting {
+    /// A request that is passed on and may take minutes.
+    Request,
+    /// A stream of events.
+    Stream,
+}
 
-/// The client has as many long requests under way as one may have.
+/// One of a client's lasting requests; to drop it is to have ended.
+#[derive(Debug)]
+pub(crate) struct Place(Option<Arc<Client>>, Lasting);
+
+/// The client has as many requests of this kind under way as one may have.
 #[derive(Debug)]
 pub(crate) struct TooManyPlaces;
 
@@ -120,7 +130,7 @@ impl Clients {
         let refill = refill.unwrap_or_default();
         self.table().retain(|_, client| {
             let absence = now.saturating_duration_since(*client.seen());
-            let is_here = [&client.connections, &client.places]
+            let is_here = [&client.connections, &client.long_requests, &client.streams]
                 .iter()
                 .any(|count| count.load(Ordering::Relaxed) > 0);
             is_here || absence <= refill
@@ -135,8 +145,8 @@ impl Clients {
             };
             let budget = self.shared.quota.map(budget);
             let seen = Mutex::new(Instant::now());
-            let [connections, places] = [const { AtomicUsize::new(0) }; 2];
-            Arc::new(Client { connections, places, budget, seen })
+            let [connections, long_requests, streams] = [const { AtomicUsize::new(0) }; 3];
+            Arc::new(Client { connections, long_requests, streams, budget, seen })
         });
         Arc::clone(client)
     }
@@ -153,6 +163,13 @@ impl Clients {
 impl Client {
     fn seen(&self) -> MutexGuard<'_, Instant> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lasting(&self, kind: Lasting) -> &AtomicUsize {
+        match kind {
+            Lasting::Request => &self.long_requests,
+            Lasting::Stream => &self.streams,
+        }
     }
 
     fn spend(&self, count: NonZeroU32) -> Result<(), Duration> {
@@ -205,14 +222,15 @@ impl Purse {
         request.extensions().get().cloned().unwrap_or_default()
     }
 
-    /// Counts a long request, of which the client may have `most` at a time.
-    pub(crate) fn take_place(&self, most: usize) -> Result<Place, TooManyPlaces> {
+    /// Counts a lasting request, of which the client may have `most` at a time.
+    pub(crate) fn take_place(&self, kind: Lasting, most: usize) -> Result<Place, TooManyPlaces> {
         if let Some(client) = &self.0 {
             let more = |count: usize| (count < most).then_some(count.saturating_add(1));
             let order = Ordering::Relaxed;
-            client.places.fetch_update(order, order, more).map_err(|_| TooManyPlaces)?;
+            let count = client.lasting(kind);
+            count.fetch_update(order, order, more).map_err(|_| TooManyPlaces)?;
         }
-        Ok(Place(self.0.clone()))
+        Ok(Place(self.0.clone(), kind))
     }
 
     /// Charges the client for as many requests at once, as far as it can ever have as much.
@@ -233,7 +251,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         if let Some(client) = &self.0 {
             *client.seen() = Instant::now();
-            client.places.fetch_sub(1, Ordering::Relaxed);
+            client.lasting(self.1).fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -187,7 +187,9 @@ impl Listener {
 
     fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-        self.lines.remove(&id);
+        if self.lines.remove(&id).is_some_and(|line| line.was_given_up()) {
+            self.counters.late_write.increment(1);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) use answer::{Answer, Cut};
 pub(crate) use request_body::NoBody;
 use request_body::RequestBody;
 
-use crate::clients::{self, Purse};
+use crate::clients::{self, Lasting, Purse};
 use crate::config::{UpstreamUrl, Verification};
 use crate::metrics::Metrics;
 use crate::outbound;
@@ -262,7 +262,7 @@ impl Proxy {
         let url = target(&shared.url, errand)?;
         let place = Arc::clone(&shared.places).try_acquire_owned();
         let place = place.map_err(|_| Failure::Overloaded)?;
-        let place_of_client = errand.client.take_place(shared.places_per_client);
+        let place_of_client = errand.client.take_place(Lasting::Request, shared.places_per_client);
         let exchange = Exchange {
             _place: place,
             _place_of_client: place_of_client.map_err(|_| Failure::TooManyOfClient)?,

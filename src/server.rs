@@ -180,6 +180,8 @@ fn listen(address: SocketAddr, patience: Duration) -> std::io::Result<TcpListene
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
     const OURS_FIRST: Duration = Duration::from_secs(2);
+    /// The system counts milliseconds in 31 bits.
+    const LONGEST: Duration = Duration::from_hours(24 * 24);
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted service takes its port over at once.
     socket.set_reuseaddr(true)?;
@@ -189,7 +191,7 @@ fn listen(address: SocketAddr, patience: Duration) -> std::io::Result<TcpListene
     // are to be first: the system tells nobody.
     #[cfg(target_os = "linux")]
     if !patience.is_zero() {
-        let patience = patience.saturating_add(OURS_FIRST);
+        let patience = patience.saturating_add(OURS_FIRST).min(LONGEST);
         socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(patience))?;
     }
     socket.bind(address)?;

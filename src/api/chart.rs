@@ -7,11 +7,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use moka::future::Cache;
+use tokio::sync::Semaphore;
 
 use super::extract::{BlockCount, OfChain};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
-use crate::book::{Book, Chain, Reading};
+use crate::book::{Book, Chain, Excerpt, Reading, Unavailable};
 use crate::chart::{Failure, Picture};
 use crate::etag;
 
@@ -20,6 +21,8 @@ use crate::etag;
 pub(super) struct Charts {
     book: Book,
     drawn: Cache<Subject, Chart>,
+    /// Held by who draws.
+    pencil: Arc<Semaphore>,
 }
 
 /// What a chart shows: another subject is another chart.
@@ -55,41 +58,59 @@ impl Charts {
         let weight =
             |_: &Subject, chart: &Chart| u32::try_from(chart.svg.len()).unwrap_or(u32::MAX);
         let drawn = Cache::builder().weigher(weight).max_capacity(Self::MAX_BYTES).build();
-        Self { book: book.clone(), drawn }
+        Self { book: book.clone(), drawn, pencil: Arc::new(Semaphore::new(1)) }
     }
 
-    /// The chart of the chain's newest `blocks`, drawn at most once for each state of the chain.
-    async fn of(
-        &self,
-        chain: &Chain,
-        reading: &Reading,
-        blocks: usize,
-    ) -> Result<Chart, Arc<Failure>> {
+    /// The chart of the chain's newest `blocks`, drawn at most once for each state of the chain, and how
+    /// fresh it is.
+    async fn of(&self, chain: &Chain, blocks: usize) -> Result<(Chart, Freshness), Arc<Undrawn>> {
+        let (reading, revision) = chain.read_revision().map_err(Undrawn::Unavailable)?;
         let subject = Subject {
             chain_id: chain.config().chain_id,
             blocks,
-            revision: chain.revision(),
+            revision,
             suggestion: reading.observation.quote.etag().clone(),
             is_stale: reading.is_stale,
         };
-        self.drawn.try_get_with(subject, async { Chart::draw(chain, reading, blocks) }).await
+        let chart = self.drawn.try_get_with(subject, self.draw(chain, blocks)).await?;
+        Ok((chart, Freshness::of(chain, &reading)))
+    }
+
+    async fn draw(&self, chain: &Chain, blocks: usize) -> Result<Chart, Undrawn> {
+        // One at a time: who asks for many charts slows down those who ask for charts.
+        let pencil = Arc::clone(&self.pencil).acquire_owned().await;
+        let (reading, excerpt) = chain.read_blocks(blocks).map_err(Undrawn::Unavailable)?;
+        let chain = chain.clone();
+        let drawing = move || {
+            let _held = pencil;
+            Chart::draw(&chain, &reading, &excerpt)
+        };
+        // Tens of thousands of blocks take a tenth of a second.
+        let drawn = tokio::task::spawn_blocking(drawing).await.map_err(anyhow::Error::new);
+        drawn.and_then(|drawn| Ok(drawn?)).map_err(Undrawn::Failed)
     }
 }
 
 impl Chart {
-    fn draw(chain: &Chain, reading: &Reading, blocks: usize) -> Result<Self, Failure> {
+    fn draw(chain: &Chain, reading: &Reading, excerpt: &Excerpt) -> Result<Self, Failure> {
         let config = chain.config();
-        let excerpt = chain.recent_blocks(blocks);
         let picture = Picture {
             chain_name: config.name(),
             percentiles: config.pricing.reward_percentiles.as_slice(),
-            excerpt: &excerpt,
+            excerpt,
             suggestion: reading.observation.quote.suggestion(),
             is_stale: reading.is_stale,
         };
         let svg = Bytes::from(picture.draw()?);
         Ok(Self { etag: etag::of(&svg), svg, newest_block: excerpt.newest_block })
     }
+}
+
+/// Why there is no chart.
+#[derive(Debug)]
+enum Undrawn {
+    Unavailable(Unavailable),
+    Failed(anyhow::Error),
 }
 
 /// One chain's recent blocks as a chart, or 304 when the client has it.
@@ -100,10 +121,12 @@ pub(super) async fn of_chain(
     request: HeaderMap,
 ) -> Result<Response, Problem> {
     let count = count.up_to(chain.config().history_blocks.get())?;
-    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
-    let chart = charts.of(&chain, &reading, count).await.map_err(|error| {
-        tracing::error!(%error, "cannot draw a chart");
-        Problem::of_framework(StatusCode::INTERNAL_SERVER_ERROR)
+    let (chart, freshness) = charts.of(&chain, count).await.map_err(|why| match &*why {
+        Undrawn::Unavailable(why) => Problem::unavailable(&chain, *why),
+        Undrawn::Failed(error) => {
+            tracing::error!(error = format!("{error:#}"), "cannot draw a chart");
+            Problem::of_framework(StatusCode::INTERNAL_SERVER_ERROR)
+        }
     })?;
     let mut response = if etag::is_named(&chart.etag, &request) {
         StatusCode::NOT_MODIFIED.into_response()
@@ -113,7 +136,7 @@ pub(super) async fn of_chain(
     let headers = response.headers_mut();
     headers.insert(header::ETAG, chart.etag);
     headers.insert(X_NEWEST_BLOCK, chart.newest_block.into());
-    Freshness::of(&chain, &reading).write_headers(headers);
+    freshness.write_headers(headers);
     Ok(response)
 }
 
@@ -137,10 +160,7 @@ mod tests {
             let market = fees::price(&history, &chain.config().pricing).unwrap();
             publishers[0].publish(&history, market);
         };
-        let chart = async |blocks| {
-            let reading = chain.read().unwrap();
-            charts.of(chain, &reading, blocks).await.unwrap()
-        };
+        let chart = async |blocks| charts.of(chain, blocks).await.unwrap().0;
         publish(1, 5);
         let [first, again, other] = [chart(3).await, chart(3).await, chart(2).await];
         assert_eq!(again.svg.as_ptr(), first.svg.as_ptr());
@@ -157,8 +177,5 @@ mod tests {
         let later = chart(3).await;
         assert_eq!(later.newest_block, 4);
         assert_ne!(later.svg, reorganised.svg);
-        let mut reading = chain.read().unwrap();
-        reading.is_stale = true;
-        assert_ne!(charts.of(chain, &reading, 3).await.unwrap().svg, later.svg);
     }
 }

@@ -59,6 +59,11 @@ impl Freshness {
             .expect("letters, digits and punctuation are a header value");
         headers.insert(header::CACHE_CONTROL, cache_control);
         headers.insert(header::AGE, self.age.into());
+        self.write_label(headers);
+    }
+
+    /// Writes `X-Stale` where it is due.
+    pub(super) fn write_label(self, headers: &mut HeaderMap) {
         if self.is_stale {
             headers.insert(X_STALE, HeaderValue::from_static("true"));
         }

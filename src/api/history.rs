@@ -35,8 +35,8 @@ pub(super) async fn of_chain(
     count: BlockCount,
 ) -> Result<Response, Problem> {
     let count = count.up_to(chain.config().history_blocks.get())?;
-    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
-    let excerpt = chain.recent_blocks(count);
+    let (reading, excerpt) =
+        chain.read_blocks(count).map_err(|why| Problem::unavailable(&chain, why))?;
     let mut response = Json(FeeHistory::of(&chain, &excerpt)).into_response();
     let headers = response.headers_mut();
     headers.insert(X_NEWEST_BLOCK, excerpt.newest_block.into());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::extract::{FromRef, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -20,9 +20,12 @@ use tokio::sync::watch;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::Endless;
 use super::extract::OfChain;
+use super::freshness::Freshness;
 use super::problem::Problem;
 use crate::book::{Book, Chain, Quote};
+use crate::clients::{self, Lasting, Purse};
 use crate::config::Limits;
 use crate::metrics::Metrics;
 
@@ -47,6 +50,8 @@ pub(super) struct Streams {
 struct Shared {
     /// `None`: as many as there are connections.
     places: Option<Arc<Semaphore>>,
+    /// Behind a proxy a client's connections are not known, and a stream stands for one of them.
+    most_of_client: usize,
     opened: AtomicU64,
     open: Gauge,
     refused: Counter,
@@ -55,7 +60,7 @@ struct Shared {
 /// One subscriber; to drop it is to be gone.
 struct Place {
     shared: Arc<Shared>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _held: (clients::Place, Option<OwnedSemaphorePermit>),
 }
 
 impl FromRef<Streams> for Book {
@@ -75,6 +80,10 @@ impl Streams {
         let semaphore = || Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let shared = Shared {
             places: (most > 0).then(semaphore),
+            most_of_client: match limits.max_connections_per_client {
+                0 => usize::MAX,
+                most => most,
+            },
             opened: AtomicU64::new(0),
             open: metrics.streams(),
             refused: metrics.streams_refused(),
@@ -82,24 +91,27 @@ impl Streams {
         Self { book: book.clone(), shared: Arc::new(shared), stop }
     }
 
-    fn take_place(&self) -> Result<Place, Problem> {
-        let permit = match &self.shared.places {
-            None => None,
-            Some(places) => Some(Arc::clone(places).try_acquire_owned().map_err(|_| {
-                self.shared.refused.increment(1);
-                Problem::overloaded()
-            })?),
-        };
+    fn take_place(&self, client: &Purse) -> Result<Place, Problem> {
+        let most_of_client = self.shared.most_of_client;
+        let of_client = client.take_place(Lasting::Stream, most_of_client);
+        let of_client = of_client.map_err(|_| Problem::too_many_at_a_time());
+        let permit =
+            self.shared.places.as_ref().map(|places| Arc::clone(places).try_acquire_owned());
+        let permit = permit.transpose().map_err(|_| Problem::overloaded());
+        let held = of_client
+            .and_then(|of_client| Ok((of_client, permit?)))
+            .inspect_err(|_| self.shared.refused.increment(1))?;
         self.shared.open.increment(1);
-        Ok(Place { shared: Arc::clone(&self.shared), _permit: permit })
+        Ok(Place { shared: Arc::clone(&self.shared), _held: held })
     }
 
-    /// The answer that goes on with `events`, which are empty once the service stops.
+    /// The answer to `client` that goes on with `events`, which are empty once the service stops.
     fn answer(
         &self,
+        client: &Purse,
         events: impl Stream<Item = Event> + Send + 'static,
     ) -> Result<Response, Problem> {
-        let place = self.take_place()?;
+        let place = self.take_place(client)?;
         let beginning = Event::default().retry(self.retry());
         let events = stream::once(async { beginning }).chain(events).map(move |event| {
             let _held = &place;
@@ -112,6 +124,7 @@ impl Streams {
         // nginx would keep events back until it has a buffer of them.
         headers
             .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        response.extensions_mut().insert(Endless);
         Ok(response)
     }
 
@@ -135,22 +148,27 @@ impl Drop for Place {
 pub(super) async fn of_chain(
     State(streams): State<Streams>,
     OfChain(chain): OfChain,
-    request: HeaderMap,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let subscription = Subscription::new(&streams, &chain, String::new(), &request);
-    streams.answer(subscription.events())
+    let subscription = Subscription::new(&streams, &chain, String::new(), request.headers());
+    let mut response = streams.answer(&Purse::of(&request), subscription.events())?;
+    if let Ok(reading) = chain.read() {
+        Freshness::of(&chain, &reading).write_label(response.headers_mut());
+    }
+    Ok(response)
 }
 
 /// The suggestions of all chains; an event's id has the chain id and a dash before that of one chain.
 pub(super) async fn of_all(
     State(streams): State<Streams>,
-    request: HeaderMap,
+    request: Request,
 ) -> Result<Response, Problem> {
     let of_chain = |chain: &Chain| {
         let prefix = format!("{}-", chain.config().chain_id);
-        Subscription::new(&streams, chain, prefix, &request).events().boxed()
+        Subscription::new(&streams, chain, prefix, request.headers()).events().boxed()
     };
-    streams.answer(stream::select_all(streams.book.chains().iter().map(of_chain)))
+    let events = stream::select_all(streams.book.chains().iter().map(of_chain));
+    streams.answer(&Purse::of(&request), events)
 }
 
 /// One chain for one subscriber.

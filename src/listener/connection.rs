@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::Drain;
 use super::line::{Line, Missed, Order};
 use super::tape::Framing;
 use super::watched::Watched;
-use crate::api::{App, EndBy};
+use crate::api::{App, EndBy, Endless};
 use crate::clients::Visitor;
 
 /// The most that the headers of a request, its first line included, may take.
@@ -63,6 +64,9 @@ pub(super) async fn serve(
                 if let Some(EndBy(deadline)) = response.extensions_mut().remove() {
                     line.has_to_end_by(deadline);
                 }
+                if response.extensions_mut().remove::<Endless>().is_some() {
+                    line.is_endless();
+                }
                 response.map(|body| Tracked { body, line })
             })
         })
@@ -92,6 +96,10 @@ pub(super) async fn serve(
     if let Ok(Err(error)) = &ended {
         // Clients go away in the middle all the time.
         tracing::debug!(%error, "a connection ended early");
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+        if cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut) {
+            line.is_given_up();
+        }
     }
     let stream = connection.into_parts().io.into_inner();
     // Who is not answered yet, or owes nothing, has nothing to send that would be waited for.

@@ -4,7 +4,7 @@
 //! reading a clock; the accept loop looks at all of them a few times a second and cuts those that
 //! are late. That is several times cheaper than timers of each request's own.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -55,6 +55,10 @@ pub(super) struct Line {
     since: AtomicU64,
     /// When the answer under way has to be made, if there is such a time.
     end_by: AtomicU64,
+    /// Whether that has no end of its own.
+    is_endless: AtomicBool,
+    /// Whether the system gave the client up, which took nothing of what it was to be sent.
+    was_given_up: AtomicBool,
     answer: AtomicCell<Answer>,
     order: AtomicCell<Order>,
     waker: AtomicWaker,
@@ -136,6 +140,8 @@ impl Line {
         Self {
             since: AtomicU64::new(clock.now()),
             end_by: AtomicU64::new(Self::NEVER),
+            is_endless: AtomicBool::new(false),
+            was_given_up: AtomicBool::new(false),
             clock: Arc::clone(clock),
             phase: AtomicCell::new(Phase::Head),
             answer: AtomicCell::new(Answer::Sent),
@@ -168,6 +174,21 @@ impl Line {
     /// The answer has to be made until then.
     pub(super) fn has_to_end_by(&self, deadline: Instant) {
         self.end_by.store(self.clock.at(deadline), Ordering::Relaxed);
+    }
+
+    /// The answer ends when its connection is to.
+    pub(super) fn is_endless(&self) {
+        self.is_endless.store(true, Ordering::Relaxed);
+    }
+
+    /// The system has ended the connection, as the client took nothing.
+    pub(super) fn is_given_up(&self) {
+        self.was_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the system has ended the connection, as the client took nothing.
+    pub(super) fn was_given_up(&self) -> bool {
+        self.was_given_up.load(Ordering::Relaxed)
     }
 
     /// Whether the client takes what is made; if not, the task is woken when it does. What is not made yet
@@ -260,8 +281,9 @@ impl Line {
         // The clock may have been a step behind when the phase began.
         let is_in_time = limit.is_none_or(|limit| elapsed <= limit.saturating_add(Clock::STEP));
         // Nobody looks for the end of an answer while the client does not take what there is of it.
-        let may_go_on =
-            missed != Missed::Write || self.clock.now() <= self.end_by.load(Ordering::Relaxed);
+        let is_over = self.clock.now() > self.end_by.load(Ordering::Relaxed)
+            || self.is_endless.load(Ordering::Relaxed) && self.order.load() == Order::Finish;
+        let may_go_on = missed != Missed::Write || !is_over;
         if is_in_time && may_go_on {
             return None;
         }
@@ -283,7 +305,6 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
     use std::task::{Wake, Waker};
 
     use super::*;

@@ -60,10 +60,14 @@ async fn the_chart_shows_the_newest_blocks_as_many_as_are_asked_for() {
 
     node.say(Answer::Result(history(1010)));
     wait_for_block(&service, "1010").await;
-    for (query, first) in [("", 991), ("?blocks=1", 1010), ("?blocks=7", 1004), ("?blocks=30", 981)]
-    {
+    for (query, range, first) in [
+        ("", "blocks 991 to 1010", 991),
+        ("?blocks=1", "block 1010", 1010),
+        ("?blocks=7", "blocks 1004 to 1010", 1004),
+        ("?blocks=30", "blocks 981 to 1010", 981),
+    ] {
         let answer = service.get(&format!("{CHART}{query}")).await;
-        assert_eq!(title(&answer), format!("Chain <A> & co, blocks {first} to 1010"));
+        assert_eq!(title(&answer), format!("Chain <A> & co, {range}"));
         // It is about the blocks of the other form.
         let json = service.get(&format!("/v1/7/fee-history{query}")).await.json();
         assert_eq!(json["blocks"][0]["number"], first);

@@ -259,6 +259,49 @@ async fn there_are_so_many_streams_and_one_that_ends_makes_room() {
 }
 
 #[tokio::test]
+async fn a_client_behind_a_proxy_has_as_many_streams_as_it_may_have_connections() {
+    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let more = "trusted_proxies = [\"127.0.0.1/32\"]\n[limits]\nmax_connections_per_client = 2\n";
+    let service = Service::with_server(more, &chain("a", 7, &node)).await;
+    wait_for_block(&service, "1000").await;
+    let of_one = [("x-forwarded-for", "192.0.2.1")];
+    let first = Subscriber::open(&service, STREAM, &of_one).await;
+    let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &of_one).await;
+    let refused = service.send(Method::GET, STREAM, &of_one).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (429, &"rate_limited".into()));
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(service.count("gas_suggestion_streams_refused_total").await, 1);
+    let _other = Subscriber::open(&service, STREAM, &[("x-forwarded-for", "192.0.2.2")]).await;
+    drop(first);
+    wait_for_streams(&service, 2).await;
+    Subscriber::open(&service, STREAM, &of_one).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_begins_with_stale_data_says_so() {
+    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let service = Service::start(&chain("a", 7, &node)).await;
+    wait_for_block(&service, "1000").await;
+    let fresh = Subscriber::open(&service, STREAM, &[]).await;
+    assert!(!fresh.response.headers().contains_key("x-stale"));
+    node.say(Answer::Error(-32000));
+    service.wait_for(SUGGESTION, |answer| answer.header("x-stale") == "true").await;
+    let mut stale = Subscriber::open(&service, STREAM, &[]).await;
+    assert_eq!(stale.response.headers()["x-stale"], "true");
+    assert!(stale.next().await.id.starts_with("1000-"));
+}
+
+#[tokio::test]
+async fn any_time_that_a_client_may_take_nothing_for_lets_the_service_start() {
+    for time in ["0s", "1ms", "25days", "1000years"] {
+        let limits = format!("[limits]\nwrite_timeout = \"{time}\"\n");
+        let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+        let service = Service::with_server(&limits, &chain("a", 7, &node)).await;
+        wait_for_block(&service, "1000").await;
+    }
+}
+
+#[tokio::test]
 async fn a_switched_off_limit_refuses_no_stream() {
     let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
     let limits = "[limits]\nrequests_per_second_per_client = 0\nmax_streams = 0\n";

@@ -104,5 +104,22 @@ async fn one_that_stops_reading_is_dropped_where_only_the_system_can_see_it() {
     wait_for_streams(&service, 1).await;
     wait_for_streams(&service, 0).await;
     let cut = "gas_suggestion_connections_cut_total{listener=\"public\",deadline=\"write\"}";
-    assert_eq!(service.count(cut).await, 0);
+    assert_eq!(service.count(cut).await, 1);
+}
+
+#[tokio::test]
+async fn one_that_stops_reading_holds_up_no_shutdown() {
+    let (_node, service) = start("", EVENT_BYTES, u64::MAX).await;
+    let mut silent = Connection::of(connect(service.address()).await);
+    silent.send(get(STREAM, "")).await;
+    wait_for_streams(&service, 1).await;
+    let mut quick = Subscriber::open(&service, STREAM, &[]).await;
+    // By then the other one has been blocked for long.
+    for _ in 0..30 {
+        quick.next().await;
+    }
+    let began = Instant::now();
+    service.stop().await.unwrap();
+    // The grace period is 10 s, and so is the time that a client may take nothing for.
+    assert!(began.elapsed() < DEADLINE / 4, "{:?}", began.elapsed());
 }
