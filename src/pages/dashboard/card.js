@@ -240,13 +240,10 @@ class Chart {
             const { urls, text } = this.wanted;
             this.wanted = undefined;
             const image = await firstOf(urls);
-            this.image?.remove();
-            this.image = image;
             this.word.hidden = image !== undefined;
-            if (image) {
-                image.alt = text;
-                this.node.prepend(image);
-            } else {
+            if (image) image.alt = text;
+            this.#replace(image);
+            if (!image) {
                 this.pausedUntil = performance.now() + CHART_PAUSE_MS;
                 break;
             }
@@ -257,6 +254,19 @@ class Chart {
     /** Asks for no further one until it is to draw again. */
     rest() {
         this.wanted = undefined;
+    }
+
+    /** Shows the image in the place of the one before; where there is none, nothing. */
+    #replace(image) {
+        const before = this.image;
+        this.image = image;
+        // Both at once, or where it is scrolled to would be lost.
+        if (before && image) return before.replaceWith(image);
+        before?.remove();
+        if (!image) return;
+        this.node.prepend(image);
+        // Where there is not enough room for all of it, the newest blocks and the prices are shown.
+        this.node.scrollLeft = this.node.scrollWidth;
     }
 }
 
