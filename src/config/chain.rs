@@ -68,6 +68,8 @@ impl Chain {
     /// What a node can be asked for at once: geth cuts a fee history at 1024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
+    /// They are JSON numbers in answers, and most readers keep no larger ones apart.
+    const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_hours(1);
 
@@ -101,8 +103,8 @@ impl Chain {
         {
             return refuse("name", "must be text without control characters".into());
         }
-        if self.chain_id == 0 {
-            return refuse("chain_id", "must be above 0".into());
+        if !Self::CHAIN_IDS.contains(&self.chain_id) {
+            return refuse("chain_id", "must be from 1 to 9007199254740991".into());
         }
         if self.rpc_urls.is_empty() {
             return refuse("rpc_urls", "must name at least one http:// or https:// URL".into());

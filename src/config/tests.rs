@@ -245,7 +245,11 @@ fn a_chain_needs_an_id_of_its_own_urls_and_a_usable_key() {
             "{refused}"
         );
     }
-    assert_eq!(refusal(&chain("a", 0, "")), "chains.a.chain_id: must be above 0");
+    for id in [0, 1 << 53, i64::MAX.unsigned_abs()] {
+        let expected = "chains.a.chain_id: must be from 1 to 9007199254740991";
+        assert_eq!(refusal(&chain("a", id, "")), expected);
+    }
+    assert!(Config::from_toml(&chain("a", (1 << 53) - 1, "")).is_ok());
 }
 
 #[test]

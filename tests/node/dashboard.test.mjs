@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import {
-    chainOf, connectionOf, hear, isBehind, isList, isMarket, isSilent, learn, leave, list, paceOf, pauseOf,
-    readEvent, staleAfter,
+    chainOf, connectionOf, hear, isBehind, isList, isMarket, isSilent, learn, leave, list, markOf, paceOf,
+    pauseOf, readEvent, staleAfter,
 } from "../../src/pages/dashboard/state.js";
 import {
     ago, bannerOf, blocksCovered, cardOf, changeOf, chartText, gwei, nextBlock, span, titleOf,
@@ -122,29 +122,39 @@ describe("a chain", () => {
             block: "7", age: "read 3 s ago", bar: undefined, next: "not known yet",
             tiers: [
                 [
-                    { label: "Max fee", wei: "22000000000", what: "medium max fee of Ronin in wei" },
-                    { label: "Priority fee", wei: "20000000000", what: "medium priority fee of Ronin in wei" },
+                    { label: "Max fee", wei: "22000000000", what: "medium max fee of Ronin" },
+                    { label: "Priority fee", wei: "20000000000", what: "medium priority fee of Ronin" },
                 ],
                 [
-                    { label: "Max fee", wei: "26000000000", what: "high max fee of Ronin in wei" },
-                    { label: "Priority fee", wei: "24000000000", what: "high priority fee of Ronin in wei" },
+                    { label: "Max fee", wei: "26000000000", what: "high max fee of Ronin" },
+                    { label: "Priority fee", wei: "24000000000", what: "high priority fee of Ronin" },
                 ],
             ],
             baseFee: "2000000000",
             market: {
-                block: "7", nextBaseFee: "1.125 gwei", averageBaseFee: "1 gwei", averageOf: "over 20 blocks",
+                block: "7", behind: "", nextBaseFee: "1.125 gwei", averageBaseFee: "1 gwei", averageOf: "over 20 blocks",
                 trend: "rising", gasUsed: "51 %, on average 43 %",
                 covers: { medium: "6", high: "100 or more" },
             },
         });
+        const behind = (block) => cardOf({ ...known(), block }, "live", 120).market.behind;
+        assert.deepEqual([behind(7), behind(9), behind(10)], ["", "", ", 3 behind"]);
+    });
+
+    test("has a market with a name that changes with all that is in it but the time", () => {
+        const [one, same] = ["a", "b"].map((time) => markOf(market(7, { observed_at: time })));
+        assert.equal(one, same);
+        assert.match(one, /^7-[0-9a-z]+$/);
+        const others = [{ stale: true }, { base_fee_trend: "falling" }, { suggestion: suggestion("1") }];
+        for (const other of others) assert.notEqual(markOf(market(7, other)), one);
     });
 
     test("with legacy pricing has one price per tier and no base fee", () => {
         const legacy = { ...suggestion("20000000000", "legacy"), base_fee_per_gas: "0" };
         const card = cardOf(hear(known(), { block: 8, suggestion: legacy }, 200), "live", 200);
         assert.deepEqual(card.tiers, [
-            [{ label: "Gas price", wei: "20000000000", what: "medium gas price of Ronin in wei" }],
-            [{ label: "Gas price", wei: "26000000000", what: "high gas price of Ronin in wei" }],
+            [{ label: "Gas price", wei: "20000000000", what: "medium gas price of Ronin" }],
+            [{ label: "Gas price", wei: "26000000000", what: "high gas price of Ronin" }],
         ]);
         assert.equal(card.baseFee, undefined);
     });
@@ -195,6 +205,8 @@ describe("a chain", () => {
         const heard = hear(known(), event(8, "23000000000"), 500);
         const answer = (block, changes) => ({ market: market(block, changes), ageMs: 0, sentAt: 400 });
         assert.equal(learn(heard, answer(7), true, 600), heard);
+        const bare = { ...heard, market: undefined };
+        assert.deepEqual(learn(bare, answer(7), true, 600), { ...bare, market: answer(7).market });
         assert.equal(learn(heard, answer(8), true, 600), heard);
         assert.equal(learn(heard, { code: "no_data", sentAt: 400 }, true, 600), heard);
         const same = answer(8, { suggestion: suggestion("23000000000") });
@@ -252,7 +264,9 @@ describe("a chain", () => {
         assert.deepEqual(at(stale(3000, 1000)),
             { state, problem: "Stale: the newest block has not changed for 30 s." });
         assert.deepEqual(at(stale(0)),
-            { state, problem: "Stale: the newest block has not changed for at least 30 s." });
+            { state, problem: "Stale: the newest block has not changed for some time." });
+        const later = cardOf(stale(0), "live", 61_000 + 1000);
+        assert.equal(later.problem, "Stale: the newest block has not changed for at least 1 min 1 s.");
         assert.equal(cardOf(stale(0), "live", 31_000).tiers[0][0].wei, "22000000000");
         // Whatever it was before, a new block is fresh, and the same block is not.
         assert.equal(hear(stale(0), event(9), 2000).status, "fresh");
@@ -347,6 +361,7 @@ describe("the connection", () => {
         const banner = (connection, more = {}) =>
             bannerOf({ connection, since: "12:00:00", paceMs: 2000, isFirst: false, ...more });
         assert.deepEqual([banner("opening"), banner("live")], ["", ""]);
+        assert.equal(banner("opening", { isFirst: true }), "Reading the prices…");
         assert.equal(banner("interrupted"), "Live updates broke off; trying again…");
         assert.equal(banner("interrupted", { isFirst: true }), "");
         assert.equal(banner("disconnected"),
@@ -354,7 +369,7 @@ describe("the connection", () => {
         assert.equal(banner("disconnected", { reason: "it answers with status 503" }),
             "Disconnected from the service since 12:00:00 (it answers with status 503); trying again…");
         assert.equal(banner("disconnected", { isFirst: true }),
-            "The service does not tell its chains; trying again…");
+            "No answer from the service yet; trying again…");
         assert.equal(banner("polling"), "No live updates at the moment; trying again. " +
             "Until then the numbers are asked for every 2 s.");
     });

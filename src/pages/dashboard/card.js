@@ -122,7 +122,7 @@ class Row {
         this.announce = announce;
         this.label = element("dt");
         this.amount = new Amount();
-        this.verb = element("span", {}, "Copy");
+        this.verb = element("span", {}, "Copy wei");
         this.what = element("span", { className: "unseen" });
         this.button = element(
             "button",
@@ -155,7 +155,7 @@ class Row {
         );
         clearTimeout(this.telling);
         this.telling = setTimeout(() => {
-            say(this.verb, "Copy");
+            say(this.verb, "Copy wei");
             this.button.classList.remove("done", "failed");
         }, TELLING_MS);
     }
@@ -205,7 +205,8 @@ class Market {
         this.node.hidden = !market;
         if (!market) return;
         const { trend, covers } = market;
-        say(this.block, `at block ${market.block}`);
+        say(this.block, `at block ${market.block}${market.behind}`);
+        this.node.classList.toggle("behind", market.behind !== "");
         say(this.values.nextBaseFee, market.nextBaseFee);
         say(this.values.averageBaseFee, `${market.averageBaseFee} ${market.averageOf}`);
         say(this.values.trend, trend);
@@ -222,24 +223,29 @@ class Chart {
         this.word = element("p", { className: "word" }, "There is no chart at the moment.");
         this.word.hidden = true;
         this.node = element("figure", {}, this.word);
-        this.isLoading = false;
+        // The one of the URLs to begin with.
+        this.first = 0;
         this.pausedUntil = -Infinity;
     }
 
     /**
-     * Shows the chart at the first of these that there is, or at those of a later call.
+     * Shows the chart at the first of these that there is, or that of a later call.
      *
+     * @param {string} what it shows: where that is there or on its way, nothing is done
      * @param {URL[]} urls
      * @param {string} text for those who do not see it
      */
-    async draw(urls, text) {
-        this.wanted = { urls, text };
-        if (this.isLoading || performance.now() < this.pausedUntil) return;
-        this.isLoading = true;
+    async draw(what, urls, text) {
+        this.wanted = what === (this.loading ?? this.shown) ? undefined : { what, urls, text };
+        if (this.loading !== undefined || performance.now() < this.pausedUntil) return;
         while (this.wanted) {
-            const { urls, text } = this.wanted;
+            const { what, urls, text } = this.wanted;
             this.wanted = undefined;
-            const image = await firstOf(urls);
+            this.loading = what;
+            const { image, index } = await firstOf(urls, this.first);
+            this.loading = undefined;
+            this.first = index;
+            this.shown = image && what;
             this.word.hidden = image !== undefined;
             if (image) image.alt = text;
             this.#replace(image);
@@ -248,7 +254,6 @@ class Chart {
                 break;
             }
         }
-        this.isLoading = false;
     }
 
     /** Asks for no further one until it is to draw again. */
@@ -270,21 +275,21 @@ class Chart {
     }
 }
 
-/** The image at the first URL that has one, ready to be painted. */
-async function firstOf(urls) {
-    for (const url of urls) {
+/** The image at the first URL from that index on that has one, ready to be painted, and its index. */
+async function firstOf(urls, first) {
+    for (const [index, url] of [...urls.entries()].slice(first)) {
         const image = new Image();
         image.src = url;
         const late = new Promise((_, reject) => setTimeout(reject, CHART_PATIENCE_MS));
         try {
             await Promise.race([image.decode(), late]);
-            return image;
+            return { image, index };
         } catch {
             // Ends the request where it is still under way.
             image.removeAttribute("src");
         }
     }
-    return undefined;
+    return { index: 0 };
 }
 
 function pair(name, value) {

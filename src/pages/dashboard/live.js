@@ -9,6 +9,8 @@ const PATIENCE_MS = 5000;
 const LEAST_ASK_MS = 200;
 // For a stream to begin.
 const OPENING_MS = 10_000;
+// How long other windows have a connection for themselves.
+const CROWDED_MS = 60_000;
 // A stream that lasted for so long had not failed.
 const STEADY_MS = 10_000;
 // What the service says of a chain that has no fee market.
@@ -36,6 +38,8 @@ export class Live {
     #opening;
     #reopening;
     #failures = 0;
+    // Whether the stream was left to other windows.
+    #isAside = false;
     // Of the stream that is open: the newest blocks by it, and whether it told anything since `#list`.
     #told = new Map();
     #isQuiet = true;
@@ -92,6 +96,7 @@ export class Live {
     #open() {
         this.#told.clear();
         this.#list = [];
+        this.#isAside = false;
         this.#openedAt = undefined;
         const source = new EventSource(new URL("v1/gas-suggestions/stream", this.#base));
         this.#source = source;
@@ -121,12 +126,17 @@ export class Live {
 
     /** The stream is over or was none: opens another after a while. */
     #lose() {
+        this.#isAside = false;
+        const isSteady = performance.now() - this.#openedAt >= STEADY_MS;
+        this.#failures = isSteady ? 0 : this.#failures + 1;
+        this.#leave(pauseOf(this.#failures, Math.random()));
+    }
+
+    /** Ends the stream, and opens another after the pause. */
+    #leave(pause) {
         const now = performance.now();
         this.#source.close();
         clearTimeout(this.#opening);
-        const isSteady = now - this.#openedAt >= STEADY_MS;
-        this.#failures = isSteady ? 0 : this.#failures + 1;
-        const pause = pauseOf(this.#failures, Math.random());
         clearTimeout(this.#reopening);
         this.#reopening = setTimeout(() => this.#open(), pause);
         if (this.#facts.stream === "lost") return;
@@ -147,8 +157,16 @@ export class Live {
         this.#isPolling = true;
         this.#pollsAgain = false;
         const sentAt = performance.now();
-        const { status, json } = await this.#get("v1/chains");
+        const { status, json, isLate } = await this.#get("v1/chains");
         if (this.#end.signal.aborted) return;
+        if (isLate && this.#facts.stream === "open") {
+            // The service may hang, or be out of reach behind the streams of other windows: a browser has six
+            // connections to it. Without this one, the next poll tells.
+            this.#isPolling = false;
+            this.#isAside = true;
+            this.#leave(CROWDED_MS * (0.5 + Math.random() / 2));
+            return;
+        }
         const wasWell = this.#facts.poll?.isWell;
         const isWell = status === 200 && isList(json);
         this.#facts.poll = { isWell, sentAt };
@@ -181,7 +199,7 @@ export class Live {
     #doubt(status, sentAt) {
         if (this.#facts.heardAt > sentAt) return;
         this.#tell.gap();
-        if (status === 0 && this.#facts.stream !== "lost") this.#lose();
+        if (status === 0 && (this.#facts.stream !== "lost" || this.#isAside)) this.#lose();
     }
 
     #report() {
@@ -195,8 +213,8 @@ export class Live {
             const response = await fetch(new URL(path, this.#base), { cache: "no-store", signal });
             const text = await response.text();
             return { status: response.status, headers: response.headers, json: parse(text) };
-        } catch {
-            return { status: 0 };
+        } catch (error) {
+            return { status: 0, isLate: error.name === "TimeoutError" };
         }
     }
 }

@@ -2,8 +2,8 @@
 
 import { Card } from "./card.js";
 import { Live } from "./live.js";
-import { chainOf, hear, isBehind, leave, learn, list } from "./state.js";
-import { bannerOf, cardOf, changeOf, chartText, titleOf } from "./words.js";
+import { chainOf, hear, isBehind, leave, learn, list, markOf } from "./state.js";
+import { TITLE, bannerOf, cardOf, changeOf, chartText, titleOf } from "./words.js";
 
 // Ages are told in seconds.
 const TICK_MS = 250;
@@ -28,6 +28,8 @@ let paceMs;
 const unsaid = [];
 // When it was no longer connected, as people tell the time.
 let since;
+// Whether it was since the stream was there.
+let wasAway = false;
 
 const listener = {
     event(event, now) {
@@ -44,9 +46,8 @@ const listener = {
     market(key, answer) {
         const one = shown.get(key);
         if (!one) return;
-        const before = drawn(one.chain);
         change(key, learn(one.chain, answer, connection === "live", performance.now()));
-        if (one.chain.market && drawn(one.chain) !== before) draw(one);
+        if (one.chain.market) draw(one);
     },
     gap() {
         for (const [key, { chain }] of shown) change(key, leave(chain));
@@ -55,9 +56,14 @@ const listener = {
         if (now === connection && why === reason) return;
         if (["interrupted", "disconnected"].includes(now)) {
             since ??= new Date().toLocaleTimeString();
-        } else if (since !== undefined && now !== "opening") {
-            announce("Connected to the service again.");
+            wasAway = true;
+            news.textContent = "";
+        } else if (now !== "opening") {
             since = undefined;
+        }
+        if (now === "live" && wasAway) {
+            announce("Connected to the service again.");
+            wasAway = false;
         }
         [connection, reason] = [now, why];
         show();
@@ -75,7 +81,7 @@ function follow() {
 
 function begin() {
     connection = "opening";
-    clocksApart = Date.now() - performance.now();
+    forgetAges();
     live = new Live(base, listener);
     ticking = setInterval(tick, TICK_MS);
     show();
@@ -87,11 +93,21 @@ function end() {
     clearInterval(ticking);
     for (const { card } of shown.values()) card.chart.rest();
     listener.gap();
+    // It would stay as it is, and be read as if it were of now.
+    document.title = TITLE;
+}
+
+/** After a sleep nobody knows how old anything is, until it is told anew. */
+function forgetAges() {
+    const before = clocksApart;
+    clocksApart = Date.now() - performance.now();
+    if (!(Math.abs(clocksApart - before) > SLEPT_MS)) return;
+    for (const [key, { chain }] of shown) change(key, { ...chain, age: undefined });
 }
 
 function tick() {
     if (Math.abs(Date.now() - performance.now() - clocksApart) > SLEPT_MS) {
-        // The ages are wrong, and the stream may be dead.
+        // The stream may be dead.
         end();
         begin();
     }
@@ -121,19 +137,14 @@ function take(entries, sentAt) {
     cards.classList.toggle("one", entries.length === 1);
 }
 
-/** What a chart is of. */
-function drawn({ market }) {
-    return market && `${market.newest_block}${market.stale ? "-stale" : ""}`;
-}
-
-function draw({ chain, card }) {
-    const { key, name, market } = chain;
-    // What it is of keeps the browser from showing again what it has of an earlier block.
+function draw({ chain: { key, name, market }, card }) {
+    // What it is of keeps the browser from showing again what it has of an earlier state.
+    const what = markOf(market);
     const url = (query) => {
         const path = `v1/${encodeURIComponent(key)}/fee-history.svg`;
-        return new URL(`${path}?${query}of=${drawn(chain)}`, base);
+        return new URL(`${path}?${query}of=${what}`, base);
     };
-    card.chart.draw([url(`blocks=${CHART_BLOCKS}&`), url("")], chartText(name, market));
+    card.chart.draw(what, [url(`blocks=${CHART_BLOCKS}&`), url("")], chartText(name, market));
 }
 
 function change(key, chain) {
@@ -153,7 +164,7 @@ function render(one) {
 function show() {
     const isFirst = shown.size === 0;
     say(banner, bannerOf({ connection, since, reason, paceMs, isFirst }));
-    banner.classList.toggle("bad", connection !== "polling");
+    banner.classList.toggle("bad", ["interrupted", "disconnected"].includes(connection));
     for (const one of shown.values()) render(one);
     const title = titleOf(
         [...shown.values()].map(({ view }) => view),
@@ -165,7 +176,11 @@ function show() {
 /** Tells those who do not see the page what has changed on it, all that changes at once together. */
 function announce(text) {
     if (unsaid.push(text) > 1) return;
-    queueMicrotask(() => (news.textContent = unsaid.splice(0).join(" ")));
+    queueMicrotask(() => {
+        const said = unsaid.splice(0).join(" ");
+        // What is the same as before would not be read again.
+        news.textContent = said === news.textContent ? `${said}\u00a0` : said;
+    });
 }
 
 function say(node, text) {

@@ -75,6 +75,15 @@ export function isMarket(market) {
     );
 }
 
+/** A short name for a fee market, which another one does not have. */
+export function markOf({ observed_at: _, ...market }) {
+    let hash = 0;
+    for (const character of JSON.stringify(market)) {
+        hash = (Math.imul(hash, 31) + character.charCodeAt(0)) | 0;
+    }
+    return `${market.newest_block}-${(hash >>> 0).toString(36)}`;
+}
+
 /** Whether it is a list of chains. */
 export function isList(list) {
     return Array.isArray(list) && list.every((entry) => typeof entry?.chain === "string");
@@ -154,7 +163,11 @@ export function learn(chain, { market, code, ageMs, sentAt }, isStreaming, now) 
     const isSame = block === chain.block && isEqual(suggestion, chain.suggestion);
     // It may come from another instance than the events do, which is behind.
     const isLower = isStreaming && block < chain.block;
-    if ((isOvertaken && !isSame && !(block > chain.block)) || isLower) return chain;
+    if ((isOvertaken && !isSame && !(block > chain.block)) || isLower) {
+        // No longer the price, but the newest that is known of what stands behind one.
+        const isNewer = block < chain.block && !(block <= chain.market?.newest_block);
+        return isNewer ? { ...chain, market } : chain;
+    }
     return {
         ...at(chain, block, now),
         suggestion,

@@ -4,10 +4,14 @@ import { staleAfter } from "./state.js";
 
 // As many as the service counts.
 const MOST_BLOCKS = 100;
+// How many blocks come while an answer is on its way.
+const MOST_BEHIND = 2;
+export const TITLE = "Gas prices";
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+const STANDS = "Stale: the newest block has not changed";
 
 /**
  * Wei as gwei, exact to the last digit.
@@ -90,7 +94,7 @@ export function cardOf(chain, connection, now) {
         next: nextOf(chain, isLive, since),
         tiers: suggestion && ["medium", "high"].map((tier) => tierOf(name, suggestion, tier)),
         baseFee: suggestion?.type === "eip-1559" ? suggestion.base_fee_per_gas : undefined,
-        market: chain.market && marketOf(chain.market),
+        market: chain.market && marketOf(chain.market, block),
     };
 }
 
@@ -113,16 +117,17 @@ function tierOf(name, suggestion, tier) {
     return Object.entries(amounts).map(([label, wei]) => ({
         label,
         wei,
-        what: `${tier} ${label.toLowerCase()} of ${name} in wei`,
+        what: `${tier} ${label.toLowerCase()} of ${name}`,
     }));
 }
 
 /** What stands behind a price, and of which block that is. */
-function marketOf(market) {
+function marketOf(market, newest) {
     const { covers_full_blocks: covers, gas_used_ratio: used, window } = market;
     const next = market.next_base_fee_per_gas;
     return {
         block: String(market.newest_block),
+        behind: behindOf(newest - market.newest_block),
         nextBaseFee: next === null ? "not known" : `${gwei(next)} gwei`,
         averageBaseFee: `${gwei(market.average_base_fee_per_gas)} gwei`,
         averageOf: `over ${window.blocks} ${window.blocks === 1 ? "block" : "blocks"}`,
@@ -130,6 +135,11 @@ function marketOf(market) {
         gasUsed: `${percent(used.latest)}, on average ${percent(used.average)}`,
         covers: { medium: blocksCovered(covers.medium), high: blocksCovered(covers.high) },
     };
+}
+
+/** What is known is always a moment behind the price; that is told where it is more than a moment. */
+function behindOf(blocks) {
+    return blocks > MOST_BEHIND ? `, ${blocks} behind` : "";
 }
 
 /** A word for a chain's state, and a sentence where it is not as it should be. */
@@ -147,9 +157,13 @@ function stateOf(chain, isLive, connection, now) {
     // The age is told in whole seconds, rounded down.
     const isOld = chain.age && chain.age.atLeast + SECOND > staleAfter(chain);
     if (isOld) return ["stale", "Stale: the data is older than two blocks."];
-    const least = chain.moved === undefined ? "at least " : "";
-    const still = span(now - (chain.moved ?? chain.since));
-    return ["stale", `Stale: the newest block has not changed for ${least}${still}.`];
+    const still = now - (chain.moved ?? chain.since);
+    if (chain.moved !== undefined) return ["stale", `${STANDS} for ${span(still)}.`];
+    // Nobody here saw it come.
+    return [
+        "stale",
+        still < MINUTE ? `${STANDS} for some time.` : `${STANDS} for at least ${span(still)}.`,
+    ];
 }
 
 /** What a chart shows, for those who do not see it. */
@@ -174,7 +188,7 @@ export function bannerOf({ connection, since, reason, paceMs, isFirst }) {
             return isFirst ? "" : "Live updates broke off; trying again…";
         case "disconnected":
             return isFirst
-                ? `The service does not tell its chains${why}; trying again…`
+                ? `No answer from the service yet${why}; trying again…`
                 : `Disconnected from the service since ${since}${why}; trying again…`;
         case "polling":
             return (
@@ -182,7 +196,7 @@ export function bannerOf({ connection, since, reason, paceMs, isFirst }) {
                 `Until then the numbers are asked for every ${paceMs / SECOND} s.`
             );
         default:
-            return "";
+            return isFirst ? "Reading the prices…" : "";
     }
 }
 
@@ -198,11 +212,10 @@ export function changeOf(name, before, after) {
 
 /** The title of the window: the price where there is one chain, and what is wrong. */
 export function titleOf(cards, connection) {
-    const title = "Gas prices";
-    if (connection === "disconnected") return `Disconnected – ${title}`;
+    if (connection === "disconnected") return `Disconnected – ${TITLE}`;
     const ill = cards.filter(({ state }) => ["stale", "none"].includes(state)).length;
-    if (ill > 0) return `${ill} of ${cards.length} not up to date – ${title}`;
+    if (ill > 0) return `${ill} of ${cards.length} not up to date – ${TITLE}`;
     const [card] = cards;
-    if (cards.length !== 1 || !card.isLive || !card.tiers) return title;
-    return `${gwei(card.tiers[0][0].wei)} gwei on ${card.name} – ${title}`;
+    if (cards.length !== 1 || !card.isLive || !card.tiers) return TITLE;
+    return `${gwei(card.tiers[0][0].wei)} gwei on ${card.name} – ${TITLE}`;
 }
