@@ -119,6 +119,12 @@ async fn wait_for_polls(node: &FakeNode, count: usize) {
     }
 }
 
+/// The answer to who gets no stream: it has an end.
+async fn refusal(service: &Service, path: &str, headers: &[(&str, &str)]) -> service::Answer {
+    let answer = timeout(DEADLINE, service.send(Method::GET, path, headers));
+    answer.await.expect("no stream is begun")
+}
+
 async fn wait_for_streams(service: &Service, count: usize) {
     let line = format!("\ngas_suggestion_streams {count}\n");
     service.wait_admin("/metrics", |answer| answer.body.contains(&line)).await;
@@ -242,7 +248,7 @@ async fn there_are_so_many_streams_and_one_that_ends_makes_room() {
     let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
     wait_for_streams(&service, 2).await;
     for path in [STREAM, "/v1/gas-suggestions/stream"] {
-        let refused = service.get(path).await;
+        let refused = refusal(&service, path, &[]).await;
         assert_eq!(refused.status, 503);
         assert_eq!(refused.json()["code"], "overloaded");
         assert_eq!(refused.header("retry-after"), "1");
@@ -267,7 +273,7 @@ async fn a_client_behind_a_proxy_has_as_many_streams_as_it_may_have_connections(
     let of_one = [("x-forwarded-for", "192.0.2.1")];
     let first = Subscriber::open(&service, STREAM, &of_one).await;
     let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &of_one).await;
-    let refused = service.send(Method::GET, STREAM, &of_one).await;
+    let refused = refusal(&service, STREAM, &of_one).await;
     assert_eq!((refused.status, &refused.json()["code"]), (429, &"rate_limited".into()));
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(service.count("gas_suggestion_streams_refused_total").await, 1);
