@@ -78,18 +78,19 @@ impl Picture<'_> {
     /// The picture as an SVG document of its own.
     pub(crate) fn draw(&self) -> Result<String, Failure> {
         let size = [WIDTH, HEIGHT].map(|length| u32::try_from(length * UNITS).unwrap_or_default());
+        let lines = self.lines();
         let mut drawn = String::new();
         {
             let root = SVGBackend::with_string(&mut drawn, size.into()).into_drawing_area();
-            self.draw_on(&root)?;
+            self.draw_on(&root, &lines)?;
             root.present()?;
         }
         let (_, content) = drawn.split_once('>').unwrap_or_default();
-        Ok([self.head().as_str(), content].concat())
+        Ok([self.head(&lines).as_str(), content].concat())
     }
 
     /// The beginning of the document, up to the first thing drawn.
-    fn head(&self) -> String {
+    fn head(&self, lines: &[Line]) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
              viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title facts\">\n\
@@ -97,16 +98,15 @@ impl Picture<'_> {
             WIDTH * UNITS,
             HEIGHT * UNITS,
             escaped(&self.title()),
-            escaped(&self.facts()),
+            escaped(&self.facts(lines)),
             palette::style(),
         )
     }
 
-    fn draw_on(&self, root: &Area<'_>) -> Drawn {
+    fn draw_on(&self, root: &Area<'_>, lines: &[Line]) -> Drawn {
         const BETWEEN: i32 = 314;
         root.fill(&palette::GROUND)?;
-        let lines = self.lines();
-        let scale = Gwei::up_to(self.highest(&lines));
+        let scale = Gwei::up_to(self.highest(lines));
         let labels = scale.longest_label().max("100 %".len());
         let left = 20 + 7 * i32::try_from(labels).unwrap_or_default();
         let labels = self.max_fees().map(|fee| fee.label());
@@ -115,7 +115,7 @@ impl Picture<'_> {
         let end = WIDTH - right;
 
         self.draw_heading(root)?;
-        let top = draw_legend(root, &lines, left, &scale)? + 44;
+        let top = draw_legend(root, lines, left, &scale)? + 44;
         let unit = text(TEXT - 1, palette::MUTED);
         write(root, "gwei", (left - 10, top - 22), &unit, HPos::Right)?;
 
@@ -124,14 +124,14 @@ impl Picture<'_> {
         let gas = root.clone().shrink((0, units(BETWEEN)), (across, units(HEIGHT - BETWEEN - 4)));
 
         let mut panel = panel(&fees, left, 0, self.blocks(), scale.clone())?;
-        grid(&mut panel, scale.count(), &|wei| axes::gwei(*wei), false)?;
-        for line in &lines {
+        grid(&mut panel, false)?;
+        for line in lines {
             draw_line(&panel, line, &scale)?;
         }
         self.draw_max_fees(root, &panel, &scale)?;
 
         let mut panel = self::panel(&gas, left, 26, self.blocks(), Share)?;
-        grid(&mut panel, 3, &|share| format!("{:.0} %", share * 100.0), true)?;
+        grid(&mut panel, true)?;
         self.draw_gas(&panel)?;
         write(root, self.what_to_pay(), (end + 10, top - 22), &unit, HPos::Left)?;
         write(root, "gas used", (end + 10, BETWEEN), &unit, HPos::Left)
@@ -257,8 +257,7 @@ impl Picture<'_> {
     }
 
     /// The picture in words.
-    fn facts(&self) -> String {
-        let lines = self.lines();
+    fn facts(&self, lines: &[Line]) -> String {
         let ranges = lines.iter().filter_map(|line| {
             let known = || line.amounts.iter().flatten();
             let (least, most) = known().min().zip(known().max())?;
@@ -317,12 +316,8 @@ fn draw_legend(root: &Area<'_>, lines: &[Line], left: i32, scale: &Gwei) -> Resu
     Ok(y)
 }
 
-fn grid<Y>(
-    panel: &mut Panel<'_, '_, Y>,
-    labels: usize,
-    format: &dyn Fn(&Y::ValueType) -> String,
-    has_numbers: bool,
-) -> Drawn
+/// Draws the axes, with block numbers or without.
+fn grid<Y>(panel: &mut Panel<'_, '_, Y>, has_numbers: bool) -> Drawn
 where
     Y: plotters::coord::ranged1d::Ranged + plotters::coord::ranged1d::ValueFormatter<Y::ValueType>,
 {
@@ -332,9 +327,7 @@ where
         .bold_line_style(stroke(palette::GRID, 1))
         .axis_style(stroke(palette::GRID, 1))
         .label_style(text(TEXT - 1, palette::MUTED))
-        .set_all_tick_mark_size(units(5))
-        .y_labels(labels)
-        .y_label_formatter(format);
+        .set_all_tick_mark_size(units(5));
     if !has_numbers {
         mesh.disable_x_axis();
     }

@@ -92,11 +92,6 @@ impl Gwei {
         self.top
     }
 
-    /// How many marks there are.
-    pub(super) fn count(&self) -> usize {
-        self.marks().count()
-    }
-
     /// How many characters the longest mark has.
     pub(super) fn longest_label(&self) -> usize {
         self.marks().map(|wei| gwei(wei).len()).max().unwrap_or_default()
