@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing, then runs every check of the project.
 #
-# Needs a Rust toolchain with rustfmt and clippy, Node.js with npm, nginx, faketime and Chromium; as root on
-# Debian it installs the last four by itself. Where something cannot be had, it says what and fails: nothing
-# is skipped.
+# Needs a Rust toolchain with rustfmt and clippy, and Node.js with npm, Python with venv, nginx, faketime,
+# Chromium, Prometheus and docker-compose, which it installs by itself as root on Debian. Where something cannot
+# be had, it says what and fails: nothing is skipped.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +37,8 @@ install_package npm npm
 PATH=$PATH:/usr/sbin
 install_package nginx nginx
 install_package faketime faketime
+install_package promtool prometheus
+install_package docker-compose docker-compose
 # CHROMIUM is the path of another browser than the one in Debian.
 [ -n "${CHROMIUM:-}" ] || install_package chromium chromium
 
@@ -56,6 +58,17 @@ install_packages() { # folder
 install_packages tests/node
 install_packages tests/node/hardhat-2
 [ -n "${HARDHAT_3:-}" ] || install_packages tests/node/hardhat-3
+
+# Debian has venv in a package of its own; it comes without a command to look for.
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        missing "Python's venv" "Install it (Debian: apt-get install python3-venv), or run this as root on Debian."
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
+fi
+[ -x target/python/bin/pip ] || step python3 -m venv target/python
+step target/python/bin/pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt
 
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 

@@ -1,4 +1,4 @@
-//! The programs that tests run: Node.js with the scripts in `tests/node`, and cast.
+//! The programs that tests run: Node.js with the scripts in `tests/node`, those of Python packages, and cast.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -46,6 +46,13 @@ pub(crate) async fn node_test(name: &str, packages: &[&str]) {
 /// Where the file `name` in `tests/node` is.
 pub(crate) fn script(name: &str) -> PathBuf {
     fixtures::path("tests/node").join(name)
+}
+
+/// The program `name` of one of the packages in `tests/python/requirements.txt`.
+pub(crate) fn of_python(name: &str) -> Command {
+    let path = fixtures::path("target/python/bin").join(name);
+    assert!(path.exists(), "no {name} at {}: run tests/run.sh", path.display());
+    Command::new(path)
 }
 
 /// Cast with these arguments.
