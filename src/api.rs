@@ -15,6 +15,7 @@ mod health;
 mod history;
 mod hot;
 mod intake;
+mod ledger;
 mod market;
 mod metrics;
 mod pages;
@@ -31,7 +32,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use bytes::Bytes;
@@ -53,9 +55,11 @@ use admission::Admission;
 use chart::Charts;
 use cors::Cors;
 use hot::HotPath;
+use ledger::{Entry, Ledger, Route};
 use problem::Problem;
-use request_id::{RequestIds, X_REQUEST_ID};
+use request_id::RequestIds;
 use stream::Streams;
+use suggestion::Suggestions;
 use verification::Verification;
 
 /// One listener's routes within their layers. Cheap to clone.
@@ -71,6 +75,7 @@ struct Shared {
     admission: Admission,
     cors: Cors,
     ids: RequestIds,
+    ledger: Ledger,
 }
 
 /// Everything that the public listener answers.
@@ -98,16 +103,19 @@ pub fn public(
         .route("/v1/gas-suggestions/stream", get(stream::of_all))
         .route("/v1/{chain}/gas-suggestion/stream", get(stream::of_chain))
         .with_state(streams);
+    let suggestions = Router::new()
+        .route(Ledger::SUGGESTION, get(suggestion::of_chain))
+        .with_state(Suggestions::new(book, metrics));
     let charts = Router::new()
         .route("/v1/{chain}/fee-history.svg", get(chart::of_chain))
-        .with_state(Charts::new(book));
+        .with_state(Charts::new(book, metrics));
     let quick = Router::new()
         .route("/v1/chains", get(chains::list))
         .route("/v1/gas-suggestions", get(suggestion::all))
-        .route("/v1/{chain}/gas-suggestion", get(suggestion::of_chain))
         .route("/v1/{chain}/fee-market", get(market::of_chain))
         .route("/v1/{chain}/fee-history", get(history::of_chain))
         .with_state(book.clone())
+        .merge(suggestions)
         .merge(streams)
         .merge(charts)
         .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
@@ -132,8 +140,8 @@ pub fn public(
             Router::new().nest(path, below).merge(page).merge(probes(health))
         }
     };
-    let hot_path = HotPath::new(base_path, book);
-    App::new(routes, Some(hot_path), config, metrics)
+    let hot_path = HotPath::new(base_path, book, metrics);
+    App::new("public", routes, Some(hot_path), config, metrics)
 }
 
 /// Who may act for whom, and transactions that change it.
@@ -156,7 +164,8 @@ fn of_delegations(delegations: Option<Delegations>) -> (Router, Router) {
 #[must_use]
 pub fn admin(config: &Config, health: Health, metrics: &Metrics) -> App {
     let exposed = Router::new().route("/metrics", get(metrics::expose)).with_state(metrics.clone());
-    App::new(probes(health).merge(exposed).layer(deadline(config)), None, config, metrics)
+    let routes = probes(health).merge(exposed).layer(deadline(config));
+    App::new("admin", routes, None, config, metrics)
 }
 
 /// For how long a request may go without an answer.
@@ -188,18 +197,27 @@ type Answer =
     Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
 
 impl App {
-    fn new(routes: Router, hot_path: Option<HotPath>, config: &Config, metrics: &Metrics) -> Self {
+    fn new(
+        listener: &'static str,
+        routes: Router,
+        hot_path: Option<HotPath>,
+        config: &Config,
+        metrics: &Metrics,
+    ) -> Self {
         let cors = Cors::new(&config.cors);
         let limits = &config.limits;
         // The first layer is the outermost: a panic's answer has CORS headers too.
         let layers = ServiceBuilder::new()
+            .layer(middleware::from_fn(ledger::tell_route))
             .layer(cors.layer())
             .layer(CatchPanicLayer::new())
             .layer(RequestBodyTimeoutLayer::new(limit(limits.body_timeout)));
         let routes = routes.layer(layers);
-        let admission = Admission::new(&config.server.base_path, metrics.rate_limited());
+        let base_path = &config.server.base_path;
+        let admission = Admission::new(base_path, metrics.rate_limited());
+        let ledger = Ledger::new(listener, base_path, metrics);
         let ids = RequestIds::new();
-        Self { shared: Arc::new(Shared { routes, hot_path, admission, cors, ids }) }
+        Self { shared: Arc::new(Shared { routes, hot_path, admission, cors, ids, ledger }) }
     }
 
     /// Answers one request without a connection: no limit per client applies. Needs a tokio runtime
@@ -217,30 +235,35 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Shared { routes, hot_path, admission, cors, ids } = &*self.shared;
-        let id = ids.of(request.headers());
+        let Shared { routes, hot_path, admission, cors, ids, ledger } = &*self.shared;
+        let entry = Entry::open(&request, ids.of(request.headers()));
         if let Err(problem) = admission.check(&request, visitor) {
             let mut response = problem.into_response();
             cors.write_constant(response.headers_mut());
             cors.write_origin(request.headers(), response.headers_mut());
-            return Either::Left(ready(Ok(conclude(response, id))));
+            return Either::Left(ready(Ok(ledger.close(entry, &Route::None, response))));
         }
         let hot = hot_path.as_ref().and_then(|hot_path| hot_path.answer(&request, cors));
         if let Some(response) = hot {
-            return Either::Left(ready(Ok(conclude(response, id))));
+            return Either::Left(ready(Ok(ledger.close(entry, &Route::Suggestion, response))));
         }
         // One request can have many calls, each of which has its price, or take a long time.
         let purse = visitor.purse(request.headers());
         request.extensions_mut().insert(purse);
-        let answer = routes.clone().call(request);
-        Either::Right(answer.map(|answer| answer.map(|response| conclude(response, id))).boxed())
+        let (answer, shared) = (routes.clone().call(request), Arc::clone(&self.shared));
+        let answer = answer.map(move |Ok(mut response)| {
+            let route = response.extensions_mut().remove().unwrap_or(Route::None);
+            Ok(shared.ledger.close(entry, &route, response))
+        });
+        Either::Right(answer.boxed())
     }
 
     /// The answer to what is no request yet, as far as it can be read.
     pub(crate) fn refusal(&self, status: StatusCode) -> Response {
         let mut response = Problem::of_framework(status).into_response();
         self.shared.cors.write_constant(response.headers_mut());
-        conclude(response, self.shared.ids.of(&HeaderMap::new()))
+        let id = self.shared.ids.of(&HeaderMap::new());
+        self.shared.ledger.close(Entry::of_nothing(id), &Route::None, response)
     }
 }
 
@@ -248,14 +271,4 @@ impl App {
 fn limit(configured: Duration) -> Duration {
     const NEVER: Duration = Duration::from_hours(24 * 365);
     if configured.is_zero() { NEVER } else { configured }
-}
-
-/// Gives a response its request id and, where it is an error, its problem body.
-fn conclude(mut response: Response, id: HeaderValue) -> Response {
-    let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        problem::write(&mut response, &id);
-    }
-    response.headers_mut().insert(X_REQUEST_ID, id);
-    response
 }

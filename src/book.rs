@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use crossbeam_utils::atomic::AtomicCell;
 use moka::Expiry;
 use moka::sync::Cache;
 use tokio::sync::watch;
@@ -46,6 +47,7 @@ struct Shared {
     /// The newest quote however old it is; `None`: the chain was never read.
     newest: watch::Sender<Option<Arc<Quote>>>,
     recent: RwLock<RecentBlocks>,
+    last_seen: AtomicCell<Option<LastSeen>>,
     /// Whether a first poll has come to its end, whatever came of it.
     was_polled: AtomicBool,
 }
@@ -80,6 +82,15 @@ pub struct Reading {
     pub head_age: Duration,
     /// Whether the data is old, or the head has not moved, by the chain's configuration.
     pub is_stale: bool,
+}
+
+/// When a chain was last heard of, however long ago.
+#[derive(Debug, Clone, Copy)]
+pub struct LastSeen {
+    /// When a reply was last accepted.
+    pub observed: Instant,
+    /// When the newest block's number was first seen.
+    pub head_moved: Instant,
 }
 
 /// Why a chain has nothing to serve.
@@ -150,8 +161,8 @@ impl Chain {
     fn new(config: config::Chain, fresh: Cache<u64, Arc<Observation>>) -> Self {
         let recent = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
         let newest = watch::Sender::new(None);
-        let was_polled = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { config, fresh, newest, recent, was_polled }) }
+        let (last_seen, was_polled) = (AtomicCell::new(None), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { config, fresh, newest, recent, last_seen, was_polled }) }
     }
 
     /// The chain's configuration.
@@ -182,6 +193,12 @@ impl Chain {
     #[must_use]
     pub fn newest_block(&self) -> Option<u64> {
         self.shared.newest.borrow().as_ref().map(|quote| quote.newest_block())
+    }
+
+    /// When the chain was last heard of; `None`: never.
+    #[must_use]
+    pub fn last_seen(&self) -> Option<LastSeen> {
+        self.shared.last_seen.load()
     }
 
     /// What may be served now, and a number that is another whenever the recent blocks are others.
@@ -261,6 +278,7 @@ impl Publisher {
             recent.extend(history);
             shared.fresh.insert(shared.config.chain_id, Arc::new(observation));
         }
+        shared.last_seen.store(Some(LastSeen { observed: now, head_moved }));
         // Whoever looked while the last value was too old has to be told. To be told twice hurts nobody.
         let last = self.last.as_ref().map(|last| last.observed.elapsed().saturating_add(MARGIN));
         let was_servable = last.is_some_and(|age| age < shared.config.max_age);

@@ -116,7 +116,7 @@ impl Delegations {
             DelegationSource::Chain => None,
             DelegationSource::Api | DelegationSource::ApiThenChain => {
                 let api = Rest::new(config, reads.memory(), metrics)?;
-                Some(Sharing::new(api, config.cache_ttl))
+                Some(Sharing::new(api, config.cache_ttl, metrics))
             }
         };
         let shared = Shared {

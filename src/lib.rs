@@ -27,6 +27,7 @@ pub mod delegation;
 pub mod demo;
 mod etag;
 pub mod fees;
+mod gauges;
 pub mod heads;
 mod json;
 mod listener;

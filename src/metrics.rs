@@ -1,32 +1,45 @@
-//! What is counted, under names that are declared here alone.
+//! What is counted and measured, under names that are declared here alone.
 //!
 //! There is no global recorder: a [`Metrics`] belongs to one server, so that two of them in one
 //! process do not count for each other.
 
+mod names;
+
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
+use axum::http::{Method, StatusCode};
 use metrics::{
-    Counter, Gauge, Unit, counter, describe_counter, describe_gauge, gauge, with_local_recorder,
+    Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram, with_local_recorder,
 };
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
-const ATTEMPTS: &str = "gas_suggestion_upstream_attempts_total";
-const READ_ATTEMPTS: &str = "gas_suggestion_upstream_reads_total";
-const READS: &str = "gas_suggestion_reads_total";
-const PROXIED: &str = "gas_suggestion_proxied_requests_total";
-const DELEGATION_LOOKUPS: &str = "gas_suggestion_delegation_lookups_total";
-const CONNECTIONS: &str = "gas_suggestion_connections_total";
-const CONNECTIONS_CUT: &str = "gas_suggestion_connections_cut_total";
-const STREAMS: &str = "gas_suggestion_streams";
-const STREAMS_REFUSED: &str = "gas_suggestion_streams_refused_total";
-const RATE_LIMITED: &str = "gas_suggestion_requests_rate_limited_total";
+use names::InBothUnits;
 
 /// All counts of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
-    recorder: Arc<PrometheusRecorder>,
+    shared: Arc<Shared>,
 }
+
+struct Shared {
+    recorder: PrometheusRecorder,
+    process: metrics_process::Collector,
+    /// What reads off gauges when somebody looks.
+    readings: RwLock<Vec<Reading>>,
+}
+
+type Reading = Box<dyn Fn() + Send + Sync>;
+
+/// An amount that may be unknown, in wei and in gwei.
+#[derive(Debug, Clone)]
+pub(crate) struct AmountGauge([Gauge; 2]);
+
+/// Gauges of a closed set, one of which is 1 while the others are 0.
+#[derive(Debug, Clone)]
+pub(crate) struct OneOf<const COUNT: usize>([Gauge; COUNT]);
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,80 +54,223 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// How often [`upkeep`](Self::upkeep) is due.
+    pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
+
     /// Nothing counted yet.
     #[must_use]
     pub fn new() -> Self {
-        let recorder = PrometheusBuilder::new().build_recorder();
+        let recorder = recorder();
+        let process = metrics_process::Collector::default();
         with_local_recorder(&recorder, || {
-            let describe = |name, text: &'static str| describe_counter!(name, Unit::Count, text);
-            describe(
-                ATTEMPTS,
-                "Polls of an upstream by its place in the configuration and by what came of it",
-            );
-            describe(
-                READ_ATTEMPTS,
-                "Reads sent to an upstream by its place in the configuration and by what came of it",
-            );
-            describe(READS, "Reads of chain state for clients by what came of them");
-            describe(PROXIED, "Requests passed on to an upstream by what came of them");
-            describe(
-                DELEGATION_LOOKUPS,
-                "Look-ups of delegations by who answered them, or by what came of them",
-            );
-            describe(CONNECTIONS, "Connections by what became of them");
-            describe(CONNECTIONS_CUT, "Connections that were cut, by the deadline they missed");
-            describe(RATE_LIMITED, "Requests that were refused with 429");
-            describe_gauge!(STREAMS, Unit::Count, "Streams of suggestions that are open");
-            describe(STREAMS_REFUSED, "Streams that were refused for want of a place");
+            process.describe();
+            for (name, text) in names::COUNTERS {
+                describe_counter!(name, Unit::Count, text);
+            }
+            for (name, text) in names::GAUGES {
+                describe_gauge!(name, Unit::Count, text);
+            }
+            for (name, text, _) in names::HISTOGRAMS {
+                describe_histogram!(name, Unit::Seconds, text);
+            }
+            gauge!(names::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1);
         });
-        Self { recorder: Arc::new(recorder) }
+        Self { shared: Arc::new(Shared { recorder, process, readings: RwLock::default() }) }
     }
 
     /// The state of all of them in the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
-        self.recorder.handle().render()
+        for read in self.shared.readings.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            read();
+        }
+        self.with(|| self.shared.process.collect());
+        self.shared.recorder.handle().render()
+    }
+
+    /// Puts what was measured into its buckets. Until then each measurement takes 8 bytes, so this
+    /// has to be called again and again, whether anybody looks or not.
+    pub fn upkeep(&self) {
+        self.shared.recorder.handle().run_upkeep();
+    }
+
+    /// Has `read` set gauges each time somebody looks.
+    pub(crate) fn at_each_look(&self, read: impl Fn() + Send + Sync + 'static) {
+        let readings = &self.shared.readings;
+        readings.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(read));
+    }
+
+    /// The count of requests with this answer, and the time that requests of the route take.
+    pub(crate) fn http(
+        &self,
+        listener: &'static str,
+        route: SharedString,
+        method: &Method,
+        status: StatusCode,
+    ) -> (Counter, Histogram) {
+        let method = match *method {
+            Method::GET => "GET",
+            Method::HEAD => "HEAD",
+            Method::POST => "POST",
+            Method::OPTIONS => "OPTIONS",
+            _ => "other",
+        };
+        // Only an upstream can answer with one that has no name.
+        let status: SharedString = match status.canonical_reason() {
+            Some(_) => status.as_u16().to_string().into(),
+            None => "other".into(),
+        };
+        self.with(|| {
+            let requests = counter!(
+                names::HTTP_REQUESTS,
+                "listener" => listener, "route" => route.clone(), "method" => method, "status" => status
+            );
+            let duration =
+                histogram!(names::HTTP_DURATION, "listener" => listener, "route" => route);
+            (requests, duration)
+        })
+    }
+
+    /// The count of answers with this chain's suggestion that were as fresh as that.
+    pub(crate) fn answers(&self, chain: &str, freshness: &'static str) -> Counter {
+        self.with(
+            || counter!(names::ANSWERS, "chain" => chain.to_owned(), "freshness" => freshness),
+        )
+    }
+
+    /// Which of these the chain's data is.
+    pub(crate) fn chain_status<const COUNT: usize>(
+        &self,
+        chain: &str,
+        statuses: [&'static str; COUNT],
+    ) -> OneOf<COUNT> {
+        let gauge =
+            |status| gauge!(names::CHAIN_STATUS, "chain" => chain.to_owned(), "status" => status);
+        self.with(|| OneOf(statuses.map(gauge)))
+    }
+
+    /// The number of the chain's newest block.
+    pub(crate) fn newest_block(&self, chain: &str) -> Gauge {
+        self.of_chain(names::NEWEST_BLOCK, chain)
+    }
+
+    /// The age of the chain's data, in seconds.
+    pub(crate) fn data_age(&self, chain: &str) -> Gauge {
+        self.of_chain(names::DATA_AGE, chain)
+    }
+
+    /// The time for which the chain's head has stood, in seconds.
+    pub(crate) fn head_age(&self, chain: &str) -> Gauge {
+        self.of_chain(names::HEAD_AGE, chain)
+    }
+
+    /// What is configured of the chain, in seconds: its block time, and how old data may be.
+    pub(crate) fn configured(&self, chain: &str, block_time: Duration, max_age: Duration) {
+        self.of_chain(names::BLOCK_TIME, chain).set(block_time);
+        self.of_chain(names::MAX_AGE, chain).set(max_age);
+    }
+
+    /// The base fee of the chain's newest block.
+    pub(crate) fn base_fee(&self, chain: &str) -> AmountGauge {
+        self.amount(names::BASE_FEE, &[("chain", chain)])
+    }
+
+    /// The base fee of the chain's next block.
+    pub(crate) fn next_base_fee(&self, chain: &str) -> AmountGauge {
+        self.amount(names::NEXT_BASE_FEE, &[("chain", chain)])
+    }
+
+    /// The base fee that the chain's suggestion has.
+    pub(crate) fn suggested_base_fee(&self, chain: &str) -> AmountGauge {
+        self.amount(names::SUGGESTED_BASE_FEE, &[("chain", chain)])
+    }
+
+    /// The tip and the max fee of a tier of the chain's suggestion.
+    pub(crate) fn tier(&self, chain: &str, tier: &str) -> [AmountGauge; 2] {
+        let labels = [("chain", chain), ("tier", tier)];
+        [names::MAX_PRIORITY_FEE, names::MAX_FEE].map(|amount| self.amount(amount, &labels))
+    }
+
+    /// The count of the chain's polls that ended like this.
+    pub(crate) fn polls(&self, chain: &str, outcome: &'static str) -> Counter {
+        self.with(|| counter!(names::POLLS, "chain" => chain.to_owned(), "outcome" => outcome))
+    }
+
+    /// The time that the chain's polls take.
+    pub(crate) fn poll_duration(&self, chain: &str) -> Histogram {
+        self.with(|| histogram!(names::POLL_DURATION, "chain" => chain.to_owned()))
+    }
+
+    /// The count of published heads of the chain that were below the one before.
+    pub(crate) fn head_regressions(&self, chain: &str) -> Counter {
+        self.with(|| counter!(names::HEAD_REGRESSIONS, "chain" => chain.to_owned()))
     }
 
     /// Counts what came of asking the chain's upstream at this place: `ok`, or a failure's reason.
     pub fn attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
-        let labels = [
-            ("chain", chain.to_owned()),
-            ("upstream", upstream.to_string()),
-            ("outcome", outcome.to_owned()),
-        ];
-        self.with(|| counter!(ATTEMPTS, &labels)).increment(1);
+        self.of_attempt(names::ATTEMPTS, chain, upstream, outcome).increment(1);
     }
 
     /// Counts what came of sending a read to the chain's upstream at this place: `ok`, or a
     /// failure's reason.
     pub(crate) fn read_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
-        let labels = [
-            ("chain", chain.to_owned()),
-            ("upstream", upstream.to_string()),
-            ("outcome", outcome.to_owned()),
-        ];
-        self.with(|| counter!(READ_ATTEMPTS, &labels)).increment(1);
+        self.of_attempt(names::READ_ATTEMPTS, chain, upstream, outcome).increment(1);
+    }
+
+    fn of_attempt(
+        &self,
+        name: &'static str,
+        chain: &str,
+        upstream: usize,
+        outcome: &'static str,
+    ) -> Counter {
+        let (chain, upstream) = (chain.to_owned(), upstream.to_string());
+        self.with(|| counter!(name, "chain" => chain, "upstream" => upstream, "outcome" => outcome))
+    }
+
+    /// Whether what was published last is from the chain's upstream at this place.
+    pub(crate) fn in_use(&self, chain: &str, upstream: usize) -> Gauge {
+        self.of_upstream(names::IN_USE, chain, upstream)
+    }
+
+    /// Whether the chain's upstream at this place is not asked because it served another chain.
+    pub(crate) fn wrong_chain(&self, chain: &str, upstream: usize) -> Gauge {
+        self.of_upstream(names::WRONG_CHAIN, chain, upstream)
+    }
+
+    /// How the chain's upstream at this place stands.
+    pub(crate) fn standing<const COUNT: usize>(
+        &self,
+        chain: &str,
+        upstream: usize,
+        standings: [&'static str; COUNT],
+    ) -> OneOf<COUNT> {
+        let upstream = upstream.to_string();
+        let gauge = |standing| {
+            let (chain, upstream) = (chain.to_owned(), upstream.clone());
+            gauge!(names::STANDING, "chain" => chain, "upstream" => upstream, "standing" => standing)
+        };
+        self.with(|| OneOf(standings.map(gauge)))
     }
 
     /// The count of the chain's reads that ended like this.
     pub(crate) fn reads(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(READS, "chain" => chain.to_owned(), "outcome" => outcome))
+        self.with(|| counter!(names::READS, "chain" => chain.to_owned(), "outcome" => outcome))
     }
 
     /// The count of requests passed on to this upstream that ended like this.
     pub(crate) fn proxied(&self, upstream: &'static str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(PROXIED, "upstream" => upstream, "outcome" => outcome))
+        self.with(|| counter!(names::PROXIED, "upstream" => upstream, "outcome" => outcome))
     }
 
     /// The count of look-ups of delegations that ended like this.
     pub(crate) fn delegation_lookups(&self, outcome: &'static str) -> Counter {
-        self.with(|| counter!(DELEGATION_LOOKUPS, "outcome" => outcome))
+        self.with(|| counter!(names::DELEGATION_LOOKUPS, "outcome" => outcome))
     }
 
     /// The count of connections that met this fate: `accepted`, or why not.
     pub(crate) fn connections(&self, listener: &'static str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(CONNECTIONS, "listener" => listener, "outcome" => outcome))
+        self.with(|| counter!(names::CONNECTIONS, "listener" => listener, "outcome" => outcome))
     }
 
     /// The count of connections that missed this deadline.
@@ -123,25 +279,102 @@ impl Metrics {
         listener: &'static str,
         deadline: &'static str,
     ) -> Counter {
-        self.with(|| counter!(CONNECTIONS_CUT, "listener" => listener, "deadline" => deadline))
+        self.with(
+            || counter!(names::CONNECTIONS_CUT, "listener" => listener, "deadline" => deadline),
+        )
     }
 
     /// The count of requests refused with 429.
     pub(crate) fn rate_limited(&self) -> Counter {
-        self.with(|| counter!(RATE_LIMITED))
+        self.with(|| counter!(names::RATE_LIMITED))
     }
 
     /// The number of open streams.
     pub(crate) fn streams(&self) -> Gauge {
-        self.with(|| gauge!(STREAMS))
+        self.with(|| gauge!(names::STREAMS))
     }
 
     /// The count of streams for which there was no place.
     pub(crate) fn streams_refused(&self) -> Counter {
-        self.with(|| counter!(STREAMS_REFUSED))
+        self.with(|| counter!(names::STREAMS_REFUSED))
+    }
+
+    /// The count of events given to streams.
+    pub(crate) fn stream_events(&self) -> Counter {
+        self.with(|| counter!(names::STREAM_EVENTS))
+    }
+
+    /// The count of charts drawn.
+    pub(crate) fn charts_drawn(&self) -> Counter {
+        self.with(|| counter!(names::CHARTS_DRAWN))
+    }
+
+    /// Has the entries of a cache measured: their number, and the bytes that they take.
+    pub(crate) fn watch_cache(
+        &self,
+        cache: &'static str,
+        measure: impl Fn() -> [u64; 2] + Send + Sync + 'static,
+    ) {
+        let gauges = [names::CACHE_ENTRIES, names::CACHE_BYTES];
+        let gauges = self.with(|| gauges.map(|name| gauge!(name, "cache" => cache)));
+        self.at_each_look(move || {
+            for (gauge, value) in gauges.iter().zip(measure()) {
+                gauge.set(nearest(value));
+            }
+        });
+    }
+
+    fn of_chain(&self, name: &'static str, chain: &str) -> Gauge {
+        self.with(|| gauge!(name, "chain" => chain.to_owned()))
+    }
+
+    fn of_upstream(&self, name: &'static str, chain: &str, upstream: usize) -> Gauge {
+        let (chain, upstream) = (chain.to_owned(), upstream.to_string());
+        self.with(|| gauge!(name, "chain" => chain, "upstream" => upstream))
+    }
+
+    fn amount(&self, names: InBothUnits, labels: &[(&'static str, &str)]) -> AmountGauge {
+        let labels: Vec<_> =
+            labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.with(|| AmountGauge(names.map(|name| gauge!(name, &labels))))
     }
 
     fn with<T>(&self, register: impl FnOnce() -> T) -> T {
-        with_local_recorder(&*self.recorder, register)
+        with_local_recorder(&self.shared.recorder, register)
     }
+}
+
+impl AmountGauge {
+    /// `None`: not known.
+    pub(crate) fn set(&self, amount: Option<u128>) {
+        const WEI_PER_GWEI: f64 = 1e9;
+        let wei = amount.map_or(f64::NAN, nearest);
+        for (gauge, amount) in self.0.iter().zip([wei, wei / WEI_PER_GWEI]) {
+            gauge.set(amount);
+        }
+    }
+}
+
+impl<const COUNT: usize> OneOf<COUNT> {
+    /// Makes the one at this place the one that holds.
+    pub(crate) fn set(&self, holds: usize) {
+        for (place, gauge) in self.0.iter().enumerate() {
+            gauge.set(u32::from(place == holds));
+        }
+    }
+}
+
+fn recorder() -> PrometheusRecorder {
+    let builder =
+        names::HISTOGRAMS.iter().fold(PrometheusBuilder::new(), |builder, &(name, _, buckets)| {
+            let builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), buckets);
+            builder.expect("there are buckets")
+        });
+    builder.build_recorder()
+}
+
+/// The number that a gauge can have which is nearest to `integer`.
+pub(crate) fn nearest(integer: impl fmt::Display) -> f64 {
+    // No conversion takes integers of this size; to read one goes to the nearest.
+    integer.to_string().parse().unwrap_or(f64::NAN)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use metrics::{Counter, Gauge, Histogram};
 use tokio::time::MissedTickBehavior;
 
 use crate::book::Publisher;
@@ -78,7 +79,9 @@ impl Poller {
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticker.tick().await;
-            self.poll().await;
+            let started = Instant::now();
+            let was_good = self.poll().await;
+            self.reports.poll(was_good, started.elapsed());
             self.publisher.conclude_poll();
         }
     }
@@ -86,20 +89,20 @@ impl Poller {
     /// Asks the first upstream that is well and, when that gives nothing to publish, all others at
     /// once: the first good answer is published, within two attempts' deadlines however many
     /// upstreams are silent. They are asked, too, when the head seems to be late; then a higher one
-    /// wins.
-    async fn poll(&mut self) {
+    /// wins. Whether any answer could be believed.
+    async fn poll(&mut self) -> bool {
         let now = Instant::now();
         let Self { chain, request, upstreams, heads, publisher, reports } = self;
         let deadline = upstreams.attempt_deadline();
         let order = upstreams.in_order(now);
-        let Some((&first, others)) = order.split_first() else { return };
+        let Some((&first, others)) = order.split_first() else { return false };
 
         let mut poll = Poll { round: heads.round(now), publisher, reports, waiting: Vec::new() };
         let answer = ask(first.upstream, request, chain, deadline).await;
         let is_published = poll.consider(first, answer);
         let seeks_newer = is_published && poll.round.wants_second_opinion();
         if is_published && !seeks_newer {
-            return;
+            return true;
         }
         let published = poll.publisher.newest_block();
         // A second opinion is worth no wait for those that do not answer.
@@ -110,15 +113,17 @@ impl Poller {
             (other, ask(upstream, request, chain, deadline).await)
         };
         let mut answers: FuturesUnordered<_> = others.map(ask_other).collect();
+        let mut was_good = is_published;
         while let Some((other, answer)) = answers.next().await {
-            if poll.consider(other, answer) && !seeks_newer {
+            was_good |= poll.consider(other, answer);
+            if was_good && !seeks_newer {
                 break;
             }
         }
         if seeks_newer && poll.publisher.newest_block() > published {
             poll.reports.failure(first, &Failure::Stands);
         }
-        poll.conclude();
+        poll.conclude() || was_good
     }
 }
 
@@ -136,7 +141,9 @@ impl Poll<'_> {
     fn consider(&mut self, asked: Candidate<'_>, answer: Result<Priced, Failure>) -> bool {
         let outcome = answer.and_then(|(history, market)| {
             match self.round.offer(asked.index, history.newest_block()) {
-                Ok(Verdict::Publish) => self.publisher.publish(&history, market),
+                Ok(Verdict::Publish) => {
+                    publish(self.publisher, self.reports, asked.index, &history, market);
+                }
                 Ok(Verdict::Known) => {}
                 Err(implausible) => {
                     self.waiting.push((asked.index, (history, market)));
@@ -152,15 +159,28 @@ impl Poll<'_> {
         outcome.is_ok()
     }
 
-    /// Publishes a head that is implausible but confirmed.
-    fn conclude(self) {
-        let Some(confirmed) = self.round.close() else { return };
-        let found = self.waiting.into_iter().find(|(index, _)| *index == confirmed);
-        if let Some((index, (history, market))) = found {
-            self.publisher.publish(&history, market);
-            self.reports.confirmed(index, history.newest_block());
-        }
+    /// Publishes a head that is implausible but confirmed; whether there was one.
+    fn conclude(self) -> bool {
+        let Self { round, publisher, reports, waiting } = self;
+        let Some(confirmed) = round.close() else { return false };
+        let found = waiting.into_iter().find(|(index, _)| *index == confirmed);
+        let Some((index, (history, market))) = found else { return false };
+        publish(publisher, reports, index, &history, market);
+        reports.confirmed(index, history.newest_block());
+        true
     }
+}
+
+fn publish(
+    publisher: &mut Publisher,
+    reports: &Reports,
+    index: usize,
+    history: &FeeHistory,
+    market: Market,
+) {
+    let last = publisher.newest_block();
+    publisher.publish(history, market);
+    reports.published(index, last.is_some_and(|last| history.newest_block() < last));
 }
 
 async fn ask(
@@ -184,11 +204,47 @@ struct Reports {
     chain: String,
     /// By the upstream's place, what the log was last told: `Ok`, or the reason of the failure.
     told: Vec<Option<Result<(), &'static str>>>,
+    /// By the upstream's place.
+    in_use: Vec<Gauge>,
+    good_polls: Counter,
+    failed_polls: Counter,
+    poll_duration: Histogram,
+    regressions: Counter,
 }
 
 impl Reports {
     fn new(metrics: Metrics, chain: &config::Chain) -> Self {
-        Self { metrics, chain: chain.key.clone(), told: vec![None; chain.rpc_urls.len()] }
+        let (key, upstreams) = (chain.key.as_str(), chain.rpc_urls.len());
+        let in_use = |index| {
+            let gauge = metrics.in_use(key, index);
+            gauge.set(0);
+            gauge
+        };
+        Self {
+            chain: key.to_owned(),
+            told: vec![None; upstreams],
+            in_use: (0..upstreams).map(in_use).collect(),
+            good_polls: metrics.polls(key, "ok"),
+            failed_polls: metrics.polls(key, "failed"),
+            poll_duration: metrics.poll_duration(key),
+            regressions: metrics.head_regressions(key),
+            metrics,
+        }
+    }
+
+    fn poll(&self, was_good: bool, took: Duration) {
+        let count = if was_good { &self.good_polls } else { &self.failed_polls };
+        count.increment(1);
+        self.poll_duration.record(took);
+    }
+
+    fn published(&self, index: usize, is_regression: bool) {
+        for (place, gauge) in self.in_use.iter().enumerate() {
+            gauge.set(u32::from(place == index));
+        }
+        if is_regression {
+            self.regressions.increment(1);
+        }
     }
 
     fn success(&mut self, asked: Candidate<'_>) {

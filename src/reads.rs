@@ -138,6 +138,8 @@ impl Reads {
     ) -> Self {
         let memory = Memory::new(Self::MEMORY_BYTES);
         let answers = kept::answers();
+        let kept = answers.clone();
+        metrics.watch_cache("reads", move || [kept.entry_count(), kept.weighted_size()]);
         let of_chain = |(chain, upstreams): (&book::Chain, &Arc<Upstreams>)| ChainReads {
             chain: chain.clone(),
             upstreams: Arc::clone(upstreams),

@@ -27,6 +27,7 @@ use serde_json::value::RawValue;
 
 pub use excerpt::Excerpt;
 pub use fee_history::{FeeHistoryRequest, Malformed};
+pub use health::{Condition, Standing};
 pub(crate) use quantity::parse as parse_quantity;
 pub use read::{Call, Unanswered};
 pub use reply::{Answer, read_reply};

@@ -1,5 +1,6 @@
 //! The composition root: binds the listeners, starts the tasks, drains them.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,12 +9,14 @@ use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::MissedTickBehavior;
 
 use crate::api::{self, Health};
 use crate::book::Book;
 use crate::clients::Clients;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
+use crate::gauges;
 use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
 use crate::poller::Poller;
@@ -83,6 +86,8 @@ impl Server {
         let health = Health::new(book.clone(), stop.drain.clone());
 
         let upstreams = Upstreams::of_all(&client, &self.config.chains, &metrics);
+        gauges::show(&book, &upstreams, &metrics);
+        self.background.spawn(keep_up(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
         for (publisher, upstreams) in publishers.into_iter().zip(upstreams) {
             let poller = Poller::new(upstreams, publisher, metrics.clone());
@@ -166,6 +171,16 @@ impl Server {
             _ => {}
         }
         limits
+    }
+}
+
+/// Keeps what is measured from piling up.
+async fn keep_up(metrics: Metrics) -> Infallible {
+    let mut ticker = tokio::time::interval(Metrics::UPKEEP_INTERVAL);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticker.tick().await;
+        metrics.upkeep();
     }
 }
 

@@ -6,6 +6,7 @@ use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use metrics::Counter;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
 
@@ -15,6 +16,7 @@ use super::problem::Problem;
 use crate::book::{Book, Chain, Excerpt, Reading, Unavailable};
 use crate::chart::{Failure, Picture};
 use crate::etag;
+use crate::metrics::Metrics;
 
 /// All charts that were drawn of the chains as they are now. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -23,6 +25,7 @@ pub(super) struct Charts {
     drawn: Cache<Subject, Chart>,
     /// Held by who draws.
     pencil: Arc<Semaphore>,
+    count: Counter,
 }
 
 /// What a chart shows: another subject is another chart.
@@ -54,11 +57,14 @@ impl Charts {
     /// What all of them may take; one of 1,024 blocks takes about 100 KiB.
     const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-    pub(super) fn new(book: &Book) -> Self {
+    pub(super) fn new(book: &Book, metrics: &Metrics) -> Self {
         let weight =
             |_: &Subject, chart: &Chart| u32::try_from(chart.svg.len()).unwrap_or(u32::MAX);
         let drawn = Cache::builder().weigher(weight).max_capacity(Self::MAX_BYTES).build();
-        Self { book: book.clone(), drawn, pencil: Arc::new(Semaphore::new(1)) }
+        let kept = drawn.clone();
+        metrics.watch_cache("charts", move || [kept.entry_count(), kept.weighted_size()]);
+        let pencil = Arc::new(Semaphore::new(1));
+        Self { book: book.clone(), drawn, pencil, count: metrics.charts_drawn() }
     }
 
     /// The chart of the chain's newest `blocks`, drawn at most once for each state of the chain, and how
@@ -80,6 +86,7 @@ impl Charts {
         // One at a time: who asks for many charts slows down those who ask for charts.
         let pencil = Arc::clone(&self.pencil).acquire_owned().await;
         let (reading, excerpt) = chain.read_blocks(blocks).map_err(Undrawn::Unavailable)?;
+        self.count.increment(1);
         let chain = chain.clone();
         let drawing = move || {
             let _held = pencil;
@@ -153,7 +160,7 @@ mod tests {
         )
         .unwrap();
         let (book, mut publishers) = Book::new(&config.chains);
-        let (charts, chain) = (Charts::new(&book), book.chain("a").unwrap());
+        let (charts, chain) = (Charts::new(&book, &Metrics::new()), book.chain("a").unwrap());
         let mut publish = |oldest_block, base_fee| {
             let block = Block { base_fee, gas_used_ratio: None, rewards: None };
             let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();

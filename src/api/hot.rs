@@ -11,8 +11,9 @@ use super::cors::Cors;
 use super::freshness::Freshness;
 use super::problem::Problem;
 use super::request_id::X_REQUEST_ID;
-use super::suggestion;
+use super::suggestion::{self, Answers};
 use crate::book::{Book, Chain, Quote, Reading};
+use crate::metrics::Metrics;
 
 /// The shortcut for all chains of a book.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(super) struct HotPath {
 #[derive(Debug)]
 struct HotChain {
     chain: Chain,
+    answers: Answers,
     /// Within a second nearly all answers have the same headers, and to copy a map takes a fraction
     /// of filling one.
     last: RwLock<Option<Head>>,
@@ -41,10 +43,12 @@ struct Head {
 
 impl HotPath {
     /// The shortcut for `book` where the routes live below `base_path`.
-    pub(super) fn new(base_path: &str, book: &Book) -> Self {
+    pub(super) fn new(base_path: &str, book: &Book, metrics: &Metrics) -> Self {
         let mut chains = HashMap::new();
         for chain in book.chains() {
-            let hot = Arc::new(HotChain { chain: chain.clone(), last: RwLock::new(None) });
+            let answers = Answers::of(chain, metrics);
+            let hot = HotChain { chain: chain.clone(), answers, last: RwLock::new(None) };
+            let hot = Arc::new(hot);
             chains.insert(chain.config().key.clone(), Arc::clone(&hot));
             chains.insert(chain.config().chain_id.to_string(), hot);
         }
@@ -59,7 +63,9 @@ impl HotPath {
         }
         let path = request.uri().path().strip_prefix(self.prefix.as_str())?;
         let hot = self.chains.get(path.strip_suffix("/gas-suggestion")?)?;
-        let mut response = match hot.chain.read() {
+        let reading = hot.chain.read();
+        hot.answers.count(&hot.chain, &reading);
+        let mut response = match reading {
             Ok(reading) => {
                 let headers = hot.headers(&reading, cors);
                 suggestion::answer(&reading.observation.quote, headers, request.headers())

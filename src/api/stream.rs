@@ -55,6 +55,7 @@ struct Shared {
     opened: AtomicU64,
     open: Gauge,
     refused: Counter,
+    events: Counter,
 }
 
 /// One subscriber; to drop it is to be gone.
@@ -87,6 +88,7 @@ impl Streams {
             opened: AtomicU64::new(0),
             open: metrics.streams(),
             refused: metrics.streams_refused(),
+            events: metrics.stream_events(),
         };
         Self { book: book.clone(), shared: Arc::new(shared), stop }
     }
@@ -113,6 +115,8 @@ impl Streams {
     ) -> Result<Response, Problem> {
         let place = self.take_place(client)?;
         let beginning = Event::default().retry(self.retry());
+        let count = self.shared.events.clone();
+        let events = events.inspect(move |_| count.increment(1));
         let events = stream::once(async { beginning }).chain(events).map(move |event| {
             let _held = &place;
             Ok::<_, Infallible>(event)

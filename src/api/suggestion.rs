@@ -1,27 +1,78 @@
 //! `GET /v1/{chain}/gas-suggestion` and `GET /v1/gas-suggestions`.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use metrics::Counter;
 
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
-use crate::book::{Book, Quote};
+use crate::book::{Book, Chain, Quote, Reading, Unavailable};
 use crate::etag;
+use crate::metrics::Metrics;
 
 /// How many headers a suggestion has at most, those of the layers included.
 const HEADERS: usize = 12;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// The chains and the counts of what was said of them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Suggestions {
+    book: Book,
+    metrics: Metrics,
+}
+
+impl Suggestions {
+    pub(super) fn new(book: &Book, metrics: &Metrics) -> Self {
+        Self { book: book.clone(), metrics: metrics.clone() }
+    }
+}
+
+impl FromRef<Suggestions> for Book {
+    fn from_ref(suggestions: &Suggestions) -> Self {
+        suggestions.book.clone()
+    }
+}
+
+/// The counts of one chain's answers by how fresh they were.
+#[derive(Debug)]
+pub(super) struct Answers {
+    fresh: Counter,
+    stalled: Counter,
+    old: Counter,
+    unavailable: Counter,
+}
+
+impl Answers {
+    pub(super) fn of(chain: &Chain, metrics: &Metrics) -> Self {
+        let of = |freshness| metrics.answers(&chain.config().key, freshness);
+        let (fresh, stalled) = (of("fresh"), of("stalled"));
+        Self { fresh, stalled, old: of("old"), unavailable: of("unavailable") }
+    }
+
+    pub(super) fn count(&self, chain: &Chain, reading: &Result<Reading, Unavailable>) {
+        let count = match reading {
+            Err(_) => &self.unavailable,
+            Ok(reading) if !reading.is_stale => &self.fresh,
+            Ok(reading) if reading.age > chain.config().stale_after() => &self.old,
+            Ok(_) => &self.stalled,
+        };
+        count.increment(1);
+    }
+}
+
 /// One chain's suggestion, or 304 when the client has it.
 pub(super) async fn of_chain(
+    State(Suggestions { metrics, .. }): State<Suggestions>,
     OfChain(chain): OfChain,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
+    let reading = chain.read();
+    Answers::of(&chain, &metrics).count(&chain, &reading);
+    let reading = reading.map_err(|why| Problem::unavailable(&chain, why))?;
     let quote = &reading.observation.quote;
     Ok(answer(quote, headers(quote, Freshness::of(&chain, &reading)), &request))
 }

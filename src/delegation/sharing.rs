@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use super::lookup::Lookup;
 use super::rest::{Caller, Request, Rest, Silence, Statement};
+use crate::metrics::Metrics;
 use crate::proxy::Failure;
 
 /// The API, asked as seldom as can be.
@@ -57,12 +58,14 @@ impl Sharing {
     const MAX_KEPT_BYTES: u64 = 32 * 1024 * 1024;
 
     /// Keeps each answer of `api` for as long as `cache_ttl`.
-    pub(super) fn new(api: Rest, cache_ttl: Duration) -> Self {
+    pub(super) fn new(api: Rest, cache_ttl: Duration, metrics: &Metrics) -> Self {
         let answers = Cache::builder()
             .weigher(|asked: &String, statement: &Statement| statement.weight(asked))
             .max_capacity(Self::MAX_KEPT_BYTES)
             .time_to_live(cache_ttl)
             .build();
+        let kept = answers.clone();
+        metrics.watch_cache("delegations", move || [kept.entry_count(), kept.weighted_size()]);
         Self {
             api: Arc::new(api),
             answers,
@@ -172,7 +175,7 @@ mod tests {
             ..config::Delegation::default()
         };
         let api = Rest::new(&config, &Memory::new(0), &Metrics::new()).unwrap();
-        let sharing = Arc::new(Sharing::new(api, Duration::ZERO));
+        let sharing = Arc::new(Sharing::new(api, Duration::ZERO, &Metrics::new()));
         let question = Question::List { address: Address::ZERO, direction: None };
         let lookup = Lookup { chain_id: 1, question, block: Block::Latest };
         let request = Request::new(&lookup, &Caller { key: None, purse: Purse::default() });

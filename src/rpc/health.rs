@@ -24,13 +24,22 @@ pub(super) enum Penalty {
 
 /// When a node is to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub enum Standing {
     /// In its place in the order of preference.
     Well,
     /// After those that are well.
     Resting,
     /// Not now.
     Barred,
+}
+
+/// What is thought of a node at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Condition {
+    /// When it is to be asked.
+    pub standing: Standing,
+    /// Whether it is not asked because it served another chain.
+    pub serves_another_chain: bool,
 }
 
 /// One node's record.
@@ -86,7 +95,7 @@ impl Health {
 
     /// For any other method.
     pub(super) fn standing_for_others(&self, now: Instant) -> Standing {
-        if self.is_rate_limited(now) || is_ahead(self.quarantined_until, now) {
+        if self.is_rate_limited(now) || self.is_quarantined(now) {
             Standing::Barred
         } else if is_ahead(self.resting_until, now) {
             Standing::Resting
@@ -98,6 +107,11 @@ impl Health {
     /// Whether it has asked to be left alone for a while.
     pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
         is_ahead(self.cooling_until, now)
+    }
+
+    /// Whether it is not asked because it served another chain.
+    pub(super) fn is_quarantined(&self, now: Instant) -> bool {
+        is_ahead(self.quarantined_until, now)
     }
 
     pub(super) fn succeeded(&mut self) {

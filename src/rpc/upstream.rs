@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::fee_history::{BlockCount, FeeHistoryRequest};
 use super::health::{Health, Penalty, Standing};
 use super::read_record::ReadRecord;
-use super::{Answer, Call, Client, Error, Unanswered, quantity};
+use super::{Answer, Call, Client, Condition, Error, Unanswered, quantity};
 use crate::config::UpstreamUrl;
 use crate::fees::FeeHistory;
 use crate::memory::Memory;
@@ -74,6 +74,15 @@ impl Upstream {
 
     pub(super) fn standing(&self, now: Instant) -> Standing {
         self.knowledge().health.standing(now)
+    }
+
+    /// How this node stands among those that polls ask.
+    pub(super) fn condition(&self, now: Instant) -> Condition {
+        let health = self.knowledge().health;
+        Condition {
+            standing: health.standing(now),
+            serves_another_chain: health.is_quarantined(now),
+        }
     }
 
     /// Asks for a fee history, after the chain id where that is due: before the first use, after

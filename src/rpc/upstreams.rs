@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::health::Standing;
-use super::{Client, Upstream};
+use super::{Client, Condition, Upstream};
 use crate::blank::Blanks;
 use crate::config::{self, UpstreamUrl};
 use crate::metrics::Metrics;
@@ -70,6 +70,11 @@ impl Upstreams {
     #[must_use]
     pub fn attempt_deadline(&self) -> Duration {
         self.attempt_deadline
+    }
+
+    /// What is thought of each at `now`, in order of preference.
+    pub fn conditions(&self, now: Instant) -> impl Iterator<Item = Condition> {
+        self.all.iter().map(move |upstream| upstream.condition(now))
     }
 
     /// Those that may be asked at `now`: first those that are well, then those that failed lately,
