@@ -86,7 +86,7 @@ impl Cli {
 /// Runs the service; with `demo`, on recorded chains with that block time.
 #[tokio::main]
 async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()> {
-    telemetry::init(&config.log)?;
+    let _logs = telemetry::init(&config.log)?;
     let mut signals = Signals::listen()?;
     for key in &config.not_in_force {
         tracing::warn!(key, "this key is accepted, but not in force in this version");

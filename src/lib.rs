@@ -33,6 +33,7 @@ mod json;
 mod listener;
 mod memory;
 pub mod metrics;
+mod news;
 mod outbound;
 pub mod poller;
 pub mod proxy;

@@ -309,6 +309,12 @@ impl Metrics {
         self.with(|| counter!(names::CHARTS_DRAWN))
     }
 
+    /// Has the count of dropped log lines read from `dropped`.
+    pub(crate) fn watch_log(&self, dropped: impl Fn() -> u64 + Send + Sync + 'static) {
+        let count = self.with(|| counter!(names::LINES_DROPPED));
+        self.at_each_look(move || count.absolute(dropped()));
+    }
+
     /// Has the entries of a cache measured: their number, and the bytes that they take.
     pub(crate) fn watch_cache(
         &self,

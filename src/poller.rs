@@ -16,6 +16,7 @@ use crate::config;
 use crate::fees::{self, FeeHistory, Market, Rejection};
 use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
+use crate::news::News;
 use crate::rpc::{self, Candidate, FeeHistoryRequest, Upstream, Upstreams};
 
 /// Polls one chain.
@@ -131,7 +132,7 @@ impl Poller {
 struct Poll<'a> {
     round: Round<'a>,
     publisher: &'a mut Publisher,
-    reports: &'a mut Reports,
+    reports: &'a Reports,
     /// What was good but for its head, by the upstream's place.
     waiting: Vec<(usize, Priced)>,
 }
@@ -202,8 +203,8 @@ async fn ask(
 struct Reports {
     metrics: Metrics,
     chain: String,
-    /// By the upstream's place, what the log was last told: `Ok`, or the reason of the failure.
-    told: Vec<Option<Result<(), &'static str>>>,
+    /// By the upstream's place.
+    news: Vec<News>,
     /// By the upstream's place.
     in_use: Vec<Gauge>,
     good_polls: Counter,
@@ -222,7 +223,7 @@ impl Reports {
         };
         Self {
             chain: key.to_owned(),
-            told: vec![None; upstreams],
+            news: (0..upstreams).map(|_| News::default()).collect(),
             in_use: (0..upstreams).map(in_use).collect(),
             good_polls: metrics.polls(key, "ok"),
             failed_polls: metrics.polls(key, "failed"),
@@ -247,7 +248,7 @@ impl Reports {
         }
     }
 
-    fn success(&mut self, asked: Candidate<'_>) {
+    fn success(&self, asked: Candidate<'_>) {
         let index = asked.index;
         asked.upstream.succeeded();
         self.count(index, "ok");
@@ -256,7 +257,7 @@ impl Reports {
         }
     }
 
-    fn failure(&mut self, asked: Candidate<'_>, failure: &Failure) {
+    fn failure(&self, asked: Candidate<'_>, failure: &Failure) {
         let index = asked.index;
         match failure {
             Failure::Rpc(error) => asked.upstream.failed(error),
@@ -287,8 +288,8 @@ impl Reports {
         tracing::trace!(chain = self.chain, rpc_url = index, outcome, "upstream asked");
     }
 
-    fn is_news(&mut self, index: usize, outcome: Result<(), &'static str>) -> bool {
-        self.told.get_mut(index).is_some_and(|told| told.replace(outcome) != Some(outcome))
+    fn is_news(&self, index: usize, outcome: Result<(), &'static str>) -> bool {
+        self.news.get(index).is_some_and(|news| news.is(outcome))
     }
 }
 

@@ -6,6 +6,7 @@
 //! ever sent twice, and none is lost to a connection that the upstream was just closing.
 
 mod answer;
+mod outcomes;
 mod request_body;
 
 use std::error::Error;
@@ -18,12 +19,12 @@ use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
 use hyper::body::Body;
-use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use answer::{Answer, Cut};
+use outcomes::Outcomes;
 pub(crate) use request_body::NoBody;
 use request_body::RequestBody;
 
@@ -40,29 +41,13 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    /// What the upstream is called in the log, where its URL has no place.
-    name: &'static str,
     http: reqwest::Client,
     url: UpstreamUrl,
     timeout: Duration,
     places: Arc<Semaphore>,
     /// A quarter of them, so that one client leaves room for others.
     places_per_client: usize,
-    counters: Counters,
-}
-
-#[derive(Debug)]
-struct Counters {
-    answered: Counter,
-    unreachable: Counter,
-    broken: Counter,
-    interrupted: Counter,
-    timeout: Counter,
-    invalid: Counter,
-    overloaded: Counter,
-    too_many_of_client: Counter,
-    abandoned: Counter,
-    cut: Counter,
+    outcomes: Outcomes,
 }
 
 /// What requests to one upstream may take.
@@ -72,16 +57,6 @@ pub(crate) struct Limits {
     pub(crate) timeout: Duration,
     /// Requests under way at one time.
     pub(crate) max_in_flight: NonZeroUsize,
-}
-
-struct CountOnDrop<'a>(Option<&'a Counter>);
-
-impl Drop for CountOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(counter) = self.0 {
-            counter.increment(1);
-        }
-    }
 }
 
 /// What is asked of the upstream, its body aside.
@@ -162,6 +137,23 @@ pub(crate) enum Failure {
 #[error("the request's body broke off")]
 pub(crate) struct Interrupted;
 
+impl Failure {
+    /// The kind, from a closed list.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Overloaded => "overloaded",
+            Self::TooManyOfClient => "too_many_of_client",
+            Self::Query => "query",
+            Self::Astray => "astray",
+            Self::Unreachable => "unreachable",
+            Self::Broken => "broken",
+            Self::Interrupted(_) => "interrupted",
+            Self::Timeout => "timeout",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
 impl Proxy {
     /// An upstream that does not accept a connection for this long will not.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -183,22 +175,10 @@ impl Proxy {
         // its idle connection up could not be sent again.
         let http =
             outbound::http().connect_timeout(connect_timeout).pool_max_idle_per_host(0).build()?;
-        let outcome = |outcome| metrics.proxied(name, outcome);
-        let counters = Counters {
-            answered: outcome("answered"),
-            unreachable: outcome("unreachable"),
-            broken: outcome("broken"),
-            interrupted: outcome("interrupted"),
-            timeout: outcome("timeout"),
-            invalid: outcome("invalid"),
-            overloaded: outcome("overloaded"),
-            too_many_of_client: outcome("too_many_of_client"),
-            abandoned: outcome("abandoned"),
-            cut: outcome("cut"),
-        };
+        let outcomes = Outcomes::new(name, metrics);
         let places = Arc::new(Semaphore::new(max_in_flight.get()));
         let places_per_client = (max_in_flight.get() / 4).max(1);
-        let shared = Shared { name, http, url, timeout, places, places_per_client, counters };
+        let shared = Shared { http, url, timeout, places, places_per_client, outcomes };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -234,21 +214,10 @@ impl Proxy {
         let is_over = CancellationToken::new();
         let body = body.map(|body| RequestBody::new(body, is_over.clone()));
         let body = body.map(reqwest::Body::wrap);
-        let counters = &self.shared.counters;
-        // Until it is known what comes of it; a client that leaves takes this future with it.
-        let mut count = CountOnDrop(Some(&counters.abandoned));
+        // A client that leaves takes this future with it.
+        let undecided = self.shared.outcomes.begin();
         let outcome = self.try_forward(errand, body, is_over.drop_guard()).await;
-        count.0 = match &outcome {
-            Ok(_) => Some(&counters.answered),
-            Err(Failure::Overloaded) => Some(&counters.overloaded),
-            Err(Failure::TooManyOfClient) => Some(&counters.too_many_of_client),
-            Err(Failure::Unreachable) => Some(&counters.unreachable),
-            Err(Failure::Broken) => Some(&counters.broken),
-            Err(Failure::Interrupted(_)) => Some(&counters.interrupted),
-            Err(Failure::Timeout) => Some(&counters.timeout),
-            Err(Failure::Invalid) => Some(&counters.invalid),
-            Err(Failure::Query | Failure::Astray) => None,
-        };
+        undecided.decide(&outcome);
         outcome
     }
 
@@ -283,10 +252,11 @@ impl Proxy {
         let mut response = self.within(until, request.send()).await?;
         let status = response.status();
         if status.is_informational() {
+            shared.outcomes.failed(Failure::Invalid, None);
             return Err(Failure::Invalid);
         }
         let mut headers = passing(response.headers(), &PASSED_BACK);
-        let mut answer = Answer::new(until, exchange, shared.counters.cut.clone());
+        let mut answer = Answer::new(until, exchange, shared.outcomes.cut());
         if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             answer.has_no_body();
         } else if errand.method == Method::HEAD {
@@ -315,12 +285,12 @@ impl Proxy {
         until: Instant,
         step: impl Future<Output = Result<T, reqwest::Error>>,
     ) -> Result<T, Failure> {
+        let outcomes = &self.shared.outcomes;
         let error = match timeout_at(until, step).await {
             Ok(Ok(value)) => return Ok(value),
-            // The URL may carry a key.
-            Ok(Err(error)) => error.without_url(),
+            Ok(Err(error)) => error,
             Err(_) => {
-                tracing::warn!(upstream = self.shared.name, "no answer within the deadline");
+                outcomes.failed(Failure::Timeout, None);
                 return Err(Failure::Timeout);
             }
         };
@@ -328,8 +298,7 @@ impl Proxy {
             return Err(Failure::Interrupted(interrupted));
         }
         let failure = if error.is_connect() { Failure::Unreachable } else { Failure::Broken };
-        let error = anyhow::Error::new(error);
-        tracing::warn!(upstream = self.shared.name, error = format!("{error:#}"), "{failure}");
+        outcomes.failed(failure, Some(error));
         Err(failure)
     }
 }

@@ -16,13 +16,13 @@ use crate::book::Book;
 use crate::clients::Clients;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
-use crate::gauges;
 use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
 use crate::poller::Poller;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::rpc::{Client, Upstreams};
+use crate::{gauges, telemetry};
 
 /// The service with its listeners bound, not serving yet.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ impl Server {
 
         let upstreams = Upstreams::of_all(&client, &self.config.chains, &metrics);
         gauges::show(&book, &upstreams, &metrics);
+        metrics.watch_log(telemetry::dropped_lines);
         self.background.spawn(keep_up(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
         for (publisher, upstreams) in publishers.into_iter().zip(upstreams) {

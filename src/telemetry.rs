@@ -1,17 +1,37 @@
 //! Logs, to standard error.
+//!
+//! A thread of its own writes them. Where nobody takes them, lines are dropped and counted: a full pipe
+//! does not hold the service up.
 
+use std::io::BufWriter;
+use std::sync::OnceLock;
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use crate::config::{Log, LogFormat};
 
-/// Makes `config` the process's logging. To be called once, before anything is logged.
+/// Lines that wait to be written; some 4 MiB.
+const MAX_WAITING: usize = 16 * 1024;
+
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Writes what is still to be written when it is dropped, for about a second where nobody takes it.
+#[derive(Debug)]
+#[must_use]
+pub struct Logs {
+    _writer: WorkerGuard,
+}
+
+/// Makes `config` the process's logging, until what it gives is dropped. To be called once, before
+/// anything is logged.
 ///
 /// # Errors
 ///
 /// When the process logs somewhere already.
-pub fn init(config: &Log) -> Result<(), TryInitError> {
+pub fn init(config: &Log) -> Result<Logs, TryInitError> {
     // The configuration's check has seen the filter; one that a later change broke logs `info`.
     let filter = config.directives().unwrap_or_default();
     // What it tells below that is whom it connects to, and a URL is nobody's business.
@@ -19,13 +39,24 @@ pub fn init(config: &Log) -> Result<(), TryInitError> {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
     };
+    let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_WAITING);
+    // Lines that come together are written together.
+    let (writer, guard) = builder.finish(BufWriter::new(std::io::stderr()));
+    DROPPED.get_or_init(|| writer.error_counter());
     let registry = tracing_subscriber::registry().with(filter);
-    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = fmt::layer().with_writer(writer);
     match config.format {
         LogFormat::Text => {
             let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
             registry.with(lines.with_ansi(is_terminal)).try_init()
         }
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
-    }
+    }?;
+    Ok(Logs { _writer: guard })
+}
+
+/// How many lines of the process's log were dropped so far.
+pub(crate) fn dropped_lines() -> u64 {
+    let count = DROPPED.get().map_or(0, ErrorCounter::dropped_lines);
+    u64::try_from(count).unwrap_or(u64::MAX)
 }

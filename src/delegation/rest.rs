@@ -19,6 +19,7 @@ use crate::config::{self, DelegationSource};
 use crate::json;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::news::News;
 use crate::outbound;
 use crate::proxy::{self, Cut, Errand, Failure, NoBody, Proxy};
 use crate::registry::Direction;
@@ -40,6 +41,8 @@ pub(super) struct Rest {
     /// The key alone, which no answer has to tell.
     key: Option<Blanks>,
     memory: Memory,
+    /// Of what it answers.
+    news: News,
 }
 
 /// Whose look-up it is.
@@ -121,6 +124,7 @@ impl Rest {
             blanks: Blanks::of(config.secrets()),
             key: config.api_key.is_some().then(|| Blanks::of(config.key_spellings(Self::LONG_KEY))),
             memory: memory.clone(),
+            news: News::default(),
         })
     }
 
@@ -216,11 +220,14 @@ impl Rest {
             is_error || status.is_success() && answers(question, json) && !self.tells_the_key(&body)
         });
         if !is_answer || outbound::is_encoded(&parts.headers) {
-            tracing::warn!(
-                status = status.as_u16(),
-                "what the delegation API answered is no answer"
-            );
+            if self.news.is(Err("invalid")) {
+                let status = status.as_u16();
+                tracing::warn!(status, "what the delegation API answered is no answer");
+            }
             return Err(INVALID);
+        }
+        if self.news.is(Ok(())) {
+            tracing::debug!("what the delegation API answers is understood");
         }
         // What it says of delegations stays as it is: blanks would make something else of it.
         let body = if is_error {

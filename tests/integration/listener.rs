@@ -421,6 +421,7 @@ async fn clients_that_are_gone_leave_nothing_in_memory() {
             // A budget that is whole again after a millisecond.
             "[server]\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
              [limits]\nrequests_per_second_per_client = 1000\nrequest_burst_per_client = 1\n\
+             [log]\nfilter = \"warn,gas_suggestion::server=info\"\n\
              [chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n",
             node.url()
         ),

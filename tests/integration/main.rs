@@ -29,6 +29,7 @@ mod integrations;
 mod lifecycle;
 mod listener;
 mod logged;
+mod logs;
 mod message;
 mod pages;
 mod pending;
