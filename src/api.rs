@@ -250,7 +250,8 @@ impl App {
         // One request can have many calls, each of which has its price, or take a long time.
         let purse = visitor.purse(request.headers());
         request.extensions_mut().insert(purse);
-        let (answer, shared) = (routes.clone().call(request), Arc::clone(&self.shared));
+        let answer = entry.span.around(routes.clone().call(request));
+        let shared = Arc::clone(&self.shared);
         let answer = answer.map(move |Ok(mut response)| {
             let route = response.extensions_mut().remove().unwrap_or(Route::None);
             Ok(shared.ledger.close(entry, &route, response))

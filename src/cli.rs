@@ -1,17 +1,19 @@
 //! The command line.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use axum::http::StatusCode;
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DelegationSource};
 use crate::server::Server;
-use crate::{demo, telemetry};
+use crate::{demo, outbound, telemetry, traces};
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
@@ -42,6 +44,8 @@ enum Command {
     },
     /// Check the configuration and exit
     CheckConfig,
+    /// Ask a running service whether it is ready: exit code 0 when it is, else 1
+    Healthcheck,
 }
 
 /// How a run failed, which decides the exit code.
@@ -79,6 +83,7 @@ impl Cli {
                 print_summary(&config);
                 Ok(())
             }
+            Command::Healthcheck => check_health(&config).map_err(Failure::Running),
         }
     }
 }
@@ -87,6 +92,7 @@ impl Cli {
 #[tokio::main]
 async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()> {
     let _logs = telemetry::init(&config.log)?;
+    let traces = traces::init(&config.tracing)?;
     let mut signals = Signals::listen()?;
     for key in &config.not_in_force {
         tracing::warn!(key, "this key is accepted, but not in force in this version");
@@ -108,10 +114,34 @@ async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()>
         server.add_task(async { Ok(node.run().await?) });
     }
     let stop = CancellationToken::new();
-    tokio::select! {
+    let ended = tokio::select! {
         ended = server.run(stop.clone().cancelled_owned()) => ended,
         // The first signal lets requests under way finish, a second one does not wait for them.
         () = async { signals.next().await; stop.cancel(); signals.next().await } => Ok(()),
+    };
+    traces.finish().await;
+    ended
+}
+
+/// Asks the service that runs with this configuration on this machine whether it is ready.
+#[tokio::main(flavor = "current_thread")]
+async fn check_health(config: &Config) -> anyhow::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    let mut address = config.server.admin_listen;
+    if address.ip().is_unspecified() {
+        // What listens everywhere listens here.
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let http =
+        outbound::http().timeout(PATIENCE).build().context("cannot set up the HTTP client")?;
+    let answer = http.get(format!("http://{address}/readyz")).send().await;
+    let answer = answer.with_context(|| format!("nobody answers at {address}"))?;
+    match answer.status() {
+        StatusCode::OK => Ok(()),
+        status => bail!("the service at {address} is not ready: it answers {status}"),
     }
 }
 

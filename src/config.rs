@@ -7,6 +7,7 @@ mod error;
 mod pricing;
 mod rpc;
 mod server;
+mod tracing;
 mod units;
 mod upstream_url;
 mod verification;
@@ -26,6 +27,7 @@ pub use error::ConfigError;
 pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
 pub use rpc::{Rpc, RpcMethod};
 pub use server::{Cors, Limits, Log, LogFormat, Server};
+pub use tracing::Tracing;
 pub use units::Multiplier;
 pub use upstream_url::UpstreamUrl;
 pub use verification::Verification;
@@ -46,6 +48,8 @@ pub struct Config {
     pub cors: Cors,
     /// What is logged.
     pub log: Log,
+    /// Where spans are sent.
+    pub tracing: Tracing,
     /// What one JSON-RPC request may be.
     pub rpc: Rpc,
     /// Where contracts are verified.
@@ -70,6 +74,8 @@ struct Sections {
     cors: Cors,
     #[serde(default)]
     log: Log,
+    #[serde(default)]
+    tracing: Tracing,
     #[serde(default)]
     rpc: Rpc,
     #[serde(default)]
@@ -122,6 +128,9 @@ impl Config {
         if let Err(problem) = sections.log.directives() {
             return at("log.filter", &problem);
         }
+        if let Err((key, allowed)) = sections.tracing.check() {
+            return at(&format!("tracing.{key}"), allowed);
+        }
         if let Err((key, allowed)) = sections.rpc.check() {
             return at(&format!("rpc.{key}"), allowed);
         }
@@ -139,6 +148,7 @@ impl Config {
             limits: sections.limits,
             cors: sections.cors,
             log: sections.log,
+            tracing: sections.tracing,
             rpc: sections.rpc,
             verification: sections.verification,
             delegation: sections.delegation,

@@ -42,4 +42,5 @@ mod registry;
 pub mod rpc;
 pub mod server;
 pub mod telemetry;
+pub mod traces;
 mod wire;

@@ -18,6 +18,7 @@ use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
 use crate::news::News;
 use crate::rpc::{self, Candidate, FeeHistoryRequest, Upstream, Upstreams};
+use crate::traces::Span;
 
 /// Polls one chain.
 #[derive(Debug)]
@@ -81,7 +82,14 @@ impl Poller {
         loop {
             ticker.tick().await;
             let started = Instant::now();
-            let was_good = self.poll().await;
+            let mut span = Span::of_poll(&self.chain.key);
+            let was_good = span.around(self.poll()).await;
+            if was_good {
+                span.succeeded();
+            } else {
+                span.failed("failed");
+            }
+            drop(span);
             self.reports.poll(was_good, started.elapsed());
             self.publisher.conclude_poll();
         }

@@ -32,6 +32,7 @@ use crate::clients::{self, Lasting, Purse};
 use crate::config::{UpstreamUrl, Verification};
 use crate::metrics::Metrics;
 use crate::outbound;
+use crate::traces::Span;
 
 /// The way to one upstream. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -216,7 +217,12 @@ impl Proxy {
         let body = body.map(reqwest::Body::wrap);
         // A client that leaves takes this future with it.
         let undecided = self.shared.outcomes.begin();
+        let mut span = Span::of_errand(&errand.method, self.shared.outcomes.upstream());
         let outcome = self.try_forward(errand, body, is_over.drop_guard()).await;
+        match &outcome {
+            Ok(answer) => span.got(answer.status()),
+            Err(failure) => span.failed(failure.reason()),
+        }
         undecided.decide(&outcome);
         outcome
     }

@@ -37,6 +37,7 @@ pub use upstreams::{Candidate, Upstreams};
 use crate::config::{Config, UpstreamUrl};
 use crate::memory::{Exhausted, Memory};
 use crate::outbound;
+use crate::traces::Span;
 use health::Penalty;
 
 /// The HTTP side of all calls: one pool of connections for polls, one for reads. Cheap to clone.
@@ -46,6 +47,16 @@ pub struct Client {
     reads: reqwest::Client,
     /// Whether the beginning of a reply may be logged.
     shows_replies: bool,
+}
+
+/// One node of a chain.
+#[derive(Debug, Clone)]
+struct Node {
+    url: UpstreamUrl,
+    /// The chain that it has to serve.
+    chain_id: u64,
+    /// In the chain's configuration.
+    place: usize,
 }
 
 /// What is taken of a reply.
@@ -86,30 +97,25 @@ impl Client {
     /// Calls `method` at `url` for a poll and gives its `result`.
     async fn call(
         &self,
-        url: &UpstreamUrl,
+        node: &Node,
         method: &str,
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let read = |body: &Bytes, status, id| read_reply(body, status, id);
-        self.exchange(&self.polls, url, method, params, Self::POLL, read).await
+        self.exchange(&self.polls, node, method, params, Self::POLL, read).await
     }
 
     /// Asks for the chain id on behalf of reads.
-    async fn chain_id(&self, url: &UpstreamUrl) -> Result<Box<RawValue>, Error> {
+    async fn chain_id(&self, node: &Node) -> Result<Box<RawValue>, Error> {
         let read = |body: &Bytes, status, id| read_reply(body, status, id);
         let params = serde_json::Value::Array(Vec::new());
-        self.exchange(&self.reads, url, "eth_chainId", &params, Self::POLL, read).await
+        self.exchange(&self.reads, node, "eth_chainId", &params, Self::POLL, read).await
     }
 
     /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
-    async fn read(
-        &self,
-        url: &UpstreamUrl,
-        call: Call<'_>,
-        memory: &Memory,
-    ) -> Result<Answer, Error> {
+    async fn read(&self, node: &Node, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
         let cap = Cap { bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
-        self.exchange(&self.reads, url, call.method, call.params, cap, reply::read_answer).await
+        self.exchange(&self.reads, node, call.method, call.params, cap, reply::read_answer).await
     }
 
     /// One call, from its request to what `read` makes of the reply's body and status and the call's
@@ -117,7 +123,7 @@ impl Client {
     async fn exchange<P: Serialize + ?Sized, T>(
         &self,
         http: &reqwest::Client,
-        url: &UpstreamUrl,
+        node: &Node,
         method: &str,
         params: &P,
         cap: Cap<'_>,
@@ -126,7 +132,25 @@ impl Client {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let request = reply::Request::new(id, method, params);
-        let response = http.post(url.expose().clone()).json(&request).send().await?;
+        let mut span = Span::of_call(method, node.chain_id, node.place);
+        let outcome =
+            self.send(http, node, &request, cap, |body, status| read(body, status, id)).await;
+        match &outcome {
+            Ok(_) => span.succeeded(),
+            Err(error) => span.failed(error.reason()),
+        }
+        outcome
+    }
+
+    async fn send<T>(
+        &self,
+        http: &reqwest::Client,
+        node: &Node,
+        request: &(impl Serialize + ?Sized),
+        cap: Cap<'_>,
+        read: impl Fn(&Bytes, u16) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let response = http.post(node.url.expose().clone()).json(request).send().await?;
         let status = response.status().as_u16();
         let retry_after = outbound::retry_after(response.headers());
         let body = if outbound::is_encoded(response.headers()) {
@@ -135,7 +159,7 @@ impl Client {
             read_body(response, cap).await
         };
         let (outcome, body) = match body {
-            Ok(body) => (read(&body, status, id), body),
+            Ok(body) => (read(&body, status), body),
             Err(error) => (Err(error), Bytes::new()),
         };
         let excerpt = || Excerpt::of(&body, self.shows_replies);

@@ -11,6 +11,7 @@ use metrics::{Counter, Histogram};
 use super::problem;
 use super::request_id::X_REQUEST_ID;
 use crate::metrics::Metrics;
+use crate::traces::Span;
 
 /// Where log filters find requests.
 const TARGET: &str = "gas_suggestion::requests";
@@ -34,6 +35,7 @@ pub(super) struct Entry {
     method: Method,
     uri: Uri,
     id: HeaderValue,
+    pub(super) span: Span,
 }
 
 /// Which route answered.
@@ -64,17 +66,25 @@ impl Ledger {
 
     /// Closes the books on a request: its answer gets the request's id and, where it is an error, its
     /// problem body, is counted and logged.
-    pub(super) fn close(&self, entry: Entry, route: &Route, mut response: Response) -> Response {
+    pub(super) fn close(
+        &self,
+        mut entry: Entry,
+        route: &Route,
+        mut response: Response,
+    ) -> Response {
         let status = response.status();
+        let trace_id = entry.span.trace_id();
         if status.is_client_error() || status.is_server_error() {
-            problem::write(&mut response, &entry.id);
+            problem::write(&mut response, &entry.id, trace_id);
         }
         let took = entry.started.elapsed();
         let route = match route {
-            Route::Suggestion => Self::SUGGESTION,
-            Route::Matched(path) => self.template(path),
-            Route::None => NO_ROUTE,
+            Route::Suggestion => Some(Self::SUGGESTION),
+            Route::Matched(path) => Some(self.template(path)),
+            Route::None => None,
         };
+        entry.span.answered(&entry.method, route, status);
+        let route = route.unwrap_or(NO_ROUTE);
         self.count(route, &entry.method, status, took);
         self.log(route, &entry, status, took);
         response.headers_mut().insert(X_REQUEST_ID, entry.id);
@@ -117,6 +127,7 @@ impl Ledger {
                     status = status.as_u16(),
                     duration_ms = (took.as_secs_f64() * MS_PER_SECOND * PER_MS).round() / PER_MS,
                     request_id = entry.id.to_str().unwrap_or_default(),
+                    trace_id = entry.span.trace_id().map(tracing::field::display),
                     "answered"
                 )
             };
@@ -128,13 +139,14 @@ impl Ledger {
 impl Entry {
     pub(super) fn open<B>(request: &axum::http::Request<B>, id: HeaderValue) -> Self {
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        Self { started: Instant::now(), method, uri, id }
+        Self { started: Instant::now(), method, uri, id, span: Span::of_request(request) }
     }
 
     /// What could not be read as a request.
     pub(super) fn of_nothing(id: HeaderValue) -> Self {
         let method = Method::from_bytes(b"UNKNOWN").expect("letters are a method");
-        Self { started: Instant::now(), method, uri: Uri::default(), id }
+        let (started, uri) = (Instant::now(), Uri::default());
+        Self { started, method, uri, id, span: Span::default() }
     }
 }
 

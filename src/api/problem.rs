@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use opentelemetry::trace::TraceId;
 use serde::Serialize;
 
 use crate::book::{Chain, Unavailable};
@@ -193,7 +194,7 @@ impl Problem {
         &self.detail
     }
 
-    fn body(&self, request_id: &str) -> Vec<u8> {
+    fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
         let status = self.code.status();
         let body = Body {
             r#type: "about:blank",
@@ -202,6 +203,7 @@ impl Problem {
             detail: &self.detail,
             code: self.code,
             request_id,
+            trace_id,
         };
         serde_json::to_vec(&body).expect("a struct of strings serialises")
     }
@@ -218,14 +220,15 @@ pub(super) struct NotOurs;
 
 /// Makes an error response a problem of the request `id`: the one that it carries, or the one that
 /// its status means where the framework made it.
-pub(super) fn write(response: &mut Response, id: &HeaderValue) {
+pub(super) fn write(response: &mut Response, id: &HeaderValue, trace_id: Option<TraceId>) {
     if response.extensions_mut().remove::<NotOurs>().is_some() {
         return;
     }
     let status = response.status();
     let problem =
         response.extensions_mut().remove().unwrap_or_else(|| Problem::of_framework(status));
-    *response.body_mut() = problem.body(id.to_str().unwrap_or_default()).into();
+    *response.body_mut() =
+        problem.body(id.to_str().unwrap_or_default(), trace_id.map(|id| id.to_string())).into();
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -255,4 +258,7 @@ struct Body<'a> {
     detail: &'a str,
     code: Code,
     request_id: &'a str,
+    /// Where spans are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<String>,
 }

@@ -69,6 +69,16 @@ impl UpstreamUrl {
     }
 }
 
+/// A URL, or `""` for none.
+pub(super) fn optional<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<UpstreamUrl>, D::Error> {
+    match String::deserialize(input)?.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(D::Error::custom),
+    }
+}
+
 /// Keys of fewer characters would be found in anything.
 pub(super) const SHORTEST_KEY: usize = 5;
 

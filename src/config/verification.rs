@@ -4,17 +4,16 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
 
 use super::units;
-use super::upstream_url::UpstreamUrl;
+use super::upstream_url::{UpstreamUrl, optional};
 
 /// Where contracts are verified, and what a request for that may be.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Verification {
     /// The verification service; `None`, written `""`: there is none.
-    #[serde(deserialize_with = "url")]
+    #[serde(deserialize_with = "optional")]
     pub url: Option<UpstreamUrl>,
     /// From a request's headers to the last byte of its answer; a compilation takes its time.
     #[serde(deserialize_with = "units::duration")]
@@ -59,12 +58,5 @@ impl Verification {
             return refuse("max_in_flight", "must be from 1 to 65536");
         }
         Ok(())
-    }
-}
-
-fn url<'de, D: Deserializer<'de>>(input: D) -> Result<Option<UpstreamUrl>, D::Error> {
-    match String::deserialize(input)?.as_str() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(D::Error::custom),
     }
 }

@@ -18,6 +18,7 @@ use super::lookup::Lookup;
 use super::rest::{Caller, Request, Rest, Silence, Statement};
 use crate::metrics::Metrics;
 use crate::proxy::Failure;
+use crate::traces;
 
 /// The API, asked as seldom as can be.
 #[derive(Debug)]
@@ -136,7 +137,7 @@ impl Sharing {
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        tasks.spawn(traces::carried(task));
         (outcome, Origin::Api)
     }
 }

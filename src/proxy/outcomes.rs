@@ -57,6 +57,10 @@ impl Outcomes {
         }
     }
 
+    pub(super) fn upstream(&self) -> &'static str {
+        self.name
+    }
+
     /// The count of answers that ended before their end.
     pub(super) fn cut(&self) -> Counter {
         self.cut.clone()

@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 use super::fee_history::{BlockCount, FeeHistoryRequest};
 use super::health::{Health, Penalty, Standing};
 use super::read_record::ReadRecord;
-use super::{Answer, Call, Client, Condition, Error, Unanswered, quantity};
-use crate::config::UpstreamUrl;
+use super::{Answer, Call, Client, Condition, Error, Node, Unanswered, quantity};
 use crate::fees::FeeHistory;
 use crate::memory::Memory;
 
@@ -18,8 +17,7 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub struct Upstream {
     client: Client,
-    url: UpstreamUrl,
-    chain_id: u64,
+    node: Node,
     knowledge: Mutex<Knowledge>,
     reads: Mutex<ReadRecord>,
     /// Held by the one read that asks for the chain id while the others wait. No poll waits for it.
@@ -41,16 +39,13 @@ impl Upstream {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// The node at `url`, which has to serve `chain_id` with a block every `block_time`. Nothing is
-    /// asked yet.
-    #[must_use]
-    pub fn new(client: Client, url: UpstreamUrl, chain_id: u64, block_time: Duration) -> Self {
+    /// This `node`, whose chain has a block every `block_time`. Nothing is asked yet.
+    pub(super) fn new(client: Client, node: Node, block_time: Duration) -> Self {
         let (block_count, health) = (BlockCount::Quantity, Health::new(block_time));
         let knowledge = Knowledge { chain_checked: None, block_count, health };
         Self {
             client,
-            url,
-            chain_id,
+            node,
             knowledge: Mutex::new(knowledge),
             reads: Mutex::new(ReadRecord::new(block_time)),
             check_for_reads: tokio::sync::Mutex::default(),
@@ -135,7 +130,7 @@ impl Upstream {
         block_count: BlockCount,
     ) -> Result<FeeHistory, Error> {
         let params = request.params(block_count);
-        let result = self.client.call(&self.url, "eth_feeHistory", &params).await?;
+        let result = self.client.call(&self.node, "eth_feeHistory", &params).await?;
         Ok(request.read(&result)?)
     }
 
@@ -144,7 +139,7 @@ impl Upstream {
         if checked.is_some_and(|instant| instant.elapsed() < Self::CHAIN_CHECK_INTERVAL) {
             return Ok(());
         }
-        let chain_id = self.client.call(&self.url, "eth_chainId", &json!([])).await?;
+        let chain_id = self.client.call(&self.node, "eth_chainId", &json!([])).await?;
         self.compare(&chain_id)?;
         self.learn(|knowledge| knowledge.chain_checked = Some(Instant::now()));
         Ok(())
@@ -153,10 +148,10 @@ impl Upstream {
     fn compare(&self, chain_id: &RawValue) -> Result<(), Error> {
         let found = quantity::parse(chain_id.get())
             .map_err(|_| Error::InvalidReply("the chain id is not a quantity"))?;
-        if found == u128::from(self.chain_id) {
+        if found == u128::from(self.node.chain_id) {
             Ok(())
         } else {
-            Err(Error::WrongChain { expected: self.chain_id, found })
+            Err(Error::WrongChain { expected: self.node.chain_id, found })
         }
     }
 
@@ -189,7 +184,7 @@ impl Upstream {
     /// answer.
     pub(super) async fn read(&self, call: Call<'_>, memory: &Memory) -> Result<Answer, Error> {
         self.check_chain_for_reads().await?;
-        let outcome = self.client.read(&self.url, call, memory).await;
+        let outcome = self.client.read(&self.node, call, memory).await;
         match &outcome {
             Ok(_) => self.reads().succeeded(call.method, Instant::now()),
             Err(error) => self.reads().failed(error, call.method, Instant::now()),
@@ -215,7 +210,7 @@ impl Upstream {
         if self.reads().has_failed_check_since(waiting_since) {
             return Err(Error::Unchecked);
         }
-        let outcome = match self.client.chain_id(&self.url).await {
+        let outcome = match self.client.chain_id(&self.node).await {
             Ok(chain_id) => self.compare(&chain_id),
             Err(error) => Err(error),
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::health::Standing;
-use super::{Client, Condition, Upstream};
+use super::{Client, Condition, Node, Upstream};
 use crate::blank::Blanks;
 use crate::config::{self, UpstreamUrl};
 use crate::metrics::Metrics;
@@ -37,10 +37,11 @@ impl Upstreams {
         blanks: &Arc<Blanks>,
         metrics: &Metrics,
     ) -> Self {
-        let upstream = |url: &UpstreamUrl| {
-            Upstream::new(client.clone(), url.clone(), chain.chain_id, chain.block_time)
+        let upstream = |(place, url): (usize, &UpstreamUrl)| {
+            let node = Node { url: url.clone(), chain_id: chain.chain_id, place };
+            Upstream::new(client.clone(), node, chain.block_time)
         };
-        let all = chain.rpc_urls.iter().map(upstream).collect();
+        let all = chain.rpc_urls.iter().enumerate().map(upstream).collect();
         Self {
             chain: chain.key.clone(),
             all,

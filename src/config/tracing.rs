@@ -1,0 +1,37 @@
+//! The `[tracing]` section.
+
+use serde::Deserialize;
+
+use super::upstream_url::{UpstreamUrl, optional};
+
+/// Where spans are sent, and how many.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tracing {
+    /// The OpenTelemetry collector, which takes OTLP over HTTP at `/v1/traces` below this; `None`, written
+    /// `""`: no spans are made.
+    #[serde(deserialize_with = "optional")]
+    pub otlp_endpoint: Option<UpstreamUrl>,
+    /// The share of traces that begin here which are sent; those that a client began are sent as the client
+    /// says.
+    pub sample_ratio: f64,
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self { otlp_endpoint: None, sample_ratio: 1.0 }
+    }
+}
+
+impl Tracing {
+    /// The first impossible value as its key and what is allowed.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base) {
+            return Err(("otlp_endpoint", allowed));
+        }
+        if !(0.0..=1.0).contains(&self.sample_ratio) {
+            return Err(("sample_ratio", "must be from 0 to 1"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! Spans of requests, polls and calls, sent by OTLP to an OpenTelemetry collector where one is configured.
+//!
+//! Without one there are no spans and this costs a look at a flag. Names and attributes are those of
+//! OpenTelemetry's semantic conventions for HTTP (stable) and JSON-RPC (in development), and some of our own
+//! below `gas_suggestion.`. URLs of upstreams are in none of them. A client's `traceparent` is gone on from;
+//! upstreams, which are somebody else's, are told of no trace.
+
+mod delivery;
+
+use std::future::Future;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use futures_util::future::Either;
+use opentelemetry::context::FutureExt;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{SpanKind, Status, TraceContextExt, TraceId, Tracer, TracerProvider};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use tracing::Instrument;
+
+use crate::config;
+use delivery::Delivery;
+
+static TRACER: OnceLock<SdkTracer> = OnceLock::new();
+
+/// The spans of this process on their way to the collector.
+#[derive(Debug)]
+#[must_use]
+pub struct Traces(Option<SdkTracerProvider>);
+
+/// Has spans made and sent as `config` says. To be called once, within a runtime that outlives what it gives.
+/// The standard variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS`
+/// apply.
+///
+/// # Errors
+///
+/// When the TLS backend cannot start.
+pub fn init(config: &config::Tracing) -> anyhow::Result<Traces> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(Traces(None)) };
+    let base = endpoint.expose().as_str().trim_end_matches('/');
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(Delivery::new().context("cannot set up the HTTP client")?)
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(format!("{base}/v1/traces"))
+        // Its text could show the URL.
+        .build()
+        .map_err(|_| anyhow::anyhow!("tracing.otlp_endpoint cannot be used"))?;
+    let resource = Resource::builder();
+    let resource = match std::env::var_os("OTEL_SERVICE_NAME") {
+        Some(_) => resource,
+        None => resource.with_service_name(env!("CARGO_PKG_NAME")),
+    };
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let provider = SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
+            config.sample_ratio,
+        ))))
+        .with_resource(resource.with_attribute(version).build())
+        .build();
+    TRACER.get_or_init(|| provider.tracer(env!("CARGO_PKG_NAME")));
+    Ok(Traces(Some(provider)))
+}
+
+impl Traces {
+    /// Sends what is left, for some seconds at most.
+    pub async fn finish(self) {
+        const PATIENCE: Duration = Duration::from_secs(3);
+        if let Some(provider) = self.0 {
+            let sent = move || provider.shutdown_with_timeout(PATIENCE);
+            // What could not be sent has been told of.
+            let _ = tokio::task::spawn_blocking(sent).await;
+        }
+    }
+}
+
+/// A span, which ends when this is dropped; or nothing, where no spans are made.
+#[derive(Debug, Default)]
+pub(crate) struct Span {
+    context: Option<Context>,
+    /// Whether it is known what came of it.
+    is_decided: bool,
+}
+
+impl Span {
+    /// Of a client's request, as part of the client's trace where it has one.
+    pub(crate) fn of_request<B>(request: &Request<B>) -> Self {
+        let Some(tracer) = TRACER.get() else { return Self::default() };
+        let parent = parent(request.headers());
+        let method = known(request.method());
+        let mut attributes = vec![
+            KeyValue::new("http.request.method", method.unwrap_or("_OTHER")),
+            KeyValue::new("url.path", request.uri().path().to_owned()),
+            KeyValue::new("url.scheme", "http"),
+        ];
+        if method.is_none() {
+            attributes
+                .push(KeyValue::new("http.request.method_original", request.method().to_string()));
+        }
+        Self::start(tracer, method.unwrap_or("HTTP").into(), SpanKind::Server, attributes, &parent)
+    }
+
+    /// Of a poll of this chain.
+    pub(crate) fn of_poll(chain: &str) -> Self {
+        let Some(tracer) = TRACER.get() else { return Self::default() };
+        let attributes = vec![KeyValue::new("gas_suggestion.chain", chain.to_owned())];
+        Self::start(tracer, "poll".into(), SpanKind::Internal, attributes, &Context::new())
+    }
+
+    /// Of a JSON-RPC call to the node at this place in a chain's configuration, as part of what goes on.
+    pub(crate) fn of_call(method: &str, chain_id: u64, upstream: usize) -> Self {
+        let Some(tracer) = TRACER.get() else { return Self::default() };
+        let attributes = vec![
+            KeyValue::new("rpc.system.name", "jsonrpc"),
+            KeyValue::new("jsonrpc.protocol.version", "2.0"),
+            KeyValue::new("rpc.method", method.to_owned()),
+            number("gas_suggestion.chain_id", chain_id),
+            number("gas_suggestion.upstream", upstream),
+        ];
+        let parent = Context::current();
+        Self::start(tracer, method.to_owned(), SpanKind::Client, attributes, &parent)
+    }
+
+    /// Of a request to the upstream with this name, as part of what goes on.
+    pub(crate) fn of_errand(method: &Method, upstream: &'static str) -> Self {
+        let Some(tracer) = TRACER.get() else { return Self::default() };
+        let method = known(method).unwrap_or("_OTHER");
+        let attributes = vec![
+            KeyValue::new("http.request.method", method),
+            KeyValue::new("gas_suggestion.upstream", upstream),
+        ];
+        let parent = Context::current();
+        Self::start(tracer, method.to_owned(), SpanKind::Client, attributes, &parent)
+    }
+
+    fn start(
+        tracer: &SdkTracer,
+        name: String,
+        kind: SpanKind,
+        attributes: Vec<KeyValue>,
+        parent: &Context,
+    ) -> Self {
+        let span = tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
+        let span = span.start_with_context(tracer, parent);
+        Self { context: Some(parent.with_span(span)), is_decided: false }
+    }
+
+    /// The trace that it belongs to.
+    pub(crate) fn trace_id(&self) -> Option<TraceId> {
+        let context = self.context.as_ref()?;
+        Some(context.span().span_context().trace_id())
+    }
+
+    /// What becomes of `future` within this span: spans that it opens belong to it, and lines that it logs
+    /// have the trace's id.
+    pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        let Some(context) = &self.context else { return Either::Left(future) };
+        let id = self.trace_id().unwrap_or(TraceId::INVALID);
+        let future = future.instrument(tracing::info_span!("trace", trace_id = %id));
+        Either::Right(future.with_context(context.clone()))
+    }
+
+    /// A request was answered by this route, if by any.
+    pub(crate) fn answered(&mut self, method: &Method, route: Option<&str>, status: StatusCode) {
+        let Some(context) = &self.context else { return };
+        let span = context.span();
+        if let Some(route) = route {
+            span.update_name(format!("{} {route}", known(method).unwrap_or("HTTP")));
+            span.set_attribute(KeyValue::new("http.route", route.to_owned()));
+        }
+        span.set_attribute(number("http.response.status_code", status.as_u16()));
+        // What a client does wrong is no error of the server (semantic conventions, HTTP spans).
+        match status.is_server_error() {
+            true => self.failed(&status.as_u16().to_string()),
+            false => self.is_decided = true,
+        }
+    }
+
+    /// An upstream answered with this status.
+    pub(crate) fn got(&mut self, status: StatusCode) {
+        let Some(context) = &self.context else { return };
+        context.span().set_attribute(number("http.response.status_code", status.as_u16()));
+        match status.is_client_error() || status.is_server_error() {
+            true => self.failed(&status.as_u16().to_string()),
+            false => self.is_decided = true,
+        }
+    }
+
+    /// It came to its end well.
+    pub(crate) fn succeeded(&mut self) {
+        self.is_decided = true;
+    }
+
+    /// It failed, for a reason from a closed list.
+    pub(crate) fn failed(&mut self, reason: &str) {
+        self.is_decided = true;
+        let Some(context) = &self.context else { return };
+        let span = context.span();
+        span.set_attribute(KeyValue::new("error.type", reason.to_owned()));
+        span.set_status(Status::error(reason.to_owned()));
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        if !self.is_decided {
+            // Nobody waits for it any more: a client left, or a deadline has passed.
+            self.failed("abandoned");
+        }
+        if let Some(context) = &self.context {
+            context.span().end();
+        }
+    }
+}
+
+/// `future` within the span that goes on here, for a task of its own.
+pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+    match TRACER.get() {
+        Some(_) => Either::Right(future.with_context(Context::current())),
+        None => Either::Left(future),
+    }
+}
+
+/// What a client says of the trace that its request belongs to (W3C Trace Context).
+fn parent(request: &HeaderMap) -> Context {
+    TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(request))
+}
+
+/// The methods that the semantic conventions know.
+fn known(method: &Method) -> Option<&'static str> {
+    const KNOWN: [&str; 9] =
+        ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+    KNOWN.into_iter().find(|known| *known == method.as_str())
+}
+
+/// Numbers of attributes have a sign; none of ours is near their end.
+fn number(name: &'static str, value: impl TryInto<i64>) -> KeyValue {
+    KeyValue::new(name, value.try_into().unwrap_or(i64::MAX))
+}
