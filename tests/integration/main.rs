@@ -9,6 +9,7 @@
 
 mod anvil;
 mod chart;
+mod collector;
 mod command;
 mod contract;
 mod corpus;
@@ -50,6 +51,7 @@ mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
+mod traces;
 mod upstream;
 mod verification;
 mod verification_clients;

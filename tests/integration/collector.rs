@@ -1,0 +1,146 @@
+//! An OpenTelemetry collector that keeps the spans it is sent.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::service::DEADLINE;
+
+/// A collector on a free loopback port. When it is dropped it stops.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    address: SocketAddr,
+    kept: Arc<Mutex<Kept>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    requests: usize,
+    spans: Vec<Span>,
+    violations: Vec<String>,
+    /// The resource's attributes, the same with all spans.
+    resource: BTreeMap<String, String>,
+}
+
+/// A span as it came. Ids are hex.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub(crate) name: String,
+    /// 1 internal, 2 server, 3 client.
+    pub(crate) kind: i32,
+    pub(crate) trace: String,
+    pub(crate) id: String,
+    /// Empty: it has no parent.
+    pub(crate) parent: String,
+    pub(crate) attributes: BTreeMap<String, String>,
+    /// What the error is, where it is one.
+    pub(crate) error: Option<String>,
+}
+
+impl Collector {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let kept = Arc::<Mutex<Kept>>::default();
+        let app = Router::new().fallback(take).with_state(Arc::clone(&kept));
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, kept, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.kept.lock().unwrap().requests
+    }
+
+    pub(crate) fn resource(&self) -> BTreeMap<String, String> {
+        self.kept.lock().unwrap().resource.clone()
+    }
+
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        self.kept.lock().unwrap().spans.clone()
+    }
+
+    /// Waits for a span that is `as_expected`.
+    pub(crate) async fn wait_for(&self, as_expected: impl Fn(&Span) -> bool) -> Span {
+        let since = Instant::now();
+        loop {
+            if let Some(span) = self.spans().into_iter().find(|span| as_expected(span)) {
+                return span;
+            }
+            assert!(since.elapsed() < DEADLINE, "not among {:#?}", self.spans());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.task.abort();
+        let violations = &self.kept.lock().unwrap().violations;
+        assert!(violations.is_empty() || std::thread::panicking(), "{violations:#?}");
+    }
+}
+
+async fn take(State(kept): State<Arc<Mutex<Kept>>>, request: Request) -> StatusCode {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let mut kept = kept.lock().unwrap();
+    kept.requests += 1;
+    let is_export = parts.method == Method::POST
+        && parts.uri == "/v1/traces"
+        && parts.headers.get("content-type").is_some_and(|kind| kind == "application/x-protobuf");
+    let export = ExportTraceServiceRequest::decode(body);
+    let (true, Ok(export)) = (is_export, export) else {
+        kept.violations.push(format!("{parts:?}"));
+        return StatusCode::BAD_REQUEST;
+    };
+    for of_resource in export.resource_spans {
+        kept.resource = texts(&of_resource.resource.unwrap().attributes);
+        let spans = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
+        kept.spans.extend(spans.map(|span| {
+            assert!(span.end_time_unix_nano >= span.start_time_unix_nano, "{span:?}");
+            let status = span.status.filter(|status| status.code == 2);
+            Span {
+                name: span.name,
+                kind: span.kind,
+                trace: hex(&span.trace_id),
+                id: hex(&span.span_id),
+                parent: hex(&span.parent_span_id),
+                attributes: texts(&span.attributes),
+                error: status.map(|status| status.message),
+            }
+        }));
+    }
+    StatusCode::OK
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+    let text = |attribute: &KeyValue| {
+        let text = match attribute.value.as_ref().unwrap().value.as_ref().unwrap() {
+            any_value::Value::StringValue(text) => text.clone(),
+            any_value::Value::IntValue(number) => number.to_string(),
+            other => format!("{other:?}"),
+        };
+        (attribute.key.clone(), text)
+    };
+    attributes.iter().map(text).collect()
+}

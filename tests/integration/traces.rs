@@ -1,0 +1,236 @@
+//! Spans as a collector gets them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::collector::{Collector, Span};
+use crate::command::{FREE_PORTS, File, Process, command};
+use crate::logged;
+use crate::raw::{Connection, PATIENCE, get};
+use crate::read_node::{ReadNode, Say};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+fn chain(node: &ReadNode) -> String {
+    format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url())
+}
+
+/// The service with this chain, which sends spans ten times a second to wherever `more` says.
+fn start(name: &str, node: &ReadNode, more: &[(&str, &str)]) -> (Process, File) {
+    let file = File::new(name, &chain(node));
+    let mut command = command(&["--config", file.path()], &FREE_PORTS);
+    command.env("OTEL_BSP_SCHEDULE_DELAY", "100").envs(more.iter().copied());
+    (Process::of(command), file)
+}
+
+async fn ready(address: SocketAddr) -> Connection {
+    let mut client = Connection::open(address).await;
+    let since = Instant::now();
+    while client.ask(get("/readyz", "")).await.status != 200 {
+        assert!(since.elapsed() < PATIENCE, "the node is not read");
+    }
+    client
+}
+
+fn post(body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST /rpc/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn attributes<const COUNT: usize>(pairs: [(&str, &str); COUNT]) -> BTreeMap<String, String> {
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+fn named<'a>(name: &'a str) -> impl Fn(&Span) -> bool + 'a {
+    move |span| span.name == name
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_polls_and_calls_are_spans_with_the_names_of_the_conventions() {
+    let (node, collector) =
+        (ReadNode::start(Say::Result("\"0x7\"".into())).await, Collector::start().await);
+    let (service, _file) =
+        start("spans", &node, &[("GAS_TRACING__OTLP_ENDPOINT", &collector.url())]);
+    let mut client = ready(service.address).await;
+
+    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
+    assert_eq!(client.ask(get("/v1/a/gas-suggestion", &parent)).await.status, 200);
+    let suggestion = collector.wait_for(named("GET /v1/{chain}/gas-suggestion")).await;
+    // It goes on from the client's.
+    assert_eq!((suggestion.trace.as_str(), suggestion.parent.as_str()), (TRACE, PARENT));
+    assert_eq!((suggestion.kind, &suggestion.error), (2, &None));
+    assert_eq!(
+        suggestion.attributes,
+        attributes([
+            ("http.request.method", "GET"),
+            ("http.response.status_code", "200"),
+            ("http.route", "/v1/{chain}/gas-suggestion"),
+            ("url.path", "/v1/a/gas-suggestion"),
+            ("url.scheme", "http"),
+        ])
+    );
+
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance",
+        "params": ["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "pending"]});
+    assert_eq!(client.ask(post(&call)).await.status, 200);
+    let request = collector.wait_for(named("POST /rpc/{chain}")).await;
+    let read = collector.wait_for(named("eth_getBalance")).await;
+    assert_eq!((&read.trace, &read.parent), (&request.trace, &request.id));
+    assert_eq!((read.kind, &read.error, request.parent.as_str()), (3, &None, ""));
+    let of_call = |method| {
+        attributes([
+            ("gas_suggestion.chain_id", "2020"),
+            ("gas_suggestion.upstream", "0"),
+            ("jsonrpc.protocol.version", "2.0"),
+            ("rpc.method", method),
+            ("rpc.system.name", "jsonrpc"),
+        ])
+    };
+    assert_eq!(read.attributes, of_call("eth_getBalance"));
+
+    let asked = collector.wait_for(named("eth_feeHistory")).await;
+    assert_eq!((asked.kind, &asked.attributes), (3, &of_call("eth_feeHistory")));
+    let poll = collector.wait_for(|span| span.id == asked.parent).await;
+    assert_eq!((poll.name.as_str(), poll.kind, poll.parent.as_str()), ("poll", 1, ""));
+    assert_eq!(poll.attributes, attributes([("gas_suggestion.chain", "a")]));
+    assert_eq!(asked.trace, poll.trace);
+
+    let resource = collector.resource();
+    assert_eq!(resource["service.name"], "gas-suggestion");
+    assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(service.end_by("-TERM").0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_says_so_and_its_trace_is_named_in_the_problem_and_the_log() {
+    let (node, collector) =
+        (ReadNode::start(Say::Error("{\"code\":-32000}".into())).await, Collector::start().await);
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+         [log]\nformat = \"json\"\n[tracing]\notlp_endpoint = \"{}\"\n\
+         [verification]\nurl = \"http://127.0.0.1:9\"\n{}",
+        collector.url(),
+        chain(&node)
+    );
+    let service = logged::Process::start("failing-spans", &config);
+    let mut client = ready(service.addresses[0]).await;
+    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
+    let wrong = client.ask(get("/v1/nowhere/fee-market", &parent)).await;
+    let problem: Value = serde_json::from_str(&wrong.body).unwrap();
+    assert_eq!((&problem["trace_id"], &problem["status"]), (&json!(TRACE), &json!(404)));
+    let unreachable = client.ask(get("/verification/health", "")).await;
+    let problem: Value = serde_json::from_str(&unreachable.body).unwrap();
+    let trace = problem["trace_id"].as_str().unwrap().to_owned();
+    client.ask("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    // What was not sent yet is, before the end.
+    let log = service.end();
+    let spans = collector.spans();
+    let one = |name: &str| {
+        spans
+            .iter()
+            .find(|span| span.name == name)
+            .unwrap_or_else(|| panic!("{name} in {spans:#?}"))
+    };
+
+    let not_found = one("GET /v1/{chain}/fee-market");
+    // A client's mistake is no error of the server.
+    assert_eq!((not_found.trace.as_str(), &not_found.error), (TRACE, &None));
+    assert_eq!(not_found.attributes["http.response.status_code"], "404");
+    let failed = one("GET /verification/{*path}");
+    assert_eq!((failed.trace.as_str(), failed.error.as_deref()), (trace.as_str(), Some("502")));
+    assert_eq!(failed.attributes["error.type"], "502");
+    let errand = one("GET");
+    assert_eq!((&errand.parent, errand.error.as_deref()), (&failed.id, Some("unreachable")));
+    assert_eq!(
+        errand.attributes,
+        attributes([
+            ("error.type", "unreachable"),
+            ("gas_suggestion.upstream", "verification"),
+            ("http.request.method", "GET"),
+        ])
+    );
+    let odd = one("HTTP /v1/chains");
+    assert_eq!(odd.attributes["http.request.method"], "_OTHER");
+    assert_eq!(odd.attributes["http.request.method_original"], "BREW");
+
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = |path: &str| entries.iter().find(|entry| entry["path"] == path).unwrap();
+    assert_eq!(line("/v1/nowhere/fee-market")["trace_id"], TRACE);
+    assert_eq!(line("/verification/health")["trace_id"], json!(trace));
+    // Also what is logged on the way to the answer.
+    let warned = entries.iter().find(|entry| entry["message"] == "upstream failed").unwrap();
+    assert_eq!(warned["span"]["trace_id"], json!(trace), "{warned}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_setting_nothing_is_sent_whatever_the_environment_says() {
+    let (node, collector) =
+        (ReadNode::start(Say::Result("\"0x7\"".into())).await, Collector::start().await);
+    let url = collector.url();
+    let (service, _file) = start(
+        "no-spans",
+        &node,
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", &url), ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &url)],
+    );
+    let mut client = ready(service.address).await;
+    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
+    client.ask(get("/v1/a/gas-suggestion", &parent)).await;
+    let wrong = client.ask(get("/v1/nowhere/fee-market", &parent)).await;
+    assert!(!wrong.body.contains("trace_id"), "{}", wrong.body);
+    // Its end is when it would send what it has.
+    let (code, log) = service.end_by("-TERM");
+    assert_eq!((code, collector.requests()), (Some(0), 0));
+    assert!(!log.contains("trace_id"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_sampled_is_not_sent_unless_the_client_sampled_it() {
+    let (node, collector) =
+        (ReadNode::start(Say::Result("\"0x7\"".into())).await, Collector::start().await);
+    let url = collector.url();
+    let (service, _file) = start(
+        "sampled",
+        &node,
+        &[("GAS_TRACING__OTLP_ENDPOINT", &url), ("GAS_TRACING__SAMPLE_RATIO", "0")],
+    );
+    let mut client = ready(service.address).await;
+    client.ask(get("/v1/a/gas-suggestion", "")).await;
+    client.ask(get("/v1/chains", &format!("traceparent: 00-{TRACE}-{PARENT}-00\r\n"))).await;
+    client.ask(get("/v1/a/fee-market", &format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n"))).await;
+    assert_eq!(service.end_by("-TERM").0, Some(0));
+    let names: Vec<_> = collector.spans().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["GET /v1/{chain}/fee-market"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_that_is_not_there_costs_a_line_of_the_log_and_no_more() {
+    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+    let (service, _file) = start(
+        "no-collector",
+        &node,
+        &[
+            ("GAS_TRACING__OTLP_ENDPOINT", "http://canary:canary@127.0.0.1:9/canary"),
+            ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
+        ],
+    );
+    let mut client = ready(service.address).await;
+    // Several batches, none of which is taken.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(500) {
+        assert_eq!(client.ask(get("/v1/a/gas-suggestion", "")).await.status, 200);
+    }
+    let told = Instant::now();
+    let (code, log) = service.end_by("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+    assert_eq!(log.matches("spans are lost").count(), 1, "{log}");
+    assert!(!log.contains("canary"), "{log}");
+}
