@@ -8,6 +8,7 @@
 )]
 
 mod anvil;
+mod balancer;
 mod chart;
 mod collector;
 mod command;
