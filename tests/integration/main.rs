@@ -18,6 +18,7 @@ mod dashboard;
 mod delegate_api;
 mod delegation_api;
 mod delegation_chain;
+mod deployment;
 mod exchange;
 mod expected;
 mod failover;
