@@ -59,6 +59,7 @@ struct Counts {
     api: Counter,
     chain: Counter,
     refused: Counter,
+    over_budget: Counter,
     failed: Counter,
 }
 
@@ -149,7 +150,7 @@ impl Delegations {
         let outcome = self.find(lookup, caller).await;
         let count = match &outcome {
             Ok((_, count)) => count,
-            Err(Failure::Spent(_)) => &counts.refused,
+            Err(Failure::Spent(_)) => &counts.over_budget,
             Err(_) => &counts.failed,
         };
         count.increment(1);
@@ -373,6 +374,7 @@ impl Counts {
             api: count("api"),
             chain: count("chain"),
             refused: count("refused"),
+            over_budget: count("over_budget"),
             failed: count("failed"),
         }
     }

@@ -134,11 +134,11 @@ async fn many_clients_do_not_make_the_service_ask_too_often_and_are_told_when_to
     assert_eq!((answer.status(), answer.text()), (200, "true"), "{answer:#?}");
     assert!(most_in_a_window(&api.asked()) <= 25);
     let mut counted = 0;
-    for outcome in ["api", "reused", "shared", "refused"] {
+    for outcome in ["api", "reused", "shared", "over_budget"] {
         counted += stage.count(outcome).await;
     }
     assert_eq!(counted, u64::try_from(501 + more).unwrap());
-    assert_eq!(stage.count("refused").await, u64::try_from(refused.len() + 1).unwrap());
+    assert_eq!(stage.count("over_budget").await, u64::try_from(refused.len() + 1).unwrap());
     assert_eq!(stage.count("api").await, u64::try_from(api.count()).unwrap());
 }
 
