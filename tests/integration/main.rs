@@ -7,6 +7,7 @@
     reason = "a test that meets something else than it expects should end there"
 )]
 
+mod alerts;
 mod anvil;
 mod balancer;
 mod chart;
