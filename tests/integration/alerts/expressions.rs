@@ -1,4 +1,4 @@
-//! What PromQL expressions are about.
+//! What expressions of Prometheus are about.
 
 /// The names of the metrics in `expression`: what is neither text, nor a label, nor a duration, nor a word of
 /// the language.

@@ -33,7 +33,7 @@ pub(super) struct Prometheus {
 
 impl Prometheus {
     /// How often it asks its targets, and evaluates its rules.
-    const INTERVAL: Duration = Duration::from_millis(250);
+    const INTERVAL: Duration = Duration::from_millis(400);
     const DEADLINE: Duration = Duration::from_secs(30);
 
     pub(super) async fn start(rules: &str) -> Self {
@@ -89,7 +89,7 @@ impl Prometheus {
         });
         // It reads the file as soon as there is one.
         let written = self.folder.join("written");
-        fs::write(&written, Value::from_iter(targets).to_string()).unwrap();
+        fs::write(&written, targets.collect::<Value>().to_string()).unwrap();
         fs::rename(written, self.folder.join("targets.json")).unwrap();
     }
 
