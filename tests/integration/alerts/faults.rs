@@ -58,7 +58,8 @@ async fn each_fault_fires_its_alerts_until_it_is_over_and_without_one_there_is_n
     let strict = "requests_per_second_per_client = 1\nrequest_burst_per_client = 1";
     let strict = Narrow::start(strict).await;
     let full = Narrow::start(&format!("{unlimited}\nmax_streams = 1")).await;
-    let crowded = Narrow::start(&format!("{unlimited}\nmax_connections = 1")).await;
+    let crowded =
+        Narrow::start(&format!("{unlimited}\nmax_connections = 1\nheader_timeout = \"0s\"")).await;
     let narrow = [("strict", &strict), ("full", &full), ("crowded", &crowded)];
     targets.push(("ill", target(&ill.service)));
     targets.extend(narrow.map(|(name, narrow)| (name, target(&narrow.service))));

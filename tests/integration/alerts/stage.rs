@@ -100,7 +100,8 @@ impl Passing {
         busy.close();
         let rarely = "block_time = \"1h\"\nmax_age = \"1day\"";
         let config = format!(
-            "[verification]\nurl = \"http://127.0.0.1:{}\"\n\
+            "[limits]\nrequests_per_second_per_client = 0\nrequest_timeout = \"0s\"\n\
+             [verification]\nurl = \"http://127.0.0.1:{}\"\n\
              [delegation]\nsource = \"api\"\napi_url = {:?}\n\
              [rpc]\nmax_in_flight = 1\ntimeout = \"60s\"\n\
              [chains.failing]\nchain_id = 2020\nrpc_urls = [{:?}]\n{rarely}\n\
