@@ -178,19 +178,21 @@ impl Span {
         }
         span.set_attribute(number("http.response.status_code", status.as_u16()));
         // What a client does wrong is no error of the server (semantic conventions, HTTP spans).
-        match status.is_server_error() {
-            true => self.failed(&status.as_u16().to_string()),
-            false => self.is_decided = true,
-        }
+        self.conclude(status, status.is_server_error());
     }
 
     /// An upstream answered with this status.
     pub(crate) fn got(&mut self, status: StatusCode) {
         let Some(context) = &self.context else { return };
         context.span().set_attribute(number("http.response.status_code", status.as_u16()));
-        match status.is_client_error() || status.is_server_error() {
-            true => self.failed(&status.as_u16().to_string()),
-            false => self.is_decided = true,
+        self.conclude(status, status.is_client_error() || status.is_server_error());
+    }
+
+    fn conclude(&mut self, status: StatusCode, is_error: bool) {
+        if is_error {
+            self.failed(&status.as_u16().to_string());
+        } else {
+            self.is_decided = true;
         }
     }
 

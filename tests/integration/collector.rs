@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use alloy_primitives::hex;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
@@ -118,19 +119,15 @@ async fn take(State(kept): State<Arc<Mutex<Kept>>>, request: Request) -> StatusC
             Span {
                 name: span.name,
                 kind: span.kind,
-                trace: hex(&span.trace_id),
-                id: hex(&span.span_id),
-                parent: hex(&span.parent_span_id),
+                trace: hex::encode(&span.trace_id),
+                id: hex::encode(&span.span_id),
+                parent: hex::encode(&span.parent_span_id),
                 attributes: texts(&span.attributes),
                 error: status.map(|status| status.message),
             }
         }));
     }
     StatusCode::OK
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {

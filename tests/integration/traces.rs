@@ -49,7 +49,7 @@ fn attributes<const COUNT: usize>(pairs: [(&str, &str); COUNT]) -> BTreeMap<Stri
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-fn named<'a>(name: &'a str) -> impl Fn(&Span) -> bool + 'a {
+fn named(name: &str) -> impl Fn(&Span) -> bool {
     move |span| span.name == name
 }
 
