@@ -35,6 +35,7 @@ mod listener;
 mod logged;
 mod logs;
 mod message;
+mod operations;
 mod pages;
 mod pending;
 mod polling;

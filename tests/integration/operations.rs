@@ -1,0 +1,123 @@
+//! What docs/operations.md says of the configuration and the metrics is what there is; and the command that
+//! asks a running service for its health.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+
+use gas_suggestion::config::Config;
+
+use crate::command::{FREE_PORTS, Process, command};
+use crate::fixtures;
+use crate::read_node::{ReadNode, Say};
+use crate::service::Service;
+
+/// The names in the first column of the table below `heading`.
+fn table(heading: &str) -> BTreeSet<String> {
+    let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
+    let (_, section) = guide.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names = rows.flat_map(|row| {
+        let cell = format!("`{}", row.split(" |").next().unwrap());
+        cell.split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<Vec<_>>()
+    });
+    let names: Vec<_> = names.collect();
+    let different: BTreeSet<_> = names.iter().cloned().collect();
+    assert_eq!(different.len(), names.len(), "a name is there twice: {names:?}");
+    different
+}
+
+#[test]
+fn the_guide_has_each_key_of_the_configuration_and_no_other() {
+    // What a section may have is what it says when it has something else.
+    let keys_of = |section: &str, toml: &str| {
+        let error = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err().to_string();
+        let (_, allowed) = error.split_once("allowed here: ").unwrap_or_else(|| panic!("{error}"));
+        let keys = allowed.split(", ").map(|key| format!("{section}.{key}"));
+        keys.collect::<Vec<_>>()
+    };
+    let error = Config::from_toml("[no_such_section]").unwrap_err().to_string();
+    let (_, sections) = error.split_once("allowed here: ").unwrap();
+    let sections: Vec<_> =
+        sections.split(", ").filter(|section| !["chains", "redis"].contains(section)).collect();
+    let plain = sections.iter().flat_map(|section| keys_of(section, &format!("[{section}]")));
+    let of_chains = keys_of("chains.{chain}", "[chains.a]");
+    let of_pricing = keys_of("chains.{chain}.pricing", "[chains.a.pricing]");
+    let known: BTreeSet<_> = plain
+        .chain(of_chains)
+        .chain(of_pricing)
+        // It is a table of its own, and accepted without being in force.
+        .filter(|key| key != "chains.{chain}.pricing" && key != "chains.{chain}.ws_urls")
+        .collect();
+    assert_eq!(table("Configure"), known);
+}
+
+#[tokio::test]
+async fn the_guide_has_each_metric_and_no_other() {
+    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+    let service =
+        Service::start(&format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url()))
+            .await;
+    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
+    let client = reqwest::Client::new();
+    let answer = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let exposed = service.admin("/metrics").await.body;
+    let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names: BTreeSet<_> = types.map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(table("Metrics"), names);
+    // Each says what it is.
+    for name in names {
+        assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
+    }
+}
+
+/// The exit code and the complaint of `healthcheck` for a service whose admin listener is there.
+fn healthcheck(admin: &str) -> (Option<i32>, String) {
+    let mut command = command(&["healthcheck"], &[]);
+    let output = command.env("GAS_SERVER__ADMIN_LISTEN", admin).output().unwrap();
+    assert!(output.stdout.is_empty(), "{output:?}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn healthcheck_tells_by_its_exit_code_whether_the_service_is_ready() {
+    let ready = Process::start(&["demo"], &[]);
+    ready.wait_for("/readyz", |answer| answer.status == 200).await;
+    assert_eq!(healthcheck(&ready.admin.to_string()), (Some(0), String::new()));
+    // What listens everywhere is asked here.
+    let port = ready.admin.port();
+    for everywhere in [format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
+        assert_eq!(healthcheck(&everywhere), (Some(0), String::new()), "{everywhere}");
+    }
+    let admin = ready.admin;
+    assert_eq!(ready.end_by("-TERM").0, Some(0));
+    let (code, complaint) = healthcheck(&admin.to_string());
+    assert_eq!(code, Some(1), "{complaint}");
+    assert!(complaint.starts_with(&format!("error: nobody answers at {admin}")), "{complaint}");
+
+    let unread = Process::start(
+        &["serve"],
+        &[
+            ("GAS_CHAINS__RONIN__RPC_URLS", "[\"http://127.0.0.1:9\"]"),
+            ("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", "[\"http://127.0.0.1:9\"]"),
+        ],
+    );
+    let (code, complaint) = healthcheck(&unread.admin.to_string());
+    assert_eq!(code, Some(1));
+    let expected = format!("error: the service at {} is not ready: it answers 503", unread.admin);
+    assert!(complaint.starts_with(&expected), "{complaint}");
+}
+
+#[test]
+fn healthcheck_waits_for_nobody_for_long_and_tells_a_wrong_configuration_apart() {
+    // It accepts, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let since = std::time::Instant::now();
+    let (code, complaint) = healthcheck(&silent.local_addr().unwrap().to_string());
+    assert_eq!(code, Some(1), "{complaint}");
+    assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+    let mut wrong = command(&["healthcheck"], &FREE_PORTS);
+    assert_eq!(wrong.env("GAS_SERVER__LISTEN", "nowhere").output().unwrap().status.code(), Some(2));
+}
