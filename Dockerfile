@@ -44,5 +44,5 @@ USER 65532:65532
 # otherwise: /metrics is for whoever runs the container, not for everybody who reaches it.
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=15s CMD ["/gas-suggestion", "healthcheck"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["/gas-suggestion", "healthcheck"]
 ENTRYPOINT ["/gas-suggestion"]

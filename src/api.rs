@@ -18,6 +18,7 @@ mod intake;
 mod ledger;
 mod market;
 mod metrics;
+mod openapi;
 mod pages;
 mod problem;
 mod request_id;
@@ -122,6 +123,8 @@ pub fn public(
         .merge(transactions)
         .merge(form)
         .merge(pages::dashboard_parts())
+        .merge(pages::docs())
+        .route("/openapi.json", openapi::route(&openapi::document(config)))
         .fallback(verification::not_found)
         .layer(deadline(config));
     // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
@@ -146,18 +149,33 @@ pub fn public(
 
 /// Who may act for whom, and transactions that change it.
 fn of_delegations(delegations: Option<Delegations>) -> (Router, Router) {
-    let [list, check] = ["/registry/v2/{address}", "/registry/v2/check/{scope}"];
+    let list = "/registry/v2/{address}";
     let prepare = "/v1/{chain}/delegations/transactions";
     if let Some(delegations) = delegations {
-        let lookups =
-            Router::new().route(list, get(delegation::list)).route(check, get(delegation::check));
-        let transactions = Router::new().route(prepare, post(delegation::prepare));
+        let lookups = Router::new()
+            .route(list, get(delegation::list))
+            .route("/registry/v2/check/all", get(delegation::check_all))
+            .route("/registry/v2/check/contract", get(delegation::check_contract))
+            .route("/registry/v2/check/erc721", get(delegation::check_erc721))
+            .route("/registry/v2/check/erc20", get(delegation::check_erc20))
+            .route("/registry/v2/check/erc1155", get(delegation::check_erc1155));
+        let transactions = Router::new().route(prepare, post(delegation::transaction::prepare));
         (lookups.with_state(delegations.clone()), transactions.with_state(delegations))
     } else {
         let off = any(delegation::switched_off);
-        let lookups = Router::new().route(list, off.clone()).route(check, off.clone());
+        let lookups =
+            Router::new().route(list, off.clone()).route("/registry/v2/check/{scope}", off.clone());
         (lookups, Router::new().route(prepare, off))
     }
+}
+
+/// The OpenAPI document of what the public listener answers, for people and programs to read.
+///
+/// # Errors
+///
+/// Those of the writer of JSON, which has none for it.
+pub fn document(config: &Config) -> serde_json::Result<String> {
+    openapi::document(config).to_pretty_json()
 }
 
 /// Everything that the admin listener answers.

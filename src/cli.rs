@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DelegationSource};
 use crate::server::Server;
-use crate::{demo, outbound, telemetry, traces};
+use crate::{api, demo, outbound, telemetry, traces};
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
@@ -46,6 +47,9 @@ enum Command {
     CheckConfig,
     /// Ask a running service whether it is ready: exit code 0 when it is, else 1
     Healthcheck,
+    /// Print the OpenAPI document of this configuration
+    #[command(name = "openapi")]
+    OpenApi,
 }
 
 /// How a run failed, which decides the exit code.
@@ -84,6 +88,7 @@ impl Cli {
                 Ok(())
             }
             Command::Healthcheck => check_health(&config).map_err(Failure::Running),
+            Command::OpenApi => print_document(&config).map_err(Failure::Running),
         }
     }
 }
@@ -178,6 +183,11 @@ fn print_summary(config: &Config) {
     for key in &config.not_in_force {
         println!("Note: {key} is accepted, but not in force in this version.");
     }
+}
+
+fn print_document(config: &Config) -> anyhow::Result<()> {
+    let document = api::document(config).context("cannot write the document")?;
+    writeln!(io::stdout(), "{document}").context("cannot write the document")
 }
 
 fn block_time(text: &str) -> Result<Duration, String> {

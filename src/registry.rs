@@ -7,6 +7,7 @@
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use IDelegateRegistry as Registry;
 
@@ -79,20 +80,30 @@ pub(crate) enum Direction {
 
 /// A delegation that stands, in the members of the REST API: addresses with their checksum, rights as
 /// bytes in hex, amounts and token ids as decimal strings; `null` where its type has none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delegation {
     r#type: Kind,
+    /// The vault.
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
     from: String,
+    /// The hot wallet.
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
     to: String,
+    #[schema(required, pattern = "^0x[0-9a-fA-F]{40}$")]
     contract: Option<String>,
+    #[schema(required, pattern = "^[0-9]+$")]
     token_id: Option<String>,
+    #[schema(pattern = "^0x[0-9a-fA-F]{64}$")]
     rights: String,
+    #[schema(required, pattern = "^[0-9]+$")]
     amount: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What is delegated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
+#[schema(as = DelegationType)]
 enum Kind {
     None,
     All,

@@ -2,6 +2,8 @@
 //! number would lose digits in most readers.
 
 use serde::ser::{Serialize, Serializer};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::fees::{PricingType, Suggestion, Tier};
 
@@ -15,19 +17,38 @@ impl Serialize for Wei {
     }
 }
 
-/// The five members of a gas suggestion, in the order of the network document's section 2.2.
-#[derive(Debug, serde::Serialize)]
+impl PartialSchema for Wei {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[0-9]+$"));
+        schema.description(Some("An amount in wei, as a decimal string.")).into()
+    }
+}
+
+impl ToSchema for Wei {}
+
+/// What to pay for gas.
+//
+// The five members of the network document's section 2.2, in its order.
+#[derive(Debug, serde::Serialize, ToSchema)]
+#[schema(as = GasSuggestion)]
 pub(crate) struct SuggestionBody<'a> {
     chain_name: &'a str,
     r#type: PricingType,
+    /// The base fee that both tiers allow for; 0 under legacy pricing.
     base_fee_per_gas: Wei,
+    /// For inclusion soon.
     medium: TierBody,
+    /// For inclusion first.
     high: TierBody,
 }
 
-#[derive(Debug, serde::Serialize)]
+/// One tier. Under legacy pricing both members are the gas price to use.
+#[derive(Debug, serde::Serialize, ToSchema)]
+#[schema(as = Tier)]
 struct TierBody {
+    /// The tip.
     max_priority_fee_per_gas: Wei,
+    /// The tip and the base fee together.
     max_fee_per_gas: Wei,
 }
 

@@ -5,36 +5,53 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 
+use super::openapi::{ListedChains, OfEveryRoute, tag};
 use crate::book::{Book, Chain};
 
-#[derive(Serialize)]
-struct Entry<'a> {
+/// A configured chain.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Chain)]
+pub(super) struct Entry<'a> {
+    /// The key, which is the `{chain}` of the routes.
     chain: &'a str,
+    /// The name for people.
     chain_name: &'a str,
     chain_id: u64,
+    #[schema(value_type = u64)]
     block_time_ms: u128,
     status: Status,
-    /// `None` when there is nothing young enough to be believed.
+    /// `null` when there is nothing young enough to be believed.
+    #[schema(required)]
     newest_block: Option<u64>,
 }
 
-#[derive(Serialize)]
+/// Whether there is data of the chain, and how old it is.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = ChainStatus)]
 enum Status {
     Fresh,
     Stale,
     Unavailable,
 }
 
-/// The configured chains and how they are.
+/// The configured chains and how they are
+#[utoipa::path(
+    get,
+    path = "/v1/chains",
+    operation_id = "getChains",
+    tag = tag::GAS,
+    responses(OfEveryRoute, ListedChains)
+)]
 pub(super) async fn list(State(book): State<Book>) -> Response {
     let entries: Vec<Entry> = book.chains().iter().map(Entry::of).collect();
     ([(header::CACHE_CONTROL, "no-cache")], Json(entries)).into_response()
 }
 
 impl<'a> Entry<'a> {
-    fn of(chain: &'a Chain) -> Self {
+    pub(super) fn of(chain: &'a Chain) -> Self {
         let config = chain.config();
         let reading = chain.read().ok();
         Self {

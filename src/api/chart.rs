@@ -12,6 +12,10 @@ use tokio::sync::Semaphore;
 
 use super::extract::{BlockCount, OfChain};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi::{
+    Chart as ChartAnswer, IfNoneMatch, InvalidParameter, NoFees, NotModified, OfEveryRoute,
+    UnknownChain, tag,
+};
 use super::problem::Problem;
 use crate::book::{Book, Chain, Excerpt, Reading, Unavailable};
 use crate::chart::{Failure, Picture};
@@ -120,7 +124,17 @@ enum Undrawn {
     Failed(anyhow::Error),
 }
 
-/// One chain's recent blocks as a chart, or 304 when the client has it.
+/// The fees of the last blocks of one chain as a chart
+///
+/// The answer is 304 when the client has it.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-history.svg",
+    operation_id = "getFeeHistoryChart",
+    tag = tag::GAS,
+    params(OfChain, BlockCount, IfNoneMatch),
+    responses(OfEveryRoute, ChartAnswer, NotModified, InvalidParameter, UnknownChain, NoFees)
+)]
 pub(super) async fn of_chain(
     State(charts): State<Charts>,
     OfChain(chain): OfChain,

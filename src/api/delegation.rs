@@ -4,20 +4,24 @@
 //! delegate.xyz, whoever answers.
 
 mod parameters;
-mod transaction;
+pub(super) mod transaction;
+pub(super) mod unsigned;
 
 use std::time::Instant;
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256, U256};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{
     AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
 
+use super::openapi::{
+    Amount, ApiKey, Check as Checked, DelegationAddress, DelegationDirection,
+    Delegations as Listed, LookUp, OfCheck, OfContract, OfEveryRoute, OfLookUps, OfToken, tag,
+};
 use super::problem::{Code, NotOurs, Problem, whole_seconds};
 use crate::clients::Purse;
 use crate::delegation::{
@@ -26,7 +30,6 @@ use crate::delegation::{
 use crate::reads::{Reads, Refusal, Unanswered};
 use crate::registry::{Check, Direction, Scope};
 use parameters::{Parameters, wrong};
-pub(super) use transaction::prepare;
 
 /// Who answered.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -34,7 +37,15 @@ pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-de
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// `GET /registry/v2/{address}`: the delegations to and from an address.
+/// The delegations to and from an address
+#[utoipa::path(
+    get,
+    path = "/registry/v2/{address}",
+    operation_id = "getDelegations",
+    tag = tag::DELEGATION,
+    params(DelegationAddress, DelegationDirection, LookUp, ApiKey),
+    responses(OfEveryRoute, OfLookUps, Listed)
+)]
 pub(super) async fn list(
     State(delegations): State<Delegations>,
     path: Result<Path<String>, PathRejection>,
@@ -54,24 +65,104 @@ pub(super) async fn list(
     Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
-/// `GET /registry/v2/check/{scope}`: whether one address may act for another.
-pub(super) async fn check(
+/// Whether one address may act for another in everything
+#[utoipa::path(
+    get,
+    path = "/registry/v2/check/all",
+    operation_id = "checkAll",
+    tag = tag::DELEGATION,
+    params(OfCheck, LookUp, ApiKey),
+    responses(OfEveryRoute, OfLookUps, Checked)
+)]
+pub(super) async fn check_all(
     State(delegations): State<Delegations>,
-    scope: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let scope = scope.map_or_else(|_| String::new(), |Path(scope)| scope);
+    check(delegations, request, |_| Ok(Scope::All)).await
+}
+
+/// Whether one address may act for another at a contract
+#[utoipa::path(
+    get,
+    path = "/registry/v2/check/contract",
+    operation_id = "checkContract",
+    tag = tag::DELEGATION,
+    params(OfCheck, OfContract, LookUp, ApiKey),
+    responses(OfEveryRoute, OfLookUps, Checked)
+)]
+pub(super) async fn check_contract(
+    State(delegations): State<Delegations>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check(delegations, request, |parameters| {
+        Ok(Scope::Contract { contract: contract(parameters)? })
+    })
+    .await
+}
+
+/// Whether one address may act for another with a token of a contract
+#[utoipa::path(
+    get,
+    path = "/registry/v2/check/erc721",
+    operation_id = "checkErc721",
+    tag = tag::DELEGATION,
+    params(OfCheck, OfContract, OfToken, LookUp, ApiKey),
+    responses(OfEveryRoute, OfLookUps, Checked)
+)]
+pub(super) async fn check_erc721(
+    State(delegations): State<Delegations>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check(delegations, request, |parameters| {
+        Ok(Scope::Erc721 { contract: contract(parameters)?, token_id: token_id(parameters)? })
+    })
+    .await
+}
+
+/// Up to which amount one address may act for another with a token
+#[utoipa::path(
+    get,
+    path = "/registry/v2/check/erc20",
+    operation_id = "checkErc20",
+    tag = tag::DELEGATION,
+    params(OfCheck, OfContract, LookUp, ApiKey),
+    responses(OfEveryRoute, OfLookUps, Amount)
+)]
+pub(super) async fn check_erc20(
+    State(delegations): State<Delegations>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check(delegations, request, |parameters| Ok(Scope::Erc20 { contract: contract(parameters)? }))
+        .await
+}
+
+/// Up to which amount one address may act for another with a token of a contract
+#[utoipa::path(
+    get,
+    path = "/registry/v2/check/erc1155",
+    operation_id = "checkErc1155",
+    tag = tag::DELEGATION,
+    params(OfCheck, OfContract, OfToken, LookUp, ApiKey),
+    responses(OfEveryRoute, OfLookUps, Amount)
+)]
+pub(super) async fn check_erc1155(
+    State(delegations): State<Delegations>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check(delegations, request, |parameters| {
+        Ok(Scope::Erc1155 { contract: contract(parameters)?, token_id: token_id(parameters)? })
+    })
+    .await
+}
+
+/// Whether one address may act for another, within the scope that is in the parameters.
+async fn check(
+    delegations: Delegations,
+    request: Request,
+    scope: impl Fn(&Parameters<'_>) -> Result<Scope, Problem>,
+) -> Result<Response, Problem> {
     let parameters = Parameters::of(request.uri().query())?;
-    let contract = || parameters.required("contract", parameters::address);
-    let token_id = || parameters.required("tokenId", parameters::number);
-    let scope = match scope.as_str() {
-        "all" => Scope::All,
-        "contract" => Scope::Contract { contract: contract()? },
-        "erc721" => Scope::Erc721 { contract: contract()?, token_id: token_id()? },
-        "erc20" => Scope::Erc20 { contract: contract()? },
-        "erc1155" => Scope::Erc1155 { contract: contract()?, token_id: token_id()? },
-        _ => return Err(Problem::of_framework(StatusCode::NOT_FOUND)),
-    };
+    let scope = scope(&parameters)?;
     let from = parameters.required("from", parameters::address)?;
     let to = parameters.required("to", parameters::address)?;
     let rights = match parameters.optional("rights")? {
@@ -81,6 +172,14 @@ pub(super) async fn check(
     let question = Question::Check(Check { to, from, rights, scope });
     let (lookup, caller) = asked(question, &parameters, &request, delegations.reads())?;
     Ok(delegations.look_up(&lookup, &caller).await?.into_response())
+}
+
+fn contract(parameters: &Parameters<'_>) -> Result<Address, Problem> {
+    parameters.required("contract", parameters::address)
+}
+
+fn token_id(parameters: &Parameters<'_>) -> Result<U256, Problem> {
+    parameters.required("tokenId", parameters::number)
 }
 
 /// What there is to say where delegations are not looked up.
@@ -112,7 +211,7 @@ fn chain_id(parameters: &Parameters<'_>, reads: &Reads) -> Result<u64, Problem> 
         None => known.next(),
         Some(text) => {
             let id = parameters::number("chainId", &text)?;
-            known.find(|known| id == alloy_primitives::U256::from(*known))
+            known.find(|known| id == U256::from(*known))
         }
     };
     found.ok_or_else(|| {

@@ -5,6 +5,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
+use super::openapi::{Alive, NotReady, OfEveryRoute, tag};
 use super::problem::{Code, Problem};
 use crate::book::Book;
 
@@ -28,12 +29,30 @@ impl Health {
     }
 }
 
-/// The process answers.
+/// Whether the process answers
+///
+/// It is answered at the root too, whatever the base path is.
+#[utoipa::path(
+    get,
+    path = "/livez",
+    operation_id = "getLiveness",
+    tag = tag::OPERATION,
+    responses(OfEveryRoute, Alive)
+)]
 pub(super) async fn live() -> Response {
     ok("live")
 }
 
-/// The process has something to serve and is not about to stop.
+/// Whether there is something to serve, and the service is not about to stop
+///
+/// It is answered at the root too, whatever the base path is.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "getReadiness",
+    tag = tag::OPERATION,
+    responses(OfEveryRoute, Alive, NotReady)
+)]
 pub(super) async fn ready(State(health): State<Health>) -> Result<Response, Problem> {
     if health.stop.is_cancelled() {
         return Err(Problem::new(Code::NotReady, "the service is stopping"));

@@ -3,33 +3,54 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::extract::{BlockCount, OfChain};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi::{InvalidParameter, NoFees, OfEveryRoute, RecentBlocks, UnknownChain, tag};
 use super::problem::Problem;
 use crate::book::{Chain, Excerpt};
 use crate::fees::Rewards;
 use crate::wire::Wei;
 
 /// Per-block facts, oldest first.
-#[derive(Serialize)]
-struct FeeHistory<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct FeeHistory<'a> {
     chain_name: &'a str,
     chain_id: u64,
+    #[schema(value_type = Vec<f64>)]
     reward_percentiles: &'a [serde_json::Number],
     blocks: Vec<Block>,
+    /// That of the block after these; `null` when the node did not tell it.
+    #[schema(required)]
     next_base_fee_per_gas: Option<Wei>,
 }
 
-#[derive(Serialize)]
+/// One mined block.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeHistoryBlock)]
 struct Block {
     number: u64,
     base_fee_per_gas: Wei,
+    /// `null` when the node gave nothing credible.
+    #[schema(required, minimum = 0, maximum = 1)]
     gas_used_ratio: Option<f64>,
+    /// One for each percentile; `null` when the node gave no usable ones.
+    #[schema(required)]
     rewards: Option<Vec<Wei>>,
 }
 
-/// One chain's recent blocks, from memory.
+/// The fees of the last blocks of one chain
+///
+/// They are those that the service remembers.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-history",
+    operation_id = "getFeeHistory",
+    tag = tag::GAS,
+    params(OfChain, BlockCount),
+    responses(OfEveryRoute, RecentBlocks, InvalidParameter, UnknownChain, NoFees)
+)]
 pub(super) async fn of_chain(
     OfChain(chain): OfChain,
     count: BlockCount,
@@ -45,7 +66,7 @@ pub(super) async fn of_chain(
 }
 
 impl<'a> FeeHistory<'a> {
-    fn of(chain: &'a Chain, excerpt: &Excerpt) -> Self {
+    pub(super) fn of(chain: &'a Chain, excerpt: &Excerpt) -> Self {
         let config = chain.config();
         // The newest block is the last, and no block lies below 0, so this counts up to it.
         let numbers = (0..=excerpt.newest_block).rev();

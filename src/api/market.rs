@@ -3,9 +3,11 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi::{Market, NoFees, OfEveryRoute, UnknownChain, tag};
 use super::problem::Problem;
 use crate::book::{Chain, Reading};
 use crate::config::RewardPercentiles;
@@ -13,17 +15,23 @@ use crate::fees::{CoveredBlocks, FloorsApplied, GasUsedRatio, PricingType, Rewar
 use crate::wire::{SuggestionBody, Wei};
 
 /// What stands behind a suggestion.
-#[derive(Serialize)]
-struct FeeMarket<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct FeeMarket<'a> {
     chain_name: &'a str,
     chain_id: u64,
     r#type: PricingType,
     newest_block: u64,
+    /// When the data was read from a node.
+    #[schema(format = DateTime)]
     observed_at: String,
+    /// As `X-Stale` says it.
     stale: bool,
     window: Window<'a>,
     average_base_fee_per_gas: Wei,
+    /// `null` when the node did not tell it.
+    #[schema(required)]
     next_base_fee_per_gas: Option<Wei>,
+    /// One for each percentile; `null` where no block had a usable reward.
     average_reward_per_gas: Vec<Option<Wei>>,
     floors_applied: FloorsApplied,
     gas_used_ratio: GasUsedRatio,
@@ -32,14 +40,26 @@ struct FeeMarket<'a> {
     covers_full_blocks: CoveredBlocks,
 }
 
-#[derive(Serialize)]
+/// The blocks that the averages are of.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeWindow)]
 struct Window<'a> {
     oldest_block: u64,
+    /// How many they are.
     blocks: usize,
+    #[schema(value_type = Vec<f64>)]
     reward_percentiles: &'a [serde_json::Number],
 }
 
-/// One chain's market.
+/// What stands behind the suggestion of one chain
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-market",
+    operation_id = "getFeeMarket",
+    tag = tag::GAS,
+    params(OfChain),
+    responses(OfEveryRoute, Market, UnknownChain, NoFees)
+)]
 pub(super) async fn of_chain(OfChain(chain): OfChain) -> Result<Response, Problem> {
     let reading = chain.read().map_err(|why| Problem::unavailable(&chain, why))?;
     let mut response = Json(FeeMarket::of(&chain, &reading)).into_response();
@@ -50,7 +70,7 @@ pub(super) async fn of_chain(OfChain(chain): OfChain) -> Result<Response, Proble
 }
 
 impl<'a> FeeMarket<'a> {
-    fn of(chain: &'a Chain, reading: &'a Reading) -> Self {
+    pub(super) fn of(chain: &'a Chain, reading: &'a Reading) -> Self {
         let config = chain.config();
         let observation = &reading.observation;
         let market = &observation.market;

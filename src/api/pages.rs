@@ -10,6 +10,9 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 
+use super::openapi::{
+    DashboardPage, DocumentPage, FormPage, IfNoneMatch, NotModified, OfEveryRoute, tag,
+};
 use crate::etag;
 
 /// A file and the path it is served at.
@@ -59,6 +62,9 @@ const VERIFY: [File; 8] = [
     File::js("/verify/noble/utils.js", include_str!("../pages/verify/noble/utils.js")),
 ];
 
+/// The page at `/docs`, which shows the document at `/openapi.json`.
+const DOCS: [File; 1] = [File::html("/docs", include_str!("../pages/docs.html"))];
+
 /// What a page may show pictures of.
 #[derive(Clone, Copy)]
 enum Images {
@@ -79,8 +85,17 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
-/// The dashboard, which has to be served at a path with a slash at its end: what it loads is named
-/// relative to that.
+/// The dashboard
+///
+/// It has to be served at a path with a slash at its end: what it loads is named relative to that.
+#[utoipa::path(
+    get,
+    path = "/",
+    operation_id = "showDashboard",
+    tag = tag::PAGES,
+    params(IfNoneMatch),
+    responses(OfEveryRoute, DashboardPage, NotModified)
+)]
 pub(super) fn dashboard() -> MethodRouter {
     serve(&DASHBOARD, Images::Served)
 }
@@ -98,11 +113,36 @@ pub(super) fn dashboard_parts() -> Router {
     DASHBOARD_PARTS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Served))
 }
 
-/// The form for contract verification, which needs the dashboard's palette.
+/// The form for contract verification
+///
+/// It needs the dashboard's palette.
+#[utoipa::path(
+    get,
+    path = "/verify",
+    operation_id = "showVerificationForm",
+    tag = tag::PAGES,
+    params(IfNoneMatch),
+    responses(OfEveryRoute, FormPage, NotModified)
+)]
 pub(super) fn verify() -> Router {
     let to_page = || async { Redirect::permanent("../verify") };
     let routes = VERIFY.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Own));
     routes.route("/verify/", get(to_page))
+}
+
+/// This document for people
+#[utoipa::path(
+    get,
+    path = "/docs",
+    operation_id = "showDocument",
+    tag = tag::PAGES,
+    params(IfNoneMatch),
+    responses(OfEveryRoute, DocumentPage, NotModified)
+)]
+pub(super) fn docs() -> Router {
+    let to_page = || async { Redirect::permanent("../docs") };
+    let routes = DOCS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Own));
+    routes.route("/docs/", get(to_page))
 }
 
 fn with(routes: Router, file: &'static File, images: Images) -> Router {

@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use opentelemetry::trace::TraceId;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::book::{Chain, Unavailable};
 use crate::proxy::Failure;
@@ -22,8 +23,9 @@ pub(super) struct Problem {
 }
 
 /// The closed list of codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ProblemCode)]
 pub(super) enum Code {
     BadRequest,
     InvalidParameter,
@@ -194,7 +196,12 @@ impl Problem {
         &self.detail
     }
 
-    fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
+    pub(super) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The body of the answer with that id.
+    pub(super) fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
         let status = self.code.status();
         let body = Body {
             r#type: "about:blank",
@@ -250,15 +257,21 @@ impl IntoResponse for Problem {
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+/// What went wrong (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct Body<'a> {
     r#type: &'static str,
+    /// The status in words.
     title: &'static str,
     status: u16,
+    /// What went wrong this time, for people.
     detail: &'a str,
+    /// What went wrong, for programs.
     code: Code,
+    /// As in `X-Request-Id`.
     request_id: &'a str,
-    /// Where spans are made.
+    /// The OpenTelemetry trace, where spans are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<String>,
 }

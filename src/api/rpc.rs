@@ -15,7 +15,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 
+use super::extract::OfChain;
 use super::intake;
+use super::openapi::{OfEveryRoute, OfRequestBodies, RpcAnswer, RpcRequest, UnknownChain, tag};
 use super::problem::Problem;
 use crate::clients::Purse;
 use crate::reads::{Answer, ChainReads, Reads};
@@ -26,7 +28,18 @@ use envelope::{Asked, Envelope, RpcError};
 /// calls.
 const BATCH_WIDTH: usize = 16;
 
-/// Answers one call, or a batch of them in its order.
+/// Read the state of one chain
+///
+/// Answers one JSON-RPC 2.0 call, or a batch of them in its order.
+#[utoipa::path(
+    post,
+    path = "/rpc/{chain}",
+    operation_id = "callRpc",
+    tag = tag::RPC,
+    params(OfChain),
+    request_body(content = RpcRequest, content_type = "application/json"),
+    responses(OfEveryRoute, OfRequestBodies, RpcAnswer, UnknownChain)
+)]
 pub(super) async fn call(
     State(reads): State<Reads>,
     chain: Result<Path<String>, PathRejection>,

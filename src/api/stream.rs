@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::Endless;
 use super::extract::OfChain;
 use super::freshness::Freshness;
+use super::openapi::{LastEventId, OfEveryRoute, SuggestionStream, UnknownChain, tag};
 use super::problem::Problem;
 use crate::book::{Book, Chain, Quote};
 use crate::clients::{self, Lasting, Purse};
@@ -148,7 +149,17 @@ impl Drop for Place {
     }
 }
 
-/// One chain's suggestions; an event's id is its newest block, a dash and the entity tag.
+/// The changes of what to pay for gas on one chain
+///
+/// An event's id is its newest block, a dash and the entity tag.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/gas-suggestion/stream",
+    operation_id = "streamGasSuggestion",
+    tag = tag::GAS,
+    params(OfChain, LastEventId),
+    responses(OfEveryRoute, SuggestionStream, UnknownChain)
+)]
 pub(super) async fn of_chain(
     State(streams): State<Streams>,
     OfChain(chain): OfChain,
@@ -162,7 +173,17 @@ pub(super) async fn of_chain(
     Ok(response)
 }
 
-/// The suggestions of all chains; an event's id has the chain id and a dash before that of one chain.
+/// The changes of what to pay for gas on all chains
+///
+/// An event's id has the chain id and a dash before that of one chain.
+#[utoipa::path(
+    get,
+    path = "/v1/gas-suggestions/stream",
+    operation_id = "streamGasSuggestions",
+    tag = tag::GAS,
+    params(LastEventId),
+    responses(OfEveryRoute, SuggestionStream)
+)]
 pub(super) async fn of_all(
     State(streams): State<Streams>,
     request: Request,

@@ -8,6 +8,10 @@ use metrics::Counter;
 
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi::{
+    AllSuggestions, IfNoneMatch, NoFees, NotModified, OfEveryRoute, OneSuggestion, UnknownChain,
+    tag,
+};
 use super::problem::Problem;
 use crate::book::{Book, Chain, Quote, Reading, Unavailable};
 use crate::etag;
@@ -64,7 +68,17 @@ impl Answers {
     }
 }
 
-/// One chain's suggestion, or 304 when the client has it.
+/// What to pay for gas on one chain
+///
+/// The answer is 304 when the client has it.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/gas-suggestion",
+    operation_id = "getGasSuggestion",
+    tag = tag::GAS,
+    params(OfChain, IfNoneMatch),
+    responses(OfEveryRoute, OneSuggestion, NotModified, UnknownChain, NoFees)
+)]
 pub(super) async fn of_chain(
     State(Suggestions { metrics, .. }): State<Suggestions>,
     OfChain(chain): OfChain,
@@ -101,7 +115,16 @@ pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap)
     response
 }
 
-/// The suggestions of all chains that have one to serve.
+/// What to pay for gas on all chains
+///
+/// Chains that have nothing to serve are left out.
+#[utoipa::path(
+    get,
+    path = "/v1/gas-suggestions",
+    operation_id = "getGasSuggestions",
+    tag = tag::GAS,
+    responses(OfEveryRoute, AllSuggestions)
+)]
 pub(super) async fn all(State(book): State<Book>) -> Response {
     let readings: Vec<_> =
         book.chains().iter().filter_map(|chain| Some((chain, chain.read().ok()?))).collect();

@@ -107,6 +107,14 @@ pub(super) async fn pass_on(
     Ok(answer)
 }
 
+/// Whether this method of this path is passed on.
+#[cfg(test)]
+pub(super) fn passes_on(method: &Method, path: &str) -> bool {
+    let below = path.strip_prefix(PREFIX).unwrap_or_default();
+    let segments: Vec<_> = below.split('/').filter(|segment| !segment.is_empty()).collect();
+    route(&segments).is_some_and(|route| route.allowed.allow(method))
+}
+
 /// What there is at these `segments`, or nothing.
 fn route(segments: &[&str]) -> Option<Route> {
     const MOST_FURTHER: usize = 8;

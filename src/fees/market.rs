@@ -1,5 +1,7 @@
 //! What the rules make of a fee history: the suggestion and the facts behind it.
 
+use utoipa::ToSchema;
+
 use super::Rejection;
 use super::history::{Block, Rewards};
 
@@ -47,7 +49,7 @@ pub struct Tier {
 }
 
 /// Which fee mechanism the chain runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub enum PricingType {
     /// A base fee and a tip.
     #[serde(rename = "eip-1559")]
@@ -58,7 +60,7 @@ pub enum PricingType {
 }
 
 /// Which of the configured floors decided the suggestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub struct FloorsApplied {
     /// The average base fee was below its floor.
     pub base_fee: bool,
@@ -67,11 +69,13 @@ pub struct FloorsApplied {
 }
 
 /// Gas used over gas limit, from 0 to 1; `None` where the node said nothing credible.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, ToSchema)]
 pub struct GasUsedRatio {
     /// In the newest block.
+    #[schema(required, minimum = 0, maximum = 1)]
     pub latest: Option<f64>,
     /// Over the blocks that have one.
+    #[schema(required, minimum = 0, maximum = 1)]
     pub average: Option<f64>,
 }
 
@@ -90,7 +94,7 @@ impl GasUsedRatio {
 }
 
 /// The upcoming base fee against the window's average.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Trend {
     /// More than 5 % above it.
@@ -116,11 +120,13 @@ impl Trend {
 }
 
 /// For how many of the coming blocks, all of them full, a tier's max fee is enough.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub struct CoveredBlocks {
     /// At medium's max fee.
+    #[schema(maximum = 100)]
     pub medium: u8,
     /// At high's max fee.
+    #[schema(maximum = 100)]
     pub high: u8,
 }
 

@@ -3,21 +3,26 @@
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, B256, U256, hex};
+use alloy_primitives::{Address, B256, U256};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::parameters::{self, wrong};
+use super::unsigned::Transaction;
 use super::{JSON, NO_STORE};
+use crate::api::extract::OfChain;
 use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
 use crate::api::intake;
+use crate::api::openapi::{
+    BadGateway, GatewayTimeout, InvalidParameter, NoFees, OfEveryRoute, OfRequestBodies,
+    Transaction as TransactionAnswer, TransactionRequest, UnknownChain, tag,
+};
 use crate::api::problem::{Code, Problem};
 use crate::delegation::Delegations;
-use crate::fees::{PricingType, Suggestion};
 use crate::json;
 use crate::registry::{Extent, Grant};
 
@@ -49,30 +54,21 @@ impl<'de: 'a, 'a> Deserialize<'de> for Member<'a> {
     }
 }
 
-/// Quantities in hex, as `eth_sendTransaction` takes them.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Transaction {
-    chain_id: String,
-    from: String,
-    to: String,
-    data: String,
-    value: &'static str,
-    r#type: &'static str,
-    gas: String,
-    #[serde(flatten)]
-    fees: Fees,
-}
-
-/// What is paid: that of the medium tier.
-#[derive(Debug, Serialize)]
-#[serde(untagged, rename_all_fields = "camelCase")]
-enum Fees {
-    Eip1559 { max_fee_per_gas: String, max_priority_fee_per_gas: String },
-    Legacy { gas_price: String },
-}
-
-/// Prepares one.
+/// Prepare a transaction that gives a delegation, or takes it back
+///
+/// Nothing is signed or sent. The fees are those of the medium tier at the moment.
+#[utoipa::path(
+    post,
+    path = "/v1/{chain}/delegations/transactions",
+    operation_id = "prepareDelegation",
+    tag = tag::DELEGATION,
+    params(OfChain),
+    request_body(content = TransactionRequest, content_type = "application/json"),
+    responses(
+        OfEveryRoute, OfRequestBodies, TransactionAnswer, InvalidParameter, UnknownChain, NoFees, BadGateway,
+        GatewayTimeout
+    )
+)]
 pub(in crate::api) async fn prepare(
     State(delegations): State<Delegations>,
     chain: Result<Path<String>, PathRejection>,
@@ -82,24 +78,15 @@ pub(in crate::api) async fn prepare(
     let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
     let chain = chain.ok_or_else(Problem::unknown_chain)?;
     let body = intake::read(request, MAX_BODY, reads.memory()).await?;
-    let (from, grant) = Asked::of(&body)?.read()?;
+    let (from, grant) = read(&body)?;
     let unavailable = |why| Problem::unavailable(chain.chain(), why);
     // A chain without fees is not asked for anything else.
     chain.chain().read().map_err(unavailable)?;
     let prepared = delegations.prepare(chain, from, &grant).await?;
     let reading = chain.chain().read().map_err(unavailable)?;
     let quote = &reading.observation.quote;
-    let (r#type, fees) = Fees::of(quote.suggestion());
-    let transaction = Transaction {
-        chain_id: hex_quantity(chain.chain().config().chain_id),
-        from: from.to_string(),
-        to: prepared.registry.to_string(),
-        data: hex::encode_prefixed(&prepared.calldata),
-        value: "0x0",
-        r#type,
-        gas: hex_quantity(prepared.gas),
-        fees,
-    };
+    let chain_id = chain.chain().config().chain_id;
+    let transaction = Transaction::of(chain_id, from, &prepared, quote.suggestion());
     let mut headers = HeaderMap::new();
     Freshness::of(chain.chain(), &reading).write_headers(&mut headers);
     headers.insert(CACHE_CONTROL, NO_STORE);
@@ -109,24 +96,9 @@ pub(in crate::api) async fn prepare(
     Ok((headers, body).into_response())
 }
 
-impl Fees {
-    /// With the type of a transaction that pays so (EIP-2718).
-    fn of(suggestion: &Suggestion) -> (&'static str, Self) {
-        let medium = suggestion.medium;
-        let max_fee_per_gas = hex_quantity(medium.max_fee_per_gas);
-        match suggestion.pricing_type {
-            PricingType::Eip1559 => {
-                let max_priority_fee_per_gas = hex_quantity(medium.max_priority_fee_per_gas);
-                ("0x2", Self::Eip1559 { max_fee_per_gas, max_priority_fee_per_gas })
-            }
-            // Both members of a tier are the gas price then.
-            PricingType::Legacy => ("0x0", Self::Legacy { gas_price: max_fee_per_gas }),
-        }
-    }
-}
-
-fn hex_quantity(number: impl Into<u128>) -> String {
-    format!("{:#x}", number.into())
+/// Who gives what, by the body of a request.
+pub(in crate::api) fn read(body: &[u8]) -> Result<(Address, Grant), Problem> {
+    Asked::of(body)?.read()
 }
 
 impl<'a> Asked<'a> {
@@ -250,7 +222,10 @@ fn number(name: &str, json: &RawValue) -> Result<U256, Problem> {
     if let Some(text) = json::text(json) {
         return parameters::number(name, &text);
     }
-    let number = json.get().parse::<u64>().ok().filter(|number| *number <= MOST_OF_JSON);
+    // To JSON Schema, and to who writes all numbers as floats, 1.0 is an integer too.
+    let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
+    let is_whole = fraction.bytes().all(|digit| digit == b'0');
+    let number = digits.parse::<u64>().ok().filter(|number| is_whole && *number <= MOST_OF_JSON);
     let what = "must be a string of decimal digits, or an integer up to 2^53 - 1";
     number.map(U256::from).ok_or_else(|| wrong(name, what))
 }
@@ -291,6 +266,7 @@ mod tests {
         let amount = |amount| Ok(Extent::Erc20 { contract, amount });
         assert_eq!(erc20(&format!(",\"amount\":\"{}\"", U256::MAX)), amount(U256::MAX));
         assert_eq!(erc20(",\"amount\":5,\"enable\":true"), amount(U256::from(5)));
+        assert_eq!(erc20(",\"amount\":5.0"), amount(U256::from(5)));
         for taken_back in
             [",\"amount\":\"0\"", ",\"enable\":false", ",\"amount\":5,\"enable\":false"]
         {
@@ -324,7 +300,8 @@ mod tests {
                 "`amount` must not be 0",
             ),
             (of_contract("delegate_erc20", ",\"amount\":-1"), "`amount` must be a string"),
-            (of_contract("delegate_erc20", ",\"amount\":1.0"), "`amount` must be a string"),
+            (of_contract("delegate_erc20", ",\"amount\":1.5"), "`amount` must be a string"),
+            (of_contract("delegate_erc20", ",\"amount\":1e3"), "`amount` must be a string"),
             (
                 of_contract("delegate_erc20", ",\"amount\":9007199254740992"),
                 "`amount` must be a string",

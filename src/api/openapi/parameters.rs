@@ -1,0 +1,132 @@
+//! The parameters of operations, each described once.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{Components, Object, ObjectBuilder, Ref, RefOr, Required, Schema, Type};
+
+use super::schemas::{Address, DELEGATE, Number, Rights, VAULT, of, text};
+use crate::api::extract::{BlockCount, OfChain};
+use crate::config::Config;
+
+/// Names the parameters that an operation takes.
+macro_rules! parameters {
+    ($($(#[$about:meta])* $name:ident { $($in:ident $parameter:literal $required:ident $schema:expr, $what:literal $(, $example:expr)?;)* })*) => {
+        $(
+            $(#[$about])*
+            pub(in crate::api) struct $name;
+
+            impl IntoParams for $name {
+                fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                    vec![$({
+                        let parameter = parameter(ParameterIn::$in, $parameter, Required::$required, $what, $schema);
+                        $(let parameter = parameter.example(Some(json!($example)));)?
+                        parameter.build()
+                    }),*]
+                }
+            }
+        )*
+    };
+}
+
+parameters! {
+    IfNoneMatch { Header "If-None-Match" False text(), "Entity tags of what the client has."; }
+    LastEventId { Header "Last-Event-ID" False text(), "The id of the last event that the client was told: it is not told the same again."; }
+    ApiKey { Header "X-API-KEY" False text(), "The client's own key for delegate.xyz's API, which is sent on to it."; }
+    DelegationAddress { Path "address" True of::<Address>(), "The address that is asked about."; }
+    /// Of every look-up; which chains there are is filled in later.
+    LookUp {
+        Query "chainId" False ObjectBuilder::new().schema_type(Type::Integer), "The chain, by its id. The lowest that is configured where there is none.";
+        Query "block" False one_of(&["latest", "pending"]), "The state that is asked for: `pending` reads pre-confirmed delegations, from the chain.";
+    }
+    OfCheck {
+        Query "from" True of::<Address>(), "The vault.", VAULT;
+        Query "to" True of::<Address>(), "The hot wallet.", DELEGATE;
+        Query "rights" False of::<Rights>(), "The rights that are asked for; a delegation of all rights has them too.";
+    }
+    OfContract { Query "contract" True of::<Address>(), "The contract that is asked for.", VAULT; }
+    OfToken { Query "tokenId" True of::<Number>(), "The token that is asked for.", "1"; }
+    DelegationDirection { Query "direction" False one_of(&["incoming", "outgoing"]), "Those to the address, or those from it; both where there is none."; }
+    RequestId { Header "X-Request-Id" False text(), "An id for this request of at most 64 letters, digits, `-`, `.`, `_` and `:`. Any other is replaced."; }
+}
+
+impl IntoParams for OfChain {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let what = "The chain, by its key in the configuration or by its id.";
+        vec![parameter(ParameterIn::Path, "chain", Required::True, what, text()).build()]
+    }
+}
+
+impl IntoParams for BlockCount {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let what = "How many blocks, at most the chain's `history_blocks`.";
+        let schema = ObjectBuilder::new().schema_type(Type::Integer).default(Some(json!(20)));
+        let schema = schema.minimum(Some(1_u8));
+        vec![parameter(ParameterIn::Query, "blocks", Required::False, what, schema).build()]
+    }
+}
+
+pub(super) fn parameter(
+    within: ParameterIn,
+    name: &str,
+    required: Required,
+    what: &str,
+    schema: impl Into<RefOr<Schema>>,
+) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(within)
+        .required(required)
+        .description(Some(what))
+        .schema(Some(schema))
+}
+
+pub(super) fn one_of(values: &[&str]) -> ObjectBuilder {
+    text().enum_values(Some(values.iter().copied()))
+}
+
+/// Makes every parameter of every operation a reference to one description of it, with what `config` has
+/// to say of it.
+pub(super) fn share(document: &mut utoipa::openapi::OpenApi, config: &Config) {
+    let mut shared = BTreeMap::new();
+    for operation in super::operations(document) {
+        let parameters = operation.parameters.get_or_insert_default();
+        let of_all = RequestId::into_params(|| None).into_iter().map(RefOr::T);
+        parameters.extend(of_all);
+        for place in parameters {
+            let RefOr::T(parameter) = place else { continue };
+            configure(parameter, config);
+            let within = json!(parameter.parameter_in);
+            let name = format!("{}.{}", within.as_str().unwrap_or_default(), parameter.name);
+            let reference = RefOr::Ref(Ref::new(format!("#/components/parameters/{name}")));
+            let known: &RefOr<_> = shared.entry(name).or_insert_with(|| place.clone());
+            // Another of the same name stays where it is.
+            if known == place {
+                *place = reference;
+            }
+        }
+    }
+    document.components.get_or_insert_with(Components::new).parameters = shared;
+}
+
+/// Says what is allowed where the configuration decides it.
+fn configure(parameter: &mut Parameter, config: &Config) {
+    let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
+    let Object { enum_values, maximum, .. } = schema;
+    let chains = config.chains.iter();
+    match (&parameter.parameter_in, parameter.name.as_str()) {
+        (ParameterIn::Path, "chain") => {
+            let names = chains.flat_map(|chain| [chain.key.clone(), chain.chain_id.to_string()]);
+            *enum_values = Some(names.map(Value::from).collect());
+        }
+        (ParameterIn::Query, "chainId") => {
+            *enum_values = Some(chains.map(|chain| json!(chain.chain_id)).collect());
+        }
+        (ParameterIn::Query, "blocks") => {
+            *maximum = chains.map(|chain| chain.history_blocks.get()).max().map(Into::into);
+        }
+        _ => {}
+    }
+}
