@@ -13,6 +13,7 @@ mod balancer;
 mod chart;
 mod collector;
 mod command;
+mod conformance;
 mod contract;
 mod corpus;
 mod dashboard;
