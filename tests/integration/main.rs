@@ -36,6 +36,7 @@ mod listener;
 mod logged;
 mod logs;
 mod message;
+mod openapi;
 mod operations;
 mod pages;
 mod pending;
