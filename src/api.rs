@@ -233,7 +233,7 @@ impl App {
         let routes = routes.layer(layers);
         let base_path = &config.server.base_path;
         let admission = Admission::new(base_path, metrics.rate_limited());
-        let ledger = Ledger::new(listener, base_path, metrics);
+        let ledger = Ledger::new(listener, base_path, hot_path.is_some(), metrics);
         let ids = RequestIds::new();
         Self { shared: Arc::new(Shared { routes, hot_path, admission, cors, ids, ledger }) }
     }

@@ -25,7 +25,8 @@ pub(super) struct Ledger {
     listener: &'static str,
     base_path: String,
     metrics: Metrics,
-    suggestions: OfRoute,
+    /// `None`: the listener has no such route.
+    suggestions: Option<OfRoute>,
 }
 
 /// One request under way.
@@ -58,8 +59,14 @@ struct OfRoute {
 impl Ledger {
     pub(super) const SUGGESTION: &str = "/v1/{chain}/gas-suggestion";
 
-    pub(super) fn new(listener: &'static str, base_path: &str, metrics: &Metrics) -> Self {
-        let suggestions = OfRoute::new(listener, Self::SUGGESTION, metrics);
+    pub(super) fn new(
+        listener: &'static str,
+        base_path: &str,
+        has_suggestions: bool,
+        metrics: &Metrics,
+    ) -> Self {
+        let suggestions = || OfRoute::new(listener, Self::SUGGESTION, metrics);
+        let suggestions = has_suggestions.then(suggestions);
         let (base_path, metrics) = (base_path.to_owned(), metrics.clone());
         Self { listener, base_path, metrics, suggestions }
     }
@@ -102,7 +109,8 @@ impl Ledger {
     }
 
     fn count(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
-        if route == Self::SUGGESTION && self.suggestions.count(method, status, took) {
+        let at_hand = self.suggestions.as_ref().filter(|_| route == Self::SUGGESTION);
+        if at_hand.is_some_and(|counts| counts.count(method, status, took)) {
             return;
         }
         let route = route.to_owned().into();

@@ -273,5 +273,6 @@ pub(super) struct Body<'a> {
     request_id: &'a str,
     /// The OpenTelemetry trace, where spans are made.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     trace_id: Option<String>,
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::prometheus::{Prometheus, program, target};
 use super::stage::{Ill, Narrow, Passing, Well, moving};
 use super::{rules, text};
-use crate::command::{FREE_PORTS, Process};
+use crate::command::{FREE_PORTS, Process, command, with_open_files};
 use crate::fake_node::Answer;
-use crate::raw::{Connection, free_port};
+use crate::raw::{Connection, free_port, get};
 
 /// The rules for people in a hurry: whatever lasts fires at once, and is over soon.
 fn quick_rules() -> String {
@@ -187,4 +187,36 @@ async fn a_service_that_does_not_stay_up_fires_its_alert() {
     let expected = "GasSuggestionRestarts instance=crashing".to_owned();
     let is_told = |firing: &[String]| firing.contains(&expected);
     prometheus.wait_for_alerts(is_told, async || ()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_without_files_and_without_a_reader_of_its_log_fires_its_alerts() {
+    const REQUESTS: usize = 24_000;
+    const AT_A_TIME: usize = 100;
+    let prometheus = Prometheus::start(&quick_rules()).await;
+    let mut bare = command(&["demo"], &FREE_PORTS);
+    bare.env("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0");
+    // Nothing is read of its log once it listens.
+    let process = Process::of(with_open_files(&bare, 96));
+    prometheus.scrape(&[("confined", format!("http://{}", process.admin))]);
+    prometheus.wait_for("gas_suggestion_log_lines_dropped_total == 0").await;
+    let mut client = Connection::open(process.address).await;
+    for _ in 0..REQUESTS / AT_A_TIME {
+        client.send(get("/v1/chains", "").repeat(AT_A_TIME)).await;
+        for _ in 0..AT_A_TIME {
+            assert_eq!(client.next().await.unwrap().unwrap().status, 200);
+        }
+    }
+    // Those that are refused take a file each until they are gone.
+    let flood = RefCell::new(Vec::new());
+    let more = async || {
+        for _ in 0..32 {
+            let connection = tokio::net::TcpStream::connect(process.address).await.unwrap();
+            flood.borrow_mut().push(connection);
+        }
+    };
+    let expected = ["GasSuggestionFewFilesLeft", "GasSuggestionLogLinesDropped"]
+        .map(|alert| format!("{alert} instance=confined"));
+    let are_there = |firing: &[String]| expected.iter().all(|alert| firing.contains(alert));
+    prometheus.wait_for_alerts(are_there, more).await;
 }
