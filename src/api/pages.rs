@@ -63,7 +63,16 @@ const VERIFY: [File; 8] = [
 ];
 
 /// The page at `/docs`, which shows the document at `/openapi.json`.
-const DOCS: [File; 1] = [File::html("/docs", include_str!("../pages/docs.html"))];
+const DOCS: [File; 8] = [
+    File::html("/docs", include_str!("../pages/docs.html")),
+    File::css("/docs/style.css", include_str!("../pages/docs/style.css")),
+    File::js("/docs/page.js", include_str!("../pages/docs/page.js")),
+    File::js("/docs/document.js", include_str!("../pages/docs/document.js")),
+    File::js("/docs/element.js", include_str!("../pages/docs/element.js")),
+    File::js("/docs/schema.js", include_str!("../pages/docs/schema.js")),
+    File::js("/docs/operation.js", include_str!("../pages/docs/operation.js")),
+    File::js("/docs/attempt.js", include_str!("../pages/docs/attempt.js")),
+];
 
 /// What a page may show pictures of.
 #[derive(Clone, Copy)]
@@ -141,7 +150,7 @@ pub(super) fn verify() -> Router {
 )]
 pub(super) fn docs() -> Router {
     let to_page = || async { Redirect::permanent("../docs") };
-    let routes = DOCS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Own));
+    let routes = DOCS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Served));
     routes.route("/docs/", get(to_page))
 }
 

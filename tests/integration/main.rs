@@ -21,6 +21,7 @@ mod delegate_api;
 mod delegation_api;
 mod delegation_chain;
 mod deployment;
+mod docs;
 mod exchange;
 mod expected;
 mod failover;

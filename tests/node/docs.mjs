@@ -1,0 +1,231 @@
+// What people see of the OpenAPI document in Chromium: `node docs.mjs '{"binary":…,"shots":…}'`.
+//
+// `binary` is the service. A screenshot of each state goes to the folder `shots`, in both schemes and several
+// widths.
+
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+
+import { becomes, focused, launch, look, visit } from "./browser.mjs";
+import { Nodes, Proxy, Service, stopAll } from "./services.mjs";
+
+const { binary, shots } = JSON.parse(process.argv[2]);
+const WIDTHS = { shots, widths: [320, 360, 1280], unseen: [320] };
+
+let browser;
+let nodes;
+let service;
+const folder = mkdtempSync(join(tmpdir(), "docs-"));
+before(async () => {
+    mkdirSync(shots, { recursive: true });
+    browser = await launch();
+    nodes = await Nodes.start();
+    nodes.chain(1);
+    service = await start();
+});
+after(async () => {
+    await browser?.close();
+    await stopAll();
+    rmSync(folder, { recursive: true });
+});
+
+// A service with everything switched on, and a chain whose blocks come so seldom that nothing changes.
+async function start(more = "") {
+    const config = `${more}\n[delegation]\nsource = "chain"\n[chains.one]\nchain_id = 1\n` +
+        `rpc_urls = ["${nodes.url(1)}"]\nblock_time = "1h"\nmax_age = "3h"\n`;
+    return Service.start({ binary, folder, config });
+}
+
+const scenarios = [];
+function scenario(name, run) {
+    scenarios.push([name, run]);
+}
+
+const open = (run, { url = service.url, hash = "", ...options } = {}) =>
+    visit(browser, `${url}/docs${hash}`, options, async (page, log) => {
+        await page.locator("#banner").waitFor({ state: "hidden" });
+        await run(page, log);
+    });
+
+const documentOf = async (url = service.url) => (await fetch(`${url}/openapi.json`)).json();
+
+// Opens the operation with this id and gives the part of the page that shows it.
+async function unfold(page, id) {
+    const operation = page.locator(`#${id}`);
+    await operation.locator("> summary").click();
+    return operation;
+}
+
+// Sends the request of an operation and gives the parts of its answer.
+async function send(operation) {
+    await operation.getByRole("button", { name: "Send" }).click();
+    await operation.locator(".outcome .status").waitFor();
+    const text = (selector) => operation.locator(selector).innerText();
+    return {
+        request: await text(".request"),
+        status: await text(".status"),
+        headers: await operation.getByLabel("Headers", { exact: true }).last().innerText(),
+    };
+}
+
+const bodyOf = (operation) => operation.getByLabel("Body").innerText();
+
+scenario("every route of the document is on the page, in its group", async () => {
+    const api = await documentOf();
+    await open(async (page) => {
+        const shown = await page.evaluate(() => [...document.querySelectorAll(".operation")].map((node) => [
+            node.closest(".group").querySelector("h2").textContent,
+            ...[".verb", ".path", ".summary"].map((part) => node.querySelector(part).textContent),
+        ].join(" ")));
+        const documented = Object.entries(api.paths).flatMap(([path, item]) =>
+            Object.entries(item).map(([verb, { tags: [tag], summary }]) =>
+                [tag, verb.toUpperCase(), path, summary].join(" ")));
+        assert.deepEqual(shown.toSorted(), documented.toSorted());
+        assert.equal(shown.length, 47);
+        assert.equal(await page.title(), "gas-suggestion – API");
+        const { version, standard } = { version: api.info.version, standard: api.openapi };
+        assert.equal(await page.locator("#version").innerText(), `Version ${version}`);
+        assert.equal(await page.locator("#standard").innerText(), standard);
+    });
+});
+
+scenario("a route has its parameters, its answers, their headers and examples", async () => {
+    const api = await documentOf();
+    await open(async (page) => {
+        const operation = await unfold(page, "getFeeHistory");
+        const names = await operation.locator("h3:text('Parameters') + dl dt").allInnerTexts();
+        assert.deepEqual(names, ["chain", "blocks", "X-Request-Id"]);
+        const [chain, blocks] = await operation.locator("h3:text('Parameters') + dl dd").allInnerTexts();
+        assert.match(chain, /^"one" or "1" path\n/);
+        assert.match(blocks, /^integer, at least 1, at most 1024, 20 when absent query, optional\n/);
+        const statuses = await operation.locator(".answer h4, .statuses dt").allInnerTexts();
+        const described = api.paths["/v1/{chain}/fee-history"].get.responses;
+        assert.deepEqual(statuses, Object.keys(described));
+        const headers = await operation.locator(".answer .headers li").allInnerTexts();
+        assert.deepEqual(headers.toSorted(), Object.keys(described[200].headers).toSorted());
+        const { example } = described[200].content["application/json"];
+        assert.deepEqual(JSON.parse(await operation.locator(".answer pre").innerText()), example);
+        // What it names can be followed.
+        await operation.getByRole("link", { name: "FeeHistory" }).click();
+        await page.waitForURL("**#schema-FeeHistory");
+        const members = await page.locator("#schema-FeeHistory dt").allInnerTexts();
+        assert.deepEqual(members,
+            ["chain_name", "chain_id", "reward_percentiles", "blocks", "next_base_fee_per_gas"]);
+        await operation.getByRole("link", { name: "503" }).click();
+        await page.waitForURL("**#answer-NoFees");
+        const examples = await page.locator("#answer-NoFees .mark").allInnerTexts();
+        assert.deepEqual(examples, ["no_data", "overloaded", "stale_data"].map((code) => `Example: ${code}`));
+    });
+});
+
+scenario("a request that is tried shows its real answer", async () => {
+    await open(async (page) => {
+        const chains = await unfold(page, "getChains");
+        const answer = await send(chains);
+        assert.deepEqual([answer.request, answer.status], [`GET ${service.url}/v1/chains`, "200 OK"]);
+        assert.match(answer.headers, /^x-request-id: [0-9a-f]{16}-\d+$/m);
+        const real = await (await fetch(`${service.url}/v1/chains`)).json();
+        assert.equal(await bodyOf(chains), JSON.stringify(real, null, 2));
+
+        const history = await unfold(page, "getFeeHistory");
+        await history.getByLabel("chain").selectOption("1");
+        await history.getByLabel("blocks").fill("2");
+        await history.getByLabel("X-Request-Id").fill("mine");
+        const { request, headers } = await send(history);
+        assert.equal(request, `GET ${service.url}/v1/1/fee-history?blocks=2`);
+        assert.match(headers, /^x-request-id: mine$/m);
+        assert.equal(JSON.parse(await bodyOf(history)).blocks.length, 2);
+        await history.getByLabel("blocks").fill("0");
+        await history.getByRole("button", { name: "Send" }).click();
+        await history.getByText("400 Bad Request").waitFor();
+        assert.equal(JSON.parse(await bodyOf(history)).code, "invalid_parameter");
+    });
+});
+
+scenario("a chart is seen, and a stream is told to its first event", async () => {
+    await open(async (page) => {
+        const chart = await unfold(page, "getFeeHistoryChart");
+        await send(chart);
+        const image = chart.getByRole("img");
+        await image.evaluate((node) => node.decode());
+        assert((await image.boundingBox()).width > 200);
+        const stream = await unfold(page, "streamGasSuggestion");
+        await send(stream);
+        const suggestion = await (await fetch(`${service.url}/v1/one/gas-suggestion`)).text();
+        assert.match(await bodyOf(stream), /^retry: \d+\n\nevent: gas-suggestion\nid: \S+\ndata: /);
+        assert((await bodyOf(stream)).includes(`data: ${suggestion}`));
+    });
+});
+
+scenario("everything is reached by the keyboard, and a link opens what it names", async () => {
+    await open(async (page) => {
+        await page.locator("#getChains > summary").focus();
+        await page.keyboard.press("Enter");
+        await becomes(page, () => document.querySelector("#getChains").open, true);
+        const reached = [];
+        for (let count = 0; count < 40 && reached.at(-1)?.[0] !== "Send"; count += 1) {
+            await page.keyboard.press("Tab");
+            reached.push(await focused(page));
+        }
+        assert.equal(reached.at(-1)[0], "Send");
+        assert(reached.every(([, isSeen]) => isSeen), JSON.stringify(reached));
+        await page.keyboard.press("Enter");
+        await page.locator("#getChains .status").waitFor();
+        await page.evaluate(() => (location.hash = "#getFeeMarket"));
+        await becomes(page, () => document.querySelector("#getFeeMarket").open, true);
+    });
+    await open(async (page) => {
+        await becomes(page, () => document.querySelector("#callRpc").open, true);
+        // There is nothing to try where a request would have a body.
+        assert.equal(await page.locator("#callRpc form").count(), 0);
+    }, { hash: "#callRpc" });
+});
+
+scenario("it is readable at every width, in both schemes", async () => {
+    await open(async (page) => {
+        await look(page, "closed", WIDTHS);
+        for (const id of ["getGasSuggestion", "getFeeHistoryChart", "prepareDelegation"]) await unfold(page, id);
+        await send(page.locator("#getGasSuggestion"));
+        await send(page.locator("#getFeeHistoryChart"));
+        await page.locator("#getFeeHistoryChart img").evaluate((node) => node.decode());
+        await look(page, "open", WIDTHS);
+    });
+});
+
+scenario("below a base path, and behind a proxy with another one, all is found", async () => {
+    const based = await start('[server]\nbase_path = "/proxy/public"');
+    const proxy = await Proxy.start(service.url, { prefix: "/some/where" });
+    for (const url of [`${based.url}/proxy/public`, proxy.url]) {
+        await open(async (page, { requests }) => {
+            const chains = await unfold(page, "getChains");
+            assert.equal((await send(chains)).request, `GET ${url}/v1/chains`);
+            for (const request of requests) assert(request.url().startsWith(url), request.url());
+        }, { url });
+    }
+});
+
+scenario("a document that cannot be had is told", async () => {
+    const fail = async (page) => page.route("**/openapi.json", (route) => route.fulfill({ status: 503 }));
+    await open(async (page) => {
+        await fail(page);
+        await page.reload();
+        const banner = page.locator("#banner.bad");
+        await banner.waitFor();
+        assert.equal(await banner.innerText(), "The document cannot be read: it answers with status 503");
+    });
+});
+
+scenario("without JavaScript the page says that it needs it", async () => {
+    await visit(browser, `${service.url}/docs`, { javaScriptEnabled: false }, async (page) => {
+        const text = "This page shows the service’s OpenAPI document, for which it needs JavaScript. Without " +
+            "it, the document is at openapi.json.";
+        assert.equal((await page.locator("noscript").innerText()).replace(/\s+/g, " ").trim(), text);
+    });
+});
+
+describe("the page of the document", { concurrency: 2 }, () => {
+    for (const [name, check] of scenarios) test(name, check);
+});
