@@ -121,7 +121,13 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed here: server, limits, cors, log, rpc, chains, verification, delegation, redis",
+            "surprise: unknown key; allowed here: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis",
+        ),
+        ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
+        ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),
+        (
+            "[tracing]\notlp_endpoint = \"http://127.0.0.1:4318/?a=b\"\n",
+            "tracing.otlp_endpoint: must end with its path: no query, no fragment",
         ),
         (
             "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",

@@ -271,7 +271,7 @@ fn a_refusal_names_the_environment_variable() {
         (
             "GAS_SURPRISE",
             "1",
-            "surprise: unknown key; allowed here: server, limits, cors, log, rpc, chains, \
+            "surprise: unknown key; allowed here: server, limits, cors, log, tracing, rpc, chains, \
              verification, delegation, redis",
         ),
         (
