@@ -9,6 +9,7 @@ mod headers;
 mod parameters;
 mod problems;
 mod schemas;
+mod upstreams;
 mod verification;
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
@@ -117,7 +118,7 @@ struct Always;
         delegation::unsigned::Transaction,
         schemas::Address,
         schemas::Rights,
-        schemas::Number,
+        schemas::Uint256,
         schemas::TransactionRequest,
     ))
 )]
@@ -151,8 +152,15 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     let components = document.components.get_or_insert_with(Components::new);
     components.headers = headers::all();
     components.responses = problems::all();
-    if config.verification.url.is_some() {
-        components.responses.extend(verification::answers());
+    let source = config.delegation.source;
+    let asks_api = matches!(source, DelegationSource::Api | DelegationSource::ApiThenChain);
+    if asks_api || config.verification.url.is_some() {
+        components.responses.extend(upstreams::all());
+    }
+    if asks_api {
+        let look_ups = document.paths.paths.iter_mut();
+        let look_ups = look_ups.filter(|(path, _)| path.starts_with("/registry/"));
+        look_ups.filter_map(|(_, item)| item.get.as_mut()).for_each(upstreams::admit_api);
     }
     let used: Vec<String> = operations(&mut document)
         .filter_map(|operation| operation.tags.clone())

@@ -118,6 +118,35 @@ async fn it_is_a_valid_document_whatever_is_configured_and_its_examples_fit_thei
     }
 }
 
+#[test]
+fn what_the_api_may_answer_to_a_look_up_is_said_where_it_is_asked() {
+    let operation = |source: &str, path: &str| {
+        let document = document(&format!("[delegation]\nsource = \"{source}\"\n{CHAIN}"));
+        paths(&document)[path]["get"]["responses"].clone()
+    };
+    let amount = "/registry/v2/check/erc20";
+    let schema =
+        |responses: &Value| responses["200"]["content"]["application/json"]["schema"].clone();
+    let number = json!({ "$ref": "#/components/schemas/Uint256" });
+    let problem = |name: &str| json!({ "$ref": format!("#/components/responses/{name}") });
+    let of_chain = operation("chain", amount);
+    assert_eq!(schema(&of_chain), number);
+    assert_eq!(of_chain["400"], problem("InvalidParameter"));
+    assert!(of_chain["4XX"].is_null());
+    for source in ["api", "api-then-chain"] {
+        let of_api = operation(source, amount);
+        let any = json!({ "type": "number", "minimum": 0 });
+        assert_eq!(schema(&of_api), json!({ "anyOf": [number, any] }));
+        assert_eq!(of_api["400"], problem("InvalidParameterOrOfUpstream"));
+        assert_eq!([&of_api["4XX"], &of_api["5XX"]], [&problem("OfUpstream"); 2]);
+        let list = schema(&operation(source, "/registry/v2/{address}"));
+        let known = json!({ "$ref": "#/components/schemas/Delegation" });
+        assert_eq!(list["items"], json!({ "anyOf": [known, { "type": "object" }] }));
+        let check = schema(&operation(source, "/registry/v2/check/all"));
+        assert_eq!(check, json!({ "type": "boolean" }));
+    }
+}
+
 /// The paths in the route table, whose text is read, and of the pages.
 fn routes() -> BTreeSet<String> {
     /// Those that stand there by a name.

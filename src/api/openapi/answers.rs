@@ -12,7 +12,7 @@ use super::problems::{
     MethodNotAllowed, Overloaded, PayloadTooLarge, RateLimited, RequestTimeout,
     UnsupportedMediaType, UriTooLong,
 };
-use super::schemas::{Number, RpcOutcome, SuggestionEvent};
+use super::schemas::{RpcOutcome, SuggestionEvent, Uint256};
 use crate::api::delegation::unsigned::Transaction as TransactionBody;
 use crate::api::{chains, history, market};
 use crate::registry::Delegation;
@@ -78,7 +78,7 @@ answers! {
     );
     Amount "200" answer(
         "Up to how much of the token `to` may act for `from`: from the chain as a string of decimal digits.",
-        JSON, of::<Number>(), &LOOK_UP,
+        JSON, of::<Uint256>(), &LOOK_UP,
     );
     Transaction "200" answer(
         "The transaction, as `eth_sendTransaction` takes it.", JSON, of::<TransactionBody>(), &FRESHNESS,

@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{Components, Object, ObjectBuilder, Ref, RefOr, Required, Schema, Type};
 
-use super::schemas::{Address, DELEGATE, Number, Rights, VAULT, of, text};
+use super::schemas::{Address, DELEGATE, Rights, Uint256, VAULT, of, text};
 use crate::api::extract::{BlockCount, OfChain};
 use crate::config::Config;
 
@@ -47,7 +47,7 @@ parameters! {
         Query "rights" False of::<Rights>(), "The rights that are asked for; a delegation of all rights has them too.";
     }
     OfContract { Query "contract" True of::<Address>(), "The contract that is asked for.", VAULT; }
-    OfToken { Query "tokenId" True of::<Number>(), "The token that is asked for.", "1"; }
+    OfToken { Query "tokenId" True of::<Uint256>(), "The token that is asked for.", "1"; }
     DelegationDirection { Query "direction" False one_of(&["incoming", "outgoing"]), "Those to the address, or those from it; both where there is none."; }
     RequestId { Header "X-Request-Id" False text(), "An id for this request of at most 64 letters, digits, `-`, `.`, `_` and `:`. Any other is replaced."; }
 }

@@ -39,7 +39,7 @@ schemas! {
             "The rights: 32 bytes in hex, or a string of at most 31 bytes. All rights where it is empty.",
         ))
         .examples([json!("claim")]);
-    Number = text()
+    Uint256 = text()
         .pattern(Some("^[0-9]+$"))
         .format(Some(custom("uint256")))
         .description(Some("A number from 0 to 2^256 - 1, as a decimal string."))
@@ -166,7 +166,7 @@ fn transaction_request() -> OneOfBuilder {
 
 /// A number as a string, or as an integer that no reader or writer of JSON rounds.
 fn number() -> OneOfBuilder {
-    OneOfBuilder::new().item(of::<Number>()).item(integer(0))
+    OneOfBuilder::new().item(of::<Uint256>()).item(integer(0))
 }
 
 fn positive() -> OneOfBuilder {

@@ -7,16 +7,13 @@ use std::collections::BTreeMap;
 use utoipa::IntoResponses;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, PathItemBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::{Content, HttpMethod, PathItem, Ref, RefOr, Required, Response, Schema};
+use utoipa::openapi::{Content, HttpMethod, PathItem, RefOr, Required, Response, Schema};
 
 use super::answers::OfEveryRoute;
-use super::headers;
 use super::parameters::parameter;
-use super::problems::{
-    self, BadGateway, GatewayTimeout, InvalidParameter, NotFound, PayloadTooLarge,
-};
+use super::problems::{BadGateway, GatewayTimeout, InvalidParameter, NotFound, PayloadTooLarge};
 use super::schemas::{Address, custom, of, text};
-use super::tag;
+use super::{tag, upstreams};
 
 pub(super) const ABOUT: &str = "Contract verification, passed on byte for byte to a Sourcify server, whose documentation \
 says what bodies and answers are. Its status is the answer's, errors included. Behind `/verification/v2/` and \
@@ -161,33 +158,7 @@ fn responses(method: &HttpMethod) -> BTreeMap<String, RefOr<Response>> {
     if *method == HttpMethod::Post {
         own.extend(PayloadTooLarge::responses());
     }
-    let shared = own.into_iter().map(|(status, response)| match response {
-        RefOr::Ref(reference) => (status, Ref::new(reference.ref_location + OR_THEIRS).into()),
-        RefOr::T(response) => (status, response.into()),
-    });
-    let theirs = || Ref::from_response_name(THEIRS).into();
-    let theirs = ["200", "2XX", "3XX", "4XX", "5XX"].map(|status| (status.to_owned(), theirs()));
-    shared.chain(theirs).collect()
-}
-
-const THEIRS: &str = "OfVerification";
-/// The ends of the names of errors with which the verification service may answer too.
-const OR_THEIRS: &str = "OrTheirs";
-
-/// What the operations answer, by name.
-pub(super) fn answers() -> impl Iterator<Item = (String, RefOr<Response>)> {
-    let anything = || RefOr::T(Content::default());
-    let mut theirs = Response::new("What the verification service says.");
-    theirs.headers = headers::named(&[]);
-    theirs.content.insert("*/*".to_owned(), anything());
-    let or_theirs = problems::all().into_iter().filter_map(move |(name, response)| {
-        let RefOr::T(mut response) = response else { return None };
-        response.description += " Or what the verification service says with this status.";
-        response.headers = headers::named(&[]);
-        response.content.insert("*/*".to_owned(), anything());
-        Some((name + OR_THEIRS, response.into()))
-    });
-    or_theirs.chain([(THEIRS.to_owned(), theirs.into())])
+    upstreams::or_theirs(own, &["200", "2XX", "3XX", "4XX", "5XX"])
 }
 
 #[cfg(test)]
