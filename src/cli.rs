@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigError, DelegationSource};
+use crate::config::{self, Config, ConfigError, DelegationSource};
 use crate::server::Server;
 use crate::{api, demo, outbound, telemetry, traces};
 
@@ -29,7 +29,7 @@ pub struct Cli {
 #[derive(Debug, Args)]
 struct Shared {
     /// A TOML file over the built-in configuration; GAS_… variables go over both
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", env = config::FILE_VARIABLE, global = true)]
     config: Option<PathBuf>,
 }
 

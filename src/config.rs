@@ -34,6 +34,10 @@ pub use verification::Verification;
 
 use error::ENVIRONMENT_PREFIX;
 
+/// The variable that names the file where no argument does, so that the health check of a container reads the
+/// same one.
+pub(crate) const FILE_VARIABLE: &str = "GAS_CONFIG";
+
 const DEFAULTS: &str = include_str!("../config/default.toml");
 const CHAINS: &str = "chains";
 
@@ -234,9 +238,9 @@ fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
 }
 
 /// Kubernetes gives pods variables such as `GAS_SUGGESTION_PORT` for a service named after this
-/// program; they are no configuration.
+/// program; they are no configuration. Nor is where the file is.
 fn is_ours(key: &UncasedStr) -> bool {
-    !key.starts_with("SUGGESTION_")
+    !key.starts_with("SUGGESTION_") && key != "CONFIG"
 }
 
 /// `GAS_…` variables with `__` between levels. Since no shell can export a name with a dash,

@@ -60,6 +60,9 @@ impl Failure {
 }
 
 impl Poller {
+    /// How long after a failed poll the next one comes at the latest, however far apart blocks are.
+    const RETRY: Duration = Duration::from_secs(5);
+
     /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
     #[must_use]
     pub fn new(upstreams: Arc<Upstreams>, publisher: Publisher, metrics: Metrics) -> Self {
@@ -74,7 +77,7 @@ impl Poller {
         }
     }
 
-    /// Polls now and then once per block time, for ever.
+    /// Polls now and then once per block time, or sooner after a failure, for ever.
     pub async fn run(mut self) -> Infallible {
         let mut ticker = tokio::time::interval(self.chain.block_time);
         // A poll that took longer than a block is followed by a pause, not by a burst.
@@ -92,6 +95,9 @@ impl Poller {
             drop(span);
             self.reports.poll(was_good, started.elapsed());
             self.publisher.conclude_poll();
+            if !was_good && self.chain.block_time > Self::RETRY {
+                ticker.reset_after(Self::RETRY);
+            }
         }
     }
 
@@ -261,7 +267,7 @@ impl Reports {
         asked.upstream.succeeded();
         self.count(index, "ok");
         if self.is_news(index, Ok(())) {
-            tracing::info!(chain = self.chain, rpc_url = index, "upstream answers");
+            tracing::info!(chain = self.chain, upstream = index, "upstream answers");
         }
     }
 
@@ -277,7 +283,7 @@ impl Reports {
         self.count(index, reason);
         if self.is_news(index, Err(reason)) {
             let error = text_of(failure);
-            tracing::warn!(chain = self.chain, rpc_url = index, reason, error, "upstream failed");
+            tracing::warn!(chain = self.chain, upstream = index, reason, error, "upstream failed");
         }
     }
 
@@ -285,7 +291,7 @@ impl Reports {
         let chain = self.chain.as_str();
         tracing::warn!(
             chain,
-            rpc_url = index,
+            upstream = index,
             newest_block,
             "an unexpected newest block is confirmed"
         );
@@ -293,7 +299,7 @@ impl Reports {
 
     fn count(&self, index: usize, outcome: &'static str) {
         self.metrics.attempt(&self.chain, index, outcome);
-        tracing::trace!(chain = self.chain, rpc_url = index, outcome, "upstream asked");
+        tracing::trace!(chain = self.chain, upstream = index, outcome, "upstream asked");
     }
 
     fn is_news(&self, index: usize, outcome: Result<(), &'static str>) -> bool {

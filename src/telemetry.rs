@@ -1,10 +1,11 @@
 //! Logs, to standard error.
 //!
-//! A thread of its own writes them. Where nobody takes them, lines are dropped and counted: a full pipe
+//! A thread of its own writes them. Where nobody takes them, lines are lost and counted: a full pipe
 //! does not hold the service up.
 
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt;
@@ -16,7 +17,10 @@ use crate::config::{Log, LogFormat};
 /// Lines that wait to be written; some 4 MiB.
 const MAX_WAITING: usize = 16 * 1024;
 
+/// Those for which there was no place.
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+/// Those that could not be written.
+static UNWRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Writes what is still to be written when it is dropped, for about a second where nobody takes it.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub fn init(config: &Log) -> Result<Logs, TryInitError> {
     };
     let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_WAITING);
     // Lines that come together are written together.
-    let (writer, guard) = builder.finish(BufWriter::new(std::io::stderr()));
+    let (writer, guard) = builder.finish(Counting::new(BufWriter::new(std::io::stderr())));
     DROPPED.get_or_init(|| writer.error_counter());
     let registry = tracing_subscriber::registry().with(filter);
     let lines = fmt::layer().with_writer(writer);
@@ -58,5 +62,36 @@ pub fn init(config: &Log) -> Result<Logs, TryInitError> {
 /// How many lines of the process's log were dropped so far.
 pub(crate) fn dropped_lines() -> u64 {
     let count = DROPPED.get().map_or(0, ErrorCounter::dropped_lines);
-    u64::try_from(count).unwrap_or(u64::MAX)
+    u64::try_from(count).unwrap_or(u64::MAX).saturating_add(UNWRITTEN.load(Ordering::Relaxed))
+}
+
+/// Counts the lines that could not be written: the reader is gone, or the disk is full.
+struct Counting<W> {
+    inner: W,
+    /// Lines since the last flush.
+    pending: u64,
+}
+
+impl<W> Counting<W> {
+    fn new(inner: W) -> Self {
+        Self { inner, pending: 0 }
+    }
+}
+
+impl<W: Write> Write for Counting<W> {
+    /// What is written is a line.
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.inner.write_all(line).inspect_err(|_| {
+            UNWRITTEN.fetch_add(1, Ordering::Relaxed);
+        })?;
+        self.pending = self.pending.saturating_add(1);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.inner.flush().inspect_err(|_| {
+            UNWRITTEN.fetch_add(pending, Ordering::Relaxed);
+        })
+    }
 }

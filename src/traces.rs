@@ -22,11 +22,19 @@ use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider,
+};
 use tracing::Instrument;
 
 use crate::config;
 use delivery::Delivery;
+
+/// Spans that wait to be sent; more are lost.
+const MAX_WAITING: usize = 2048;
+const MAX_BATCH: usize = 512;
+/// Between two batches, where there are not enough for one.
+const DELAY: Duration = Duration::from_secs(1);
 
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
@@ -59,8 +67,16 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<Traces> {
         None => resource.with_service_name(env!("CARGO_PKG_NAME")),
     };
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    // By itself it would believe variables, which nobody checks.
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(MAX_WAITING)
+        .with_max_export_batch_size(MAX_BATCH)
+        .with_scheduled_delay(DELAY)
+        .build();
     let provider = SdkTracerProvider::builder()
-        .with_batch_exporter(exporter)
+        .with_span_processor(
+            BatchSpanProcessor::builder(exporter).with_batch_config(batches).build(),
+        )
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
             config.sample_ratio,
         ))))
@@ -164,7 +180,8 @@ impl Span {
     pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         let Some(context) = &self.context else { return Either::Left(future) };
         let id = self.trace_id().unwrap_or(TraceId::INVALID);
-        let future = future.instrument(tracing::info_span!("trace", trace_id = %id));
+        // Whatever is logged, what is logged has it.
+        let future = future.instrument(tracing::error_span!("trace", trace_id = %id));
         Either::Right(future.with_context(context.clone()))
     }
 

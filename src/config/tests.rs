@@ -130,6 +130,10 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
             "tracing.otlp_endpoint: must end with its path: no query, no fragment",
         ),
         (
+            "[tracing]\notlp_endpoint = \"http://user:secret@127.0.0.1:4318\"\n",
+            "tracing.otlp_endpoint: must not have a user; a key goes into OTEL_EXPORTER_OTLP_HEADERS",
+        ),
+        (
             "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
             "server.trusted_proxies.1: expected a network such as \"10.0.0.0/8\"",
         ),

@@ -29,6 +29,13 @@ impl Tracing {
         if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base) {
             return Err(("otlp_endpoint", allowed));
         }
+        let has_user = |url: &UpstreamUrl| {
+            !url.expose().username().is_empty() || url.expose().password().is_some()
+        };
+        if self.otlp_endpoint.as_ref().is_some_and(has_user) {
+            let allowed = "must not have a user; a key goes into OTEL_EXPORTER_OTLP_HEADERS";
+            return Err(("otlp_endpoint", allowed));
+        }
         if !(0.0..=1.0).contains(&self.sample_ratio) {
             return Err(("sample_ratio", "must be from 0 to 1"));
         }

@@ -100,7 +100,7 @@ impl Upstreams {
                 Err(error) => {
                     tracing::debug!(
                         chain = self.chain(),
-                        rpc_url = index,
+                        upstream = index,
                         reason,
                         %error,
                         "an upstream did not answer a read"

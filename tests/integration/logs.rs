@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::command::{self, FREE_PORTS, File};
 use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::logged;
-use crate::raw::{Connection, PATIENCE, get};
+use crate::raw::{Connection, PATIENCE, free_port, get};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
@@ -126,4 +126,29 @@ fn a_log_for_people_has_the_same_on_one_line() {
         "{line}"
     );
     assert!(after.ends_with(" request_id=\"mine\"\n"), "{line}");
+}
+
+#[tokio::test]
+async fn lines_that_cannot_be_written_are_counted() {
+    let [public, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let mut bare = command::command(&["demo"], &[]);
+    bare.env("GAS_SERVER__LISTEN", &public).env("GAS_SERVER__ADMIN_LISTEN", &admin);
+    // A disk that is always full.
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut child = bare.stderr(full).spawn().unwrap();
+    let since = Instant::now();
+    loop {
+        assert!(since.elapsed() < PATIENCE, "nothing is counted");
+        let Ok(stream) = tokio::net::TcpStream::connect(&admin).await else { continue };
+        let metrics = Connection::of(stream).ask(get("/metrics", "")).await.body;
+        let count = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "));
+        // "listening" and what the upstreams do.
+        if count.unwrap().parse::<u64>().unwrap() >= 3 {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

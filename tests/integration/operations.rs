@@ -6,8 +6,9 @@ use std::net::TcpListener;
 
 use gas_suggestion::config::Config;
 
-use crate::command::{FREE_PORTS, Process, command};
+use crate::command::{FREE_PORTS, File, Process, command};
 use crate::fixtures;
+use crate::raw::free_port;
 use crate::read_node::{ReadNode, Say};
 use crate::service::Service;
 
@@ -120,4 +121,28 @@ fn healthcheck_waits_for_nobody_for_long_and_tells_a_wrong_configuration_apart()
     assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
     let mut wrong = command(&["healthcheck"], &FREE_PORTS);
     assert_eq!(wrong.env("GAS_SERVER__LISTEN", "nowhere").output().unwrap().status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_variable_names_the_file_for_the_service_and_for_its_health_check() {
+    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+    let admin = format!("127.0.0.1:{}", free_port());
+    let file = File::new(
+        "named-by-variable",
+        &format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"{admin}\"\ndrain_delay = \"0s\"\n\
+             [log]\nformat = \"json\"\n[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n",
+            node.url()
+        ),
+    );
+    let variables = [("GAS_CONFIG", file.path()), ("GAS_CHAINS__A__MAX_AGE", "20s")];
+    let service = Process::of(command(&[], &variables));
+    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    let output = command(&["healthcheck"], &variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // An argument goes before.
+    let absent = ["check-config", "--config", "/nowhere.toml"];
+    let output = command(&absent, &variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(service.end_by("-TERM").0, Some(0));
 }

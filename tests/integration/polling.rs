@@ -1,5 +1,7 @@
 //! What the service makes of its nodes' answers.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -252,4 +254,21 @@ async fn a_standing_head_is_labelled_and_served() {
     node.say(Answer::Result(fee_history(1001, 3, 40)));
     let moved = service.wait_for(SUGGESTION, |answer| answer.header("x-newest-block") == "1001");
     assert_eq!(moved.await.header("x-stale"), "");
+}
+
+#[tokio::test]
+async fn a_failed_poll_is_made_up_for_within_seconds_however_slow_the_chain_is() {
+    let node = FakeNode::start(7, Answer::Error(-32000)).await;
+    let service = Service::start(&format!(
+        "[chains.a]\nchain_id = 7\nblock_time = \"10m\"\nmax_age = \"40m\"\nrpc_urls = [\"{}\"]\n",
+        node.url()
+    ))
+    .await;
+    service.wait_admin("/metrics", |answer| answer.body.contains("outcome=\"node_error\"")).await;
+    node.say(Answer::Result(fee_history(1000, 3, 40)));
+    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    // A good one is followed by the next after a block time. What must not happen needs time not to.
+    let polls = node.calls("eth_feeHistory");
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(node.calls("eth_feeHistory"), polls);
 }

@@ -19,11 +19,11 @@ fn chain(node: &ReadNode) -> String {
     format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url())
 }
 
-/// The service with this chain, which sends spans ten times a second to wherever `more` says.
+/// The service with this chain, which sends spans to wherever `more` says.
 fn start(name: &str, node: &ReadNode, more: &[(&str, &str)]) -> (Process, File) {
     let file = File::new(name, &chain(node));
     let mut command = command(&["--config", file.path()], &FREE_PORTS);
-    command.env("OTEL_BSP_SCHEDULE_DELAY", "100").envs(more.iter().copied());
+    command.envs(more.iter().copied());
     (Process::of(command), file)
 }
 
@@ -217,14 +217,14 @@ async fn a_collector_that_is_not_there_costs_a_line_of_the_log_and_no_more() {
         "no-collector",
         &node,
         &[
-            ("GAS_TRACING__OTLP_ENDPOINT", "http://canary:canary@127.0.0.1:9/canary"),
+            ("GAS_TRACING__OTLP_ENDPOINT", "http://127.0.0.1:9/canary"),
             ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
         ],
     );
     let mut client = ready(service.address).await;
     // Several batches, none of which is taken.
     let since = Instant::now();
-    while since.elapsed() < Duration::from_millis(500) {
+    while since.elapsed() < Duration::from_millis(2500) {
         assert_eq!(client.ask(get("/v1/a/gas-suggestion", "")).await.status, 200);
     }
     let told = Instant::now();
