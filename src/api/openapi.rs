@@ -162,17 +162,7 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
         let look_ups = look_ups.filter(|(path, _)| path.starts_with("/registry/"));
         look_ups.filter_map(|(_, item)| item.get.as_mut()).for_each(upstreams::admit_api);
     }
-    let used: Vec<String> = operations(&mut document)
-        .filter_map(|operation| operation.tags.clone())
-        .flatten()
-        .collect();
-    let tags = TAGS.into_iter().filter(|(name, _)| used.iter().any(|tag| tag == name));
-    let tag = |(name, about)| {
-        let mut tag = Tag::new(name);
-        tag.description = Some(String::from(about));
-        tag
-    };
-    document.tags = Some(tags.map(tag).collect());
+    document.tags = Some(tags(&mut document));
     let call = document.paths.paths.get_mut("/rpc/{chain}").and_then(|item| item.post.as_mut());
     if let Some(RefOr::T(body)) = call.and_then(|call| call.request_body.as_mut()) {
         // Its absence is answered like anything else that is no call.
@@ -181,6 +171,18 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     parameters::share(&mut document, config);
     examples::write(&mut document, config);
     document
+}
+
+/// Those that an operation has.
+fn tags(document: &mut utoipa::openapi::OpenApi) -> Vec<Tag> {
+    let used = operations(document).filter_map(|operation| operation.tags.clone()).flatten();
+    let used: Vec<String> = used.collect();
+    let tag = |(name, about)| {
+        let mut tag = Tag::new(name);
+        tag.description = Some(String::from(about));
+        tag
+    };
+    TAGS.into_iter().filter(|(name, _)| used.iter().any(|tag| tag == name)).map(tag).collect()
 }
 
 /// All operations of the document.
