@@ -9,6 +9,7 @@ mod chains;
 mod chart;
 mod cors;
 mod delegation;
+mod described;
 mod extract;
 mod freshness;
 mod health;

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::openapi::{ListedChains, OfEveryRoute, tag};
+use super::described::{ListedChains, OfEveryRoute, tag};
 use crate::book::{Book, Chain};
 
 /// A configured chain.

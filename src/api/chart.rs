@@ -10,12 +10,12 @@ use metrics::Counter;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
 
-use super::extract::{BlockCount, OfChain};
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi::{
+use super::described::{
     Chart as ChartAnswer, IfNoneMatch, InvalidParameter, NoFees, NotModified, OfEveryRoute,
     UnknownChain, tag,
 };
+use super::extract::{BlockCount, OfChain};
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
 use crate::book::{Book, Chain, Excerpt, Reading, Unavailable};
 use crate::chart::{Failure, Picture};

@@ -18,7 +18,7 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 
-use super::openapi::{
+use super::described::{
     Amount, ApiKey, Check as Checked, DelegationAddress, DelegationDirection,
     Delegations as Listed, LookUp, OfCheck, OfContract, OfEveryRoute, OfLookUps, OfToken, tag,
 };

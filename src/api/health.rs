@@ -5,7 +5,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
-use super::openapi::{Alive, NotReady, OfEveryRoute, tag};
+use super::described::{Alive, NotReady, OfEveryRoute, tag};
 use super::problem::{Code, Problem};
 use crate::book::Book;
 

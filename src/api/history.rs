@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::{InvalidParameter, NoFees, OfEveryRoute, RecentBlocks, UnknownChain, tag};
 use super::extract::{BlockCount, OfChain};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi::{InvalidParameter, NoFees, OfEveryRoute, RecentBlocks, UnknownChain, tag};
 use super::problem::Problem;
 use crate::book::{Chain, Excerpt};
 use crate::fees::Rewards;

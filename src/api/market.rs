@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::{Market, NoFees, OfEveryRoute, UnknownChain, tag};
 use super::extract::OfChain;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi::{Market, NoFees, OfEveryRoute, UnknownChain, tag};
 use super::problem::Problem;
 use crate::book::{Chain, Reading};
 use crate::config::RewardPercentiles;

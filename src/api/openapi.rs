@@ -3,12 +3,8 @@
 //! It is made from the handlers and the types of their bodies, for one configuration: it has the chains that
 //! there are, the base path, and no route that is switched off.
 
-mod answers;
+mod configured;
 mod examples;
-mod headers;
-mod parameters;
-mod problems;
-mod schemas;
 mod upstreams;
 mod verification;
 
@@ -21,33 +17,12 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::{Components, InfoBuilder, License, RefOr, Server, Tag};
 
-pub(super) use answers::{
-    Alive, AllSuggestions, Amount, Chart, Check, DashboardPage, Delegations, Document,
-    DocumentPage, FormPage, ListedChains, Market, NotModified, OfEveryRoute, OfLookUps,
-    OfRequestBodies, OneSuggestion, RecentBlocks, RpcAnswer, SuggestionStream, Transaction,
+use super::described::{
+    Document, IfNoneMatch, NotModified, OfEveryRoute, headers, problems, schemas, tag,
 };
-pub(super) use parameters::{
-    ApiKey, DelegationAddress, DelegationDirection, IfNoneMatch, LastEventId, LookUp, OfCheck,
-    OfContract, OfToken,
-};
-pub(super) use problems::{
-    BadGateway, GatewayTimeout, InvalidParameter, NoFees, NotReady, UnknownChain,
-};
-pub(super) use schemas::{RpcRequest, TransactionRequest};
-
 use super::{chains, chart, delegation, health, history, market, pages, rpc, stream, suggestion};
 use crate::config::{Config, DelegationSource};
 use crate::etag;
-
-/// What the routes are grouped by.
-pub(super) mod tag {
-    pub(in crate::api) const GAS: &str = "Gas";
-    pub(in crate::api) const RPC: &str = "JSON-RPC";
-    pub(in crate::api) const DELEGATION: &str = "Delegation";
-    pub(in crate::api) const VERIFICATION: &str = "Verification";
-    pub(in crate::api) const PAGES: &str = "Pages";
-    pub(in crate::api) const OPERATION: &str = "Operation";
-}
 
 const TAGS: [(&str, &str); 6] = [
     (
@@ -168,7 +143,7 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
         // Its absence is answered like anything else that is no call.
         body.required = None;
     }
-    parameters::share(&mut document, config);
+    configured::share(&mut document, config);
     examples::write(&mut document, config);
     document
 }

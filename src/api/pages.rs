@@ -10,7 +10,7 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 
-use super::openapi::{
+use super::described::{
     DashboardPage, DocumentPage, FormPage, IfNoneMatch, NotModified, OfEveryRoute, tag,
 };
 use crate::etag;

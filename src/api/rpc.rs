@@ -15,9 +15,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 
+use super::described::{OfEveryRoute, OfRequestBodies, RpcAnswer, RpcRequest, UnknownChain, tag};
 use super::extract::OfChain;
 use super::intake;
-use super::openapi::{OfEveryRoute, OfRequestBodies, RpcAnswer, RpcRequest, UnknownChain, tag};
 use super::problem::Problem;
 use crate::clients::Purse;
 use crate::reads::{Answer, ChainReads, Reads};

@@ -21,9 +21,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::Endless;
+use super::described::{LastEventId, OfEveryRoute, SuggestionStream, UnknownChain, tag};
 use super::extract::OfChain;
 use super::freshness::Freshness;
-use super::openapi::{LastEventId, OfEveryRoute, SuggestionStream, UnknownChain, tag};
 use super::problem::Problem;
 use crate::book::{Book, Chain, Quote};
 use crate::clients::{self, Lasting, Purse};

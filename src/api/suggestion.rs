@@ -6,12 +6,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use metrics::Counter;
 
-use super::extract::OfChain;
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi::{
+use super::described::{
     AllSuggestions, IfNoneMatch, NoFees, NotModified, OfEveryRoute, OneSuggestion, UnknownChain,
     tag,
 };
+use super::extract::OfChain;
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::problem::Problem;
 use crate::book::{Book, Chain, Quote, Reading, Unavailable};
 use crate::etag;

@@ -14,13 +14,13 @@ use serde_json::value::RawValue;
 use super::parameters::{self, wrong};
 use super::unsigned::Transaction;
 use super::{JSON, NO_STORE};
-use crate::api::extract::OfChain;
-use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
-use crate::api::intake;
-use crate::api::openapi::{
+use crate::api::described::{
     BadGateway, GatewayTimeout, InvalidParameter, NoFees, OfEveryRoute, OfRequestBodies,
     Transaction as TransactionAnswer, TransactionRequest, UnknownChain, tag,
 };
+use crate::api::extract::OfChain;
+use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
+use crate::api::intake;
 use crate::api::problem::{Code, Problem};
 use crate::delegation::Delegations;
 use crate::json;

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{Components, OpenApi, RefOr};
 
-use super::problems;
-use super::schemas::{DELEGATE, VAULT};
 use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned::Transaction;
+use crate::api::described::problems;
+use crate::api::described::schemas::{DELEGATE, VAULT};
 use crate::api::{chains, history, market};
 use crate::book::{Book, Chain, Reading};
 use crate::config::{self, Config};

@@ -6,9 +6,9 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, SchemaType};
 use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Response, Schema, Type};
 
-use super::headers;
-use super::problems;
-use super::schemas::{Uint256, of};
+use crate::api::described::headers;
+use crate::api::described::problems;
+use crate::api::described::schemas::{Uint256, of};
 use crate::registry::Delegation;
 
 type Responses = BTreeMap<String, RefOr<Response>>;

@@ -9,11 +9,14 @@ use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, Pat
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, HttpMethod, PathItem, RefOr, Required, Response, Schema};
 
-use super::answers::OfEveryRoute;
-use super::parameters::parameter;
-use super::problems::{BadGateway, GatewayTimeout, InvalidParameter, NotFound, PayloadTooLarge};
-use super::schemas::{Address, custom, of, text};
-use super::{tag, upstreams};
+use super::upstreams;
+use crate::api::described::OfEveryRoute;
+use crate::api::described::parameters::parameter;
+use crate::api::described::problems::{
+    BadGateway, GatewayTimeout, InvalidParameter, NotFound, PayloadTooLarge,
+};
+use crate::api::described::schemas::{Address, custom, of, text};
+use crate::api::described::tag;
 
 pub(super) const ABOUT: &str = "Contract verification, passed on byte for byte to a Sourcify server, whose documentation \
 says what bodies and answers are. Its status is the answer's, errors included. Behind `/verification/v2/` and \

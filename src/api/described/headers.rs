@@ -8,12 +8,13 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::{Header, Object, ObjectBuilder, Ref, RefOr, Type};
 
 /// What every answer has.
-pub(super) const EVERY: [&str; 1] = ["X-Request-Id"];
+pub(in crate::api) const EVERY: [&str; 1] = ["X-Request-Id"];
 /// How old the data of an answer is.
-pub(super) const FRESHNESS: [&str; 4] = ["Cache-Control", "Age", "X-Newest-Block", "X-Stale"];
+pub(in crate::api) const FRESHNESS: [&str; 4] =
+    ["Cache-Control", "Age", "X-Newest-Block", "X-Stale"];
 
 /// All headers by their names.
-pub(super) fn all() -> BTreeMap<String, RefOr<Header>> {
+pub(in crate::api) fn all() -> BTreeMap<String, RefOr<Header>> {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let count = |least: u8| ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(least));
     let one_of = |values: &[&str]| text().enum_values(Some(values.iter().copied()));
@@ -99,7 +100,7 @@ fn header(about: &str, schema: Object, example: Value, is_required: bool) -> Hea
 }
 
 /// References to the headers with these names.
-pub(super) fn named(names: &[&str]) -> BTreeMap<String, RefOr<Header>> {
+pub(in crate::api) fn named(names: &[&str]) -> BTreeMap<String, RefOr<Header>> {
     let reference = |name: &&str| {
         ((*name).to_owned(), RefOr::Ref(Ref::new(format!("#/components/headers/{name}"))))
     };

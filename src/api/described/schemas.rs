@@ -79,18 +79,18 @@ schemas! {
 }
 
 /// Two accounts that everybody knows from test networks.
-pub(super) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
-pub(super) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+pub(in crate::api) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub(in crate::api) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-pub(super) fn of<T: ToSchema>() -> Ref {
+pub(in crate::api) fn of<T: ToSchema>() -> Ref {
     Ref::from_schema_name(T::name())
 }
 
-pub(super) fn text() -> ObjectBuilder {
+pub(in crate::api) fn text() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
-pub(super) fn custom(format: &str) -> SchemaFormat {
+pub(in crate::api) fn custom(format: &str) -> SchemaFormat {
     SchemaFormat::Custom(format.to_owned())
 }
 

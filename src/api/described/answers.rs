@@ -13,8 +13,6 @@ use super::problems::{
     UnsupportedMediaType, UriTooLong,
 };
 use super::schemas::{RpcOutcome, SuggestionEvent, Uint256};
-use crate::api::delegation::unsigned::Transaction as TransactionBody;
-use crate::api::{chains, history, market};
 use crate::registry::Delegation;
 use crate::wire::SuggestionBody;
 
@@ -52,16 +50,16 @@ answers! {
          for 15 s. The schema is that of one event.",
         "text/event-stream", of::<SuggestionEvent>(), &["Cache-Control", "X-Stale", "X-Accel-Buffering"],
     );
-    Market "200" answer("The market.", JSON, of::<market::FeeMarket>(), &FRESHNESS);
+    Market "200" answer("The market.", JSON, named("FeeMarket"), &FRESHNESS);
     RecentBlocks "200" answer(
-        "The blocks, oldest first, as many as there are.", JSON, of::<history::FeeHistory>(), &FRESHNESS,
+        "The blocks, oldest first, as many as there are.", JSON, named("FeeHistory"), &FRESHNESS,
     );
     Chart "200" answer(
         "An SVG document, light or dark as its reader prefers.", "image/svg+xml", text(),
         &[&FRESHNESS[..], &["ETag"]].concat(),
     );
     ListedChains "200" answer(
-        "The chains, in ascending order of chain id.", JSON, list(of::<chains::Entry>()), &["Cache-Control"],
+        "The chains, in ascending order of chain id.", JSON, list(named("Chain")), &["Cache-Control"],
     );
     NotModified "304" without_body(
         "The client has it: `If-None-Match` names its `ETag`.", &[&FRESHNESS[..], &["ETag"]].concat(),
@@ -81,7 +79,7 @@ answers! {
         JSON, of::<Uint256>(), &LOOK_UP,
     );
     Transaction "200" answer(
-        "The transaction, as `eth_sendTransaction` takes it.", JSON, of::<TransactionBody>(), &FRESHNESS,
+        "The transaction, as `eth_sendTransaction` takes it.", JSON, named("Transaction"), &FRESHNESS,
     );
     DashboardPage "200" page("The dashboard.");
     FormPage "200" page("The form.");
@@ -138,6 +136,11 @@ fn page(about: &str) -> Response {
 /// A reference to the schema of this type.
 fn of<T: ToSchema>() -> RefOr<Schema> {
     Ref::from_schema_name(T::name()).into()
+}
+
+/// A reference to the schema of a body that a route has for itself.
+fn named(schema: &str) -> RefOr<Schema> {
+    Ref::from_schema_name(schema).into()
 }
 
 fn list(items: RefOr<Schema>) -> RefOr<Schema> {

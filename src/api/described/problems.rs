@@ -13,7 +13,7 @@ use crate::api::problem::{Body, Code, Problem};
 use crate::book::{Chain, Unavailable};
 use crate::proxy::Failure;
 
-pub(super) const CONTENT_TYPE: &str = "application/problem+json";
+pub(in crate::api) const CONTENT_TYPE: &str = "application/problem+json";
 
 /// Names answers with their status, what they say, their codes, and their headers beside those of every
 /// problem.
@@ -32,7 +32,7 @@ macro_rules! problems {
         )*
 
         /// All of them by their names.
-        pub(super) fn all() -> BTreeMap<String, RefOr<Response>> {
+        pub(in crate::api) fn all() -> BTreeMap<String, RefOr<Response>> {
             BTreeMap::from([$((
                 stringify!($name).to_owned(),
                 response($about, &[$(Code::$code),*], &["Cache-Control", $($header),*]).into(),
@@ -76,7 +76,7 @@ fn response(about: &str, codes: &[Code], headers: &[&str]) -> Response {
 }
 
 /// An example for each code, as the service says it, of `chain` where it is about one.
-pub(super) fn examples(chain: &Chain) -> BTreeMap<String, RefOr<Example>> {
+pub(in crate::api) fn examples(chain: &Chain) -> BTreeMap<String, RefOr<Example>> {
     const REQUEST_ID: &str = "3f0c7a52b1d94e68-17";
     let upstream = |failure| Problem::of_upstream(failure, "verification service");
     let problems = [

@@ -1,15 +1,12 @@
 //! The parameters of operations, each described once.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::{Components, Object, ObjectBuilder, Ref, RefOr, Required, Schema, Type};
+use utoipa::openapi::{ObjectBuilder, RefOr, Required, Schema, Type};
 
 use super::schemas::{Address, DELEGATE, Rights, Uint256, VAULT, of, text};
 use crate::api::extract::{BlockCount, OfChain};
-use crate::config::Config;
 
 /// Names the parameters that an operation takes.
 macro_rules! parameters {
@@ -68,7 +65,7 @@ impl IntoParams for BlockCount {
     }
 }
 
-pub(super) fn parameter(
+pub(in crate::api) fn parameter(
     within: ParameterIn,
     name: &str,
     required: Required,
@@ -83,50 +80,6 @@ pub(super) fn parameter(
         .schema(Some(schema))
 }
 
-pub(super) fn one_of(values: &[&str]) -> ObjectBuilder {
+pub(in crate::api) fn one_of(values: &[&str]) -> ObjectBuilder {
     text().enum_values(Some(values.iter().copied()))
-}
-
-/// Makes every parameter of every operation a reference to one description of it, with what `config` has
-/// to say of it.
-pub(super) fn share(document: &mut utoipa::openapi::OpenApi, config: &Config) {
-    let mut shared = BTreeMap::new();
-    for operation in super::operations(document) {
-        let parameters = operation.parameters.get_or_insert_default();
-        let of_all = RequestId::into_params(|| None).into_iter().map(RefOr::T);
-        parameters.extend(of_all);
-        for place in parameters {
-            let RefOr::T(parameter) = place else { continue };
-            configure(parameter, config);
-            let within = json!(parameter.parameter_in);
-            let name = format!("{}.{}", within.as_str().unwrap_or_default(), parameter.name);
-            let reference = RefOr::Ref(Ref::new(format!("#/components/parameters/{name}")));
-            let known: &RefOr<_> = shared.entry(name).or_insert_with(|| place.clone());
-            // Another of the same name stays where it is.
-            if known == place {
-                *place = reference;
-            }
-        }
-    }
-    document.components.get_or_insert_with(Components::new).parameters = shared;
-}
-
-/// Says what is allowed where the configuration decides it.
-fn configure(parameter: &mut Parameter, config: &Config) {
-    let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
-    let Object { enum_values, maximum, .. } = schema;
-    let chains = config.chains.iter();
-    match (&parameter.parameter_in, parameter.name.as_str()) {
-        (ParameterIn::Path, "chain") => {
-            let names = chains.flat_map(|chain| [chain.key.clone(), chain.chain_id.to_string()]);
-            *enum_values = Some(names.map(Value::from).collect());
-        }
-        (ParameterIn::Query, "chainId") => {
-            *enum_values = Some(chains.map(|chain| json!(chain.chain_id)).collect());
-        }
-        (ParameterIn::Query, "blocks") => {
-            *maximum = chains.map(|chain| chain.history_blocks.get()).max().map(Into::into);
-        }
-        _ => {}
-    }
 }
