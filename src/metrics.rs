@@ -309,10 +309,14 @@ impl Metrics {
         self.with(|| counter!(names::CHARTS_DRAWN))
     }
 
-    /// Has the count of dropped log lines read from `dropped`.
-    pub(crate) fn watch_log(&self, dropped: impl Fn() -> u64 + Send + Sync + 'static) {
-        let count = self.with(|| counter!(names::LINES_DROPPED));
-        self.at_each_look(move || count.absolute(dropped()));
+    /// Has the counts of log lines and of spans that nobody got read from these.
+    pub(crate) fn watch_losses(&self, lines: fn() -> u64, spans: fn() -> u64) {
+        let (lost_lines, lost_spans) =
+            self.with(|| (counter!(names::LINES_DROPPED), counter!(names::SPANS_LOST)));
+        self.at_each_look(move || {
+            lost_lines.absolute(lines());
+            lost_spans.absolute(spans());
+        });
     }
 
     /// Has the entries of a cache measured: their number, and the bytes that they take.

@@ -22,7 +22,7 @@ use crate::poller::Poller;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::rpc::{Client, Upstreams};
-use crate::{gauges, telemetry};
+use crate::{gauges, telemetry, traces};
 
 /// The service with its listeners bound, not serving yet.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Server {
 
         let upstreams = Upstreams::of_all(&client, &self.config.chains, &metrics);
         gauges::show(&book, &upstreams, &metrics);
-        metrics.watch_log(telemetry::dropped_lines);
+        metrics.watch_losses(telemetry::dropped_lines, traces::lost_spans);
         self.background.spawn(keep_up(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
         for (publisher, upstreams) in publishers.into_iter().zip(upstreams) {

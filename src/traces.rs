@@ -6,6 +6,7 @@
 //! upstreams, which are somebody else's, are told of no trace.
 
 mod delivery;
+mod queue;
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -22,19 +23,11 @@ use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider,
-};
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tracing::Instrument;
 
 use crate::config;
 use delivery::Delivery;
-
-/// Spans that wait to be sent; more are lost.
-const MAX_WAITING: usize = 2048;
-const MAX_BATCH: usize = 512;
-/// Between two batches, where there are not enough for one.
-const DELAY: Duration = Duration::from_secs(1);
 
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
@@ -67,16 +60,8 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<Traces> {
         None => resource.with_service_name(env!("CARGO_PKG_NAME")),
     };
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    // By itself it would believe variables, which nobody checks.
-    let batches = BatchConfigBuilder::default()
-        .with_max_queue_size(MAX_WAITING)
-        .with_max_export_batch_size(MAX_BATCH)
-        .with_scheduled_delay(DELAY)
-        .build();
     let provider = SdkTracerProvider::builder()
-        .with_span_processor(
-            BatchSpanProcessor::builder(exporter).with_batch_config(batches).build(),
-        )
+        .with_span_processor(queue::to(exporter))
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
             config.sample_ratio,
         ))))
@@ -238,6 +223,11 @@ impl Drop for Span {
             context.span().end();
         }
     }
+}
+
+/// How many spans of this process were lost so far.
+pub(crate) fn lost_spans() -> u64 {
+    queue::lost()
 }
 
 /// `future` within the span that goes on here, for a task of its own.

@@ -51,9 +51,10 @@ pub(super) const CACHE_ENTRIES: &str = "gas_suggestion_cache_entries";
 pub(super) const CACHE_BYTES: &str = "gas_suggestion_cache_bytes";
 pub(super) const CHARTS_DRAWN: &str = "gas_suggestion_charts_drawn_total";
 pub(super) const LINES_DROPPED: &str = "gas_suggestion_log_lines_dropped_total";
+pub(super) const SPANS_LOST: &str = "gas_suggestion_spans_lost_total";
 pub(super) const BUILD: &str = "gas_suggestion_build_info";
 
-pub(super) const COUNTERS: [(&str, &str); 16] = [
+pub(super) const COUNTERS: [(&str, &str); 17] = [
     (HTTP_REQUESTS, "HTTP requests by listener, route, method and status of the answer"),
     (
         ANSWERS,
@@ -73,6 +74,7 @@ pub(super) const COUNTERS: [(&str, &str); 16] = [
     (STREAMS_REFUSED, "Streams that were refused for want of a place"),
     (STREAM_EVENTS, "Events given to streams"),
     (LINES_DROPPED, "Log lines that were dropped because standard error took none"),
+    (SPANS_LOST, "Spans that the collector did not take, or for which there was no place"),
     (CHARTS_DRAWN, "Charts that were drawn, not taken from memory"),
 ];
 

@@ -231,6 +231,43 @@ async fn a_collector_that_is_not_there_costs_a_line_of_the_log_and_no_more() {
     let (code, log) = service.end_by("-TERM");
     assert_eq!(code, Some(0));
     assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
-    assert_eq!(log.matches("spans are lost").count(), 1, "{log}");
+    assert_eq!(log.matches("\"reason\":\"unreachable\"").count(), 1, "{log}");
     assert!(!log.contains("canary"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spans_that_find_no_place_are_counted_and_told_of_once() {
+    const REQUESTS: usize = 3000;
+    const AT_A_TIME: usize = 100;
+    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+    // It takes connections, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let (service, _file) = start(
+        "full",
+        &node,
+        &[
+            ("GAS_TRACING__OTLP_ENDPOINT", &url),
+            ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
+            ("GAS_LOG__FILTER", "info,gas_suggestion::requests=warn"),
+        ],
+    );
+    let mut client = ready(service.address).await;
+    for _ in 0..REQUESTS / AT_A_TIME {
+        client.send(get("/v1/chains", "").repeat(AT_A_TIME)).await;
+        for _ in 0..AT_A_TIME {
+            assert_eq!(client.next().await.unwrap().unwrap().status, 200);
+        }
+    }
+    let metrics = Connection::open(service.admin).await.ask(get("/metrics", "")).await.body;
+    let lost = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("gas_suggestion_spans_lost_total "))
+        .unwrap_or_else(|| panic!("{metrics}"));
+    assert!(lost.parse::<usize>().unwrap() >= REQUESTS - 2048, "{lost}");
+    let told = Instant::now();
+    let (code, log) = service.end_by("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+    assert_eq!(log.matches("\"no_place\"").count(), 1, "{log}");
 }
