@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{self, Config, ConfigError, DelegationSource};
+use crate::config::{Config, ConfigError, DelegationSource, FILE_VARIABLE};
 use crate::server::Server;
 use crate::{api, demo, outbound, telemetry, traces};
 
@@ -28,8 +28,8 @@ pub struct Cli {
 
 #[derive(Debug, Args)]
 struct Shared {
-    /// A TOML file over the built-in configuration; GAS_… variables go over both
-    #[arg(long, value_name = "FILE", env = config::FILE_VARIABLE, global = true)]
+    /// A TOML file over the built-in configuration, or the one in `GAS_CONFIG`; GAS_… variables go over both
+    #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
@@ -66,29 +66,31 @@ impl Cli {
         match self.try_run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(Failure::Configuration(error)) => {
-                eprintln!("error: {error}");
+                complain(&error.to_string());
                 ExitCode::from(2)
             }
             Err(Failure::Running(error)) => {
-                eprintln!("error: {error:#}");
+                complain(&format!("{error:#}"));
                 ExitCode::FAILURE
             }
         }
     }
 
     fn try_run(self) -> Result<(), Failure> {
-        let config = Config::load(self.shared.config.as_deref()).map_err(Failure::Configuration)?;
+        let named = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
+        let file = self.shared.config.or_else(|| named().map(PathBuf::from));
+        let config = Config::load(file.as_deref()).map_err(Failure::Configuration)?;
         match self.command.unwrap_or(Command::Serve) {
             Command::Serve => serve(config, None).map_err(Failure::Running),
             Command::Demo { block_time } => {
                 serve(config, Some(block_time)).map_err(Failure::Running)
             }
-            Command::CheckConfig => {
-                print_summary(&config);
-                Ok(())
-            }
+            Command::CheckConfig => print(&summary(&config)).map_err(Failure::Running),
             Command::Healthcheck => check_health(&config).map_err(Failure::Running),
-            Command::OpenApi => print_document(&config).map_err(Failure::Running),
+            Command::OpenApi => {
+                let document = api::document(&config).context("cannot write the document");
+                document.and_then(|document| print(&document)).map_err(Failure::Running)
+            }
         }
     }
 }
@@ -171,23 +173,34 @@ impl Signals {
     }
 }
 
-fn print_summary(config: &Config) {
-    println!("The configuration is valid. Chains:");
-    for chain in &config.chains {
+/// To standard output, with a line's end. That nobody reads it to its end is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+/// To standard error, where somebody reads that.
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "error: {text}");
+}
+
+fn summary(config: &Config) -> String {
+    let chains = config.chains.iter().map(|chain| {
         let urls = match chain.rpc_urls.len() {
             1 => "1 RPC URL".into(),
             count => format!("{count} RPC URLs"),
         };
-        println!("  {} (id {}, {urls})", chain.key, chain.chain_id);
-    }
-    for key in &config.not_in_force {
-        println!("Note: {key} is accepted, but not in force in this version.");
-    }
-}
-
-fn print_document(config: &Config) -> anyhow::Result<()> {
-    let document = api::document(config).context("cannot write the document")?;
-    writeln!(io::stdout(), "{document}").context("cannot write the document")
+        format!("  {} (id {}, {urls})", chain.key, chain.chain_id)
+    });
+    let notes = config
+        .not_in_force
+        .iter()
+        .map(|key| format!("Note: {key} is accepted, but not in force in this version."));
+    let lines = ["The configuration is valid. Chains:".to_owned()].into_iter().chain(chains);
+    lines.chain(notes).collect::<Vec<_>>().join("\n")
 }
 
 fn block_time(text: &str) -> Result<Duration, String> {

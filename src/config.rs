@@ -122,6 +122,10 @@ impl Config {
         if !sections.server.has_usable_base_path() {
             return at("server.base_path", "must be empty or like /a/b, without a trailing slash");
         }
+        let Server { listen, admin_listen, .. } = &sections.server;
+        if listen == admin_listen && listen.port() != 0 {
+            return at("server.admin_listen", "must not be the address of server.listen");
+        }
         if sections.server.drain_delay > Server::MAX_DRAIN_DELAY {
             return at("server.drain_delay", "must be at most 1h");
         }

@@ -10,7 +10,8 @@ pub(super) mod schemas;
 pub(super) use answers::{
     Alive, AllSuggestions, Amount, Chart, Check, DashboardPage, Delegations, Document,
     DocumentPage, FormPage, ListedChains, Market, NotModified, OfEveryRoute, OfLookUps,
-    OfRequestBodies, OneSuggestion, RecentBlocks, RpcAnswer, SuggestionStream, Transaction,
+    OfRequestBodies, OneSuggestion, PageNotModified, RecentBlocks, RpcAnswer, SuggestionStream,
+    Transaction,
 };
 pub(super) use parameters::{
     ApiKey, DelegationAddress, DelegationDirection, IfNoneMatch, LastEventId, LookUp, OfCheck,

@@ -25,8 +25,7 @@ use crate::proxy::Interrupted;
 pub(super) async fn read(request: Request, most: usize, memory: &Memory) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
     if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        let detail = "the body must not have a Content-Encoding";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+        return Err(Problem::encoded_body());
     }
     check_announced(&parts.headers, most)?;
     let mut hold = memory.hold();

@@ -18,7 +18,7 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::{Components, InfoBuilder, License, RefOr, Server, Tag};
 
 use super::described::{
-    Document, IfNoneMatch, NotModified, OfEveryRoute, headers, problems, schemas, tag,
+    Document, IfNoneMatch, OfEveryRoute, PageNotModified, headers, problems, schemas, tag,
 };
 use super::{chains, chart, delegation, health, history, market, pages, rpc, stream, suggestion};
 use crate::config::{Config, DelegationSource};
@@ -42,7 +42,7 @@ const TAGS: [(&str, &str); 6] = [
 const ABOUT: &str = "Tells wallets and dApps what to pay for gas on EVM networks.
 
 Every route that answers GET answers HEAD too. Any web page may read the answers unless `cors.allowed_origins` \
-names those that may. Every answer has an `X-Request-Id`, which is the request's where it has a plain one. Errors \
+names those that may (every answer has `Vary: origin` then). Every answer has an `X-Request-Id`, which is the request's where it has a plain one. Errors \
 are `application/problem+json` (RFC 9457) with a `code` to switch on.";
 
 #[derive(OpenApi)]
@@ -145,7 +145,21 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     }
     configured::share(&mut document, config);
     examples::write(&mut document, config);
+    drop_unnamed(&mut document);
     document
+}
+
+/// Leaves out what no operation of this configuration refers to.
+fn drop_unnamed(document: &mut utoipa::openapi::OpenApi) {
+    let Some(mut components) = document.components.take() else { return };
+    let named = |paths: &str, kind: &str, name: &str| {
+        paths.contains(&format!("\"#/components/{kind}/{name}\""))
+    };
+    let paths = serde_json::to_string(&document.paths).expect("paths of strings serialise");
+    components.responses.retain(|name, _| named(&paths, "responses", name));
+    let answers = serde_json::to_string(&components.responses).expect("they serialise, too");
+    components.headers.retain(|name, _| named(&(paths.clone() + &answers), "headers", name));
+    document.components = Some(components);
 }
 
 /// Those that an operation has.
@@ -185,7 +199,7 @@ pub(super) fn route(document: &utoipa::openapi::OpenApi) -> MethodRouter {
     operation_id = "getOpenApi",
     tag = tag::OPERATION,
     params(IfNoneMatch),
-    responses(OfEveryRoute, Document, NotModified)
+    responses(OfEveryRoute, Document, PageNotModified)
 )]
 fn serve(body: Bytes, tag: &HeaderValue, request: &HeaderMap) -> Response {
     let mut response = if etag::is_named(tag, request) {

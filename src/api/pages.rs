@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 
 use super::described::{
-    DashboardPage, DocumentPage, FormPage, IfNoneMatch, NotModified, OfEveryRoute, tag,
+    DashboardPage, DocumentPage, FormPage, IfNoneMatch, OfEveryRoute, PageNotModified, tag,
 };
 use crate::etag;
 
@@ -103,7 +103,7 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     operation_id = "showDashboard",
     tag = tag::PAGES,
     params(IfNoneMatch),
-    responses(OfEveryRoute, DashboardPage, NotModified)
+    responses(OfEveryRoute, DashboardPage, PageNotModified)
 )]
 pub(super) fn dashboard() -> MethodRouter {
     serve(&DASHBOARD, Images::Served)
@@ -131,7 +131,7 @@ pub(super) fn dashboard_parts() -> Router {
     operation_id = "showVerificationForm",
     tag = tag::PAGES,
     params(IfNoneMatch),
-    responses(OfEveryRoute, FormPage, NotModified)
+    responses(OfEveryRoute, FormPage, PageNotModified)
 )]
 pub(super) fn verify() -> Router {
     let to_page = || async { Redirect::permanent("../verify") };
@@ -146,7 +146,7 @@ pub(super) fn verify() -> Router {
     operation_id = "showDocument",
     tag = tag::PAGES,
     params(IfNoneMatch),
-    responses(OfEveryRoute, DocumentPage, NotModified)
+    responses(OfEveryRoute, DocumentPage, PageNotModified)
 )]
 pub(super) fn docs() -> Router {
     let to_page = || async { Redirect::permanent("../docs") };

@@ -118,6 +118,11 @@ impl Problem {
         Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
     }
 
+    /// Bodies are taken as they are.
+    pub(super) fn encoded_body() -> Self {
+        Self::new(Code::UnsupportedMediaType, "the body must not have a Content-Encoding")
+    }
+
     /// Why the upstream that clients know by `name` did not answer.
     pub(super) fn of_upstream(failure: Failure, name: &str) -> Self {
         let (code, detail) = match failure {

@@ -137,6 +137,10 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
             "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
             "server.trusted_proxies.1: expected a network such as \"10.0.0.0/8\"",
         ),
+        (
+            "[server]\nlisten = \"127.0.0.1:9090\"\n",
+            "server.admin_listen: must not be the address of server.listen",
+        ),
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (
             "[limits]\nmax_connections = -1\n",

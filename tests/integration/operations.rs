@@ -140,9 +140,29 @@ async fn a_variable_names_the_file_for_the_service_and_for_its_health_check() {
     service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
     let output = command(&["healthcheck"], &variables).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // One without a value is none.
+    let unset = [("GAS_CONFIG", "")];
+    assert!(command(&["check-config"], &unset).output().unwrap().status.success());
     // An argument goes before.
     let absent = ["check-config", "--config", "/nowhere.toml"];
     let output = command(&absent, &variables).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(service.end_by("-TERM").0, Some(0));
+}
+
+#[test]
+fn what_is_printed_may_find_nobody_to_read_it_and_no_room() {
+    for subcommand in ["check-config", "openapi"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command(&[subcommand], &[]).stdout(full).output().unwrap();
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.starts_with("error: cannot write to standard output: "), "{complaint}");
+        // Both to a pipe whose reader is gone.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = command(&[subcommand], &[]);
+        let status = command.stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{subcommand}");
+    }
 }

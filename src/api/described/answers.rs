@@ -64,6 +64,7 @@ answers! {
     NotModified "304" without_body(
         "The client has it: `If-None-Match` names its `ETag`.", &[&FRESHNESS[..], &["ETag"]].concat(),
     );
+    PageNotModified "304" without_body("The client has it: `If-None-Match` names its `ETag`.", &PAGE);
     RpcSomething "200" answer(
         "A JSON-RPC answer, errors included; for a batch a list of them.", JSON,
         OneOfBuilder::new().item(of::<RpcOutcome>()).item(list(of::<RpcOutcome>())).into(), &[],

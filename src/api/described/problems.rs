@@ -88,7 +88,7 @@ pub(in crate::api) fn examples(chain: &Chain) -> BTreeMap<String, RefOr<Example>
         Problem::of_framework(StatusCode::REQUEST_TIMEOUT),
         Problem::of_framework(StatusCode::PAYLOAD_TOO_LARGE),
         Problem::of_framework(StatusCode::URI_TOO_LONG),
-        Problem::of_framework(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        Problem::encoded_body(),
         Problem::of_framework(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
         Problem::of_framework(StatusCode::INTERNAL_SERVER_ERROR),
         Problem::rate_limited(Duration::from_secs(1)),

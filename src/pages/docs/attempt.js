@@ -7,6 +7,7 @@ import { element } from "./element.js";
 const MOST_CHARACTERS = 20_000;
 // Of a stream's events, which do not end by themselves.
 const STREAM_MS = 5000;
+const CUT = "Read to the first event, and for 5 s at most.";
 
 /** A form that asks for `operation`, relative to `base`. */
 export class Attempt {
@@ -37,6 +38,8 @@ export class Attempt {
             this.outcome.replaceChildren(element("p", { className: "failed" }, `No answer: ${error.message}`));
         }
         this.button.disabled = false;
+        // What is disabled loses it.
+        if (document.activeElement === document.body) this.button.focus();
     }
 
     #show(url, response, text) {
@@ -46,6 +49,7 @@ export class Attempt {
         this.outcome.replaceChildren(
             element("p", { className: "request" }, element("code", {}, `GET ${url.href}`)),
             element("p", { className: "status" }, element("b", {}, status)),
+            ...(type.startsWith("text/event-stream") ? [element("p", {}, CUT)] : []),
             scrollable("Headers", headers),
             type.startsWith("image/svg+xml") && response.ok
                 ? element("img", { src: url.href, alt: "The chart" })
