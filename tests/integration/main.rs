@@ -29,6 +29,7 @@ mod fake_node;
 mod fault_proxy;
 mod faults;
 mod fixtures;
+mod gauges;
 mod hostile_replies;
 mod http;
 mod integrations;

@@ -1,0 +1,111 @@
+//! What `/metrics` shows of a chain.
+
+use crate::fake_node::{Answer, FakeNode, fee_history};
+use crate::service::{Answer as Page, Service};
+
+/// The value of the sample with this name and these labels.
+fn value<'a>(page: &'a Page, sample: &str) -> &'a str {
+    let mut rests = page.body.lines().filter_map(|line| line.strip_prefix(sample));
+    rests.find_map(|rest| rest.strip_prefix(' ')).unwrap_or_else(|| panic!("{sample} in {page:#?}"))
+}
+
+const FEES: [(&str, &str, &str); 7] = [
+    ("base_fee", "{chain=\"a\"}", "3"),
+    ("next_base_fee", "{chain=\"a\"}", "3"),
+    ("suggested_base_fee", "{chain=\"a\"}", "6"),
+    ("max_priority_fee", "{chain=\"a\",tier=\"medium\"}", "40"),
+    ("max_fee", "{chain=\"a\",tier=\"medium\"}", "46"),
+    ("max_priority_fee", "{chain=\"a\",tier=\"high\"}", "48"),
+    ("max_fee", "{chain=\"a\",tier=\"high\"}", "54"),
+];
+
+#[tokio::test]
+async fn fees_are_shown_in_wei_and_gwei_while_they_may_be_served_and_no_longer() {
+    let (first, second) = (
+        FakeNode::start(8, Answer::Result(fee_history(1000, 3, 40))).await,
+        FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await,
+    );
+    let service = Service::start(&format!(
+        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\", \"{}\"]\nblock_time = \"50ms\"\n\
+         stall_after = \"0s\"\nmax_age = \"2100ms\"\n",
+        first.url(),
+        second.url()
+    ))
+    .await;
+    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    let known = service.admin("/metrics").await;
+    for (amount, labels, gwei) in FEES {
+        let name = format!("gas_suggestion_{amount}");
+        assert_eq!(value(&known, &format!("{name}_gwei{labels}")), gwei, "{amount}");
+        let wei = format!("{gwei}000000000");
+        assert_eq!(value(&known, &format!("{name}_wei{labels}")), wei, "{amount}");
+    }
+    let status = |page: &Page| {
+        ["fresh", "stale", "unavailable"].map(|status| {
+            let sample = format!("gas_suggestion_chain_status{{chain=\"a\",status=\"{status}\"}}");
+            value(page, &sample).to_owned()
+        })
+    };
+    assert_eq!(status(&known), ["1", "0", "0"]);
+    assert_eq!(value(&known, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
+    let of_upstream = |page: &Page, gauge: &str| {
+        ["0", "1"].map(|place| {
+            let labels = format!("{{chain=\"a\",upstream=\"{place}\"}}");
+            value(page, &format!("gas_suggestion_upstream_{gauge}{labels}")).to_owned()
+        })
+    };
+    assert_eq!(of_upstream(&known, "in_use"), ["0", "1"]);
+    assert_eq!(of_upstream(&known, "wrong_chain"), ["1", "0"]);
+    assert_eq!(value(&known, "gas_suggestion_chain_block_time_seconds{chain=\"a\"}"), "0.05");
+
+    second.say(Answer::Error(-32000));
+    let too_old = service.wait_admin("/metrics", |page| status(page) == ["0", "0", "1"]).await;
+    for (amount, labels, _) in FEES {
+        for unit in ["wei", "gwei"] {
+            let sample = format!("gas_suggestion_{amount}_{unit}{labels}");
+            assert_eq!(value(&too_old, &sample), "NaN", "{sample}");
+        }
+    }
+    // What is known of it is, as is for how long nothing new was.
+    assert_eq!(value(&too_old, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
+    let age = value(&too_old, "gas_suggestion_chain_data_age_seconds{chain=\"a\"}");
+    assert!(age.parse::<f64>().unwrap() >= 2.1, "{age}");
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_and_answers_by_freshness() {
+    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    let service = Service::with_server(
+        "base_path = \"/below\"",
+        &format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url()),
+    )
+    .await;
+    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    let client = reqwest::Client::new();
+    let url = service.url("/below/v1/a/gas-suggestion");
+    for _ in 0..3 {
+        assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
+    }
+    assert_eq!(client.head(&url).header("if-none-match", "*").send().await.unwrap().status(), 304);
+    service.get("/below/v1/nowhere/fee-market").await;
+    service.get("/nothing/at/all").await;
+    client.delete(service.url("/below/v1/chains")).send().await.unwrap();
+    for (route, method, status, count) in [
+        ("/v1/{chain}/gas-suggestion", "GET", "200", 3),
+        ("/v1/{chain}/gas-suggestion", "HEAD", "304", 1),
+        ("/v1/{chain}/fee-market", "GET", "404", 1),
+        ("none", "GET", "404", 1),
+        ("/v1/chains", "other", "405", 1),
+    ] {
+        let labels = format!(
+            "{{listener=\"public\",route=\"{route}\",method=\"{method}\",status=\"{status}\"}}"
+        );
+        let counter = format!("gas_suggestion_http_requests_total{labels}");
+        assert_eq!(service.count(&counter).await, count, "{counter}");
+    }
+    let fresh = "gas_suggestion_answers_total{chain=\"a\",freshness=\"fresh\"}";
+    assert_eq!(service.count(fresh).await, 4);
+    let took = "gas_suggestion_http_request_duration_seconds_count\
+                {listener=\"public\",route=\"/v1/{chain}/gas-suggestion\"}";
+    assert_eq!(service.count(took).await, 4);
+}
