@@ -9,6 +9,16 @@ use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::logged;
 use crate::raw::{Connection, PATIENCE, free_port, get};
 
+/// A process that ends with the test, however that ends.
+struct Ending(std::process::Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 /// The lines of `log` about requests, without what differs from run to run.
@@ -101,8 +111,8 @@ async fn a_log_that_nobody_reads_holds_nobody_up_and_loses_lines_that_are_counte
 fn a_log_for_people_has_the_same_on_one_line() {
     let mut bare = command::command(&["demo"], &FREE_PORTS);
     bare.env("GAS_LOG__FORMAT", "text");
-    let mut child = bare.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let mut log = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut child = Ending(bare.stderr(std::process::Stdio::piped()).spawn().unwrap());
+    let mut log = std::io::BufReader::new(child.0.stderr.take().unwrap());
     let mut next = |part: &str| loop {
         let mut line = String::new();
         assert_ne!(std::io::BufRead::read_line(&mut log, &mut line).unwrap(), 0, "no {part}");
@@ -116,8 +126,6 @@ fn a_log_for_people_has_the_same_on_one_line() {
     let request = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n";
     std::io::Write::write_all(&mut client, request.as_bytes()).unwrap();
     let line = next("answered");
-    child.kill().unwrap();
-    child.wait().unwrap();
     let (before, after) = line.split_once(" duration_ms=").unwrap();
     assert!(
         before.ends_with(
@@ -135,7 +143,7 @@ async fn lines_that_cannot_be_written_are_counted() {
     bare.env("GAS_SERVER__LISTEN", &public).env("GAS_SERVER__ADMIN_LISTEN", &admin);
     // A disk that is always full.
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut child = bare.stderr(full).spawn().unwrap();
+    let _child = Ending(bare.stderr(full).spawn().unwrap());
     let since = Instant::now();
     loop {
         assert!(since.elapsed() < PATIENCE, "nothing is counted");
@@ -149,6 +157,4 @@ async fn lines_that_cannot_be_written_are_counted() {
             break;
         }
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
