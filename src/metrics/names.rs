@@ -73,7 +73,7 @@ pub(super) const COUNTERS: [(&str, &str); 17] = [
     (RATE_LIMITED, "Requests that were refused because their client had spent its budget"),
     (STREAMS_REFUSED, "Streams that were refused for want of a place"),
     (STREAM_EVENTS, "Events given to streams"),
-    (LINES_DROPPED, "Log lines that were dropped because standard error took none"),
+    (LINES_DROPPED, "Log lines that nobody took in time, or that could not be written"),
     (SPANS_LOST, "Spans that the collector did not take, or for which there was no place"),
     (CHARTS_DRAWN, "Charts that were drawn, not taken from memory"),
 ];
