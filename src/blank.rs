@@ -59,6 +59,14 @@ impl Blanks {
                 && serde_json::from_slice(json).is_ok_and(|mut value| blank(finder, &mut value))
     }
 
+    /// A line of text with blanks where something secret was.
+    pub(crate) fn in_text(&self, text: &str) -> String {
+        let Some(finder) = &self.finder else { return BLANK.into() };
+        let mut text = text.to_owned();
+        blank_text(finder, &mut text);
+        text
+    }
+
     /// The JSON value `json` as it came where nothing secret is in it, else with blanks, which take
     /// their place in `memory`.
     pub(crate) fn apply(&self, json: &Bytes, memory: &Memory) -> Result<Bytes, Unshowable> {

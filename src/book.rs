@@ -85,7 +85,7 @@ pub struct Reading {
 }
 
 /// When a chain was last heard of, however long ago.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastSeen {
     /// When a reply was last accepted.
     pub observed: Instant,
@@ -250,25 +250,41 @@ impl Publisher {
         self.last.as_ref().map(|last| last.quote.newest_block())
     }
 
+    /// When what was published last was observed.
+    #[must_use]
+    pub fn last_seen(&self) -> Option<LastSeen> {
+        let seen =
+            |last: &Published| LastSeen { observed: last.observed, head_moved: last.head_moved };
+        self.last.as_ref().map(seen)
+    }
+
     /// Makes an accepted reply what is known of the chain. Its age counts from now.
     pub fn publish(&mut self, history: &FeeHistory, market: Market) {
-        const MARGIN: Duration = Duration::from_millis(100);
         let now = Instant::now();
+        self.publish_as_of(LastSeen { observed: now, head_moved: now }, history, market);
+    }
+
+    /// The same of a reply that was accepted somewhere else, and some time ago.
+    pub fn publish_as_of(&mut self, seen: LastSeen, history: &FeeHistory, market: Market) {
+        const MARGIN: Duration = Duration::from_millis(100);
+        let LastSeen { observed, head_moved } = seen;
         let shared = &self.chain.shared;
         let newest_block = history.newest_block();
         let quote = self.quote(newest_block, &market.suggestion);
         let is_change = self.last.as_ref().is_none_or(|last| !Arc::ptr_eq(&last.quote, &quote));
         let head_moved = match &self.last {
-            Some(last) if last.quote.newest_block() == newest_block => last.head_moved,
-            _ => now,
+            Some(last) if last.quote.newest_block() == newest_block => {
+                last.head_moved.min(head_moved)
+            }
+            _ => head_moved,
         };
         let observation = Observation {
             quote: Arc::clone(&quote),
             market,
             oldest_block: history.oldest_block(),
             blocks: history.blocks().len(),
-            observed_at: SystemTime::now(),
-            observed: now,
+            observed_at: shown(observed),
+            observed,
             head_moved,
             max_age: shared.config.max_age,
         };
@@ -278,14 +294,14 @@ impl Publisher {
             recent.extend(history);
             shared.fresh.insert(shared.config.chain_id, Arc::new(observation));
         }
-        shared.last_seen.store(Some(LastSeen { observed: now, head_moved }));
+        shared.last_seen.store(Some(LastSeen { observed, head_moved }));
         // Whoever looked while the last value was too old has to be told. To be told twice hurts nobody.
         let last = self.last.as_ref().map(|last| last.observed.elapsed().saturating_add(MARGIN));
         let was_servable = last.is_some_and(|age| age < shared.config.max_age);
         if is_change || !was_servable {
             shared.newest.send_replace(Some(Arc::clone(&quote)));
         }
-        self.last = Some(Published { quote, head_moved, observed: now });
+        self.last = Some(Published { quote, head_moved, observed });
     }
 
     /// Takes note that a poll has come to its end, whether anything was published or not.
@@ -306,6 +322,12 @@ impl Publisher {
             _ => Arc::new(Quote::new(self.chain.config().name(), newest_block, *suggestion)),
         }
     }
+}
+
+/// A moment in the past, for people to read.
+fn shown(moment: Instant) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(moment.elapsed()).unwrap_or(now)
 }
 
 /// Ends an entry `max_age` after its observation, however it got into the cache.

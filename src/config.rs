@@ -5,6 +5,7 @@ mod chain;
 mod delegation;
 mod error;
 mod pricing;
+mod redis;
 mod rpc;
 mod server;
 mod tracing;
@@ -19,12 +20,12 @@ use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use figment::value::{Dict, UncasedStr, Value};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 pub use chain::Chain;
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::ConfigError;
 pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
+pub use redis::{Redis, RedisUrl};
 pub use rpc::{Rpc, RpcMethod};
 pub use server::{Cors, Limits, Log, LogFormat, Server};
 pub use tracing::Tracing;
@@ -60,6 +61,8 @@ pub struct Config {
     pub verification: Verification,
     /// Where delegations are looked up.
     pub delegation: Delegation,
+    /// What replicas share by.
+    pub redis: Redis,
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Keys that are set, that the contract knows, and that nothing reads yet.
@@ -88,7 +91,8 @@ struct Sections {
     verification: Verification,
     #[serde(default)]
     delegation: Delegation,
-    redis: Option<IgnoredAny>,
+    #[serde(default)]
+    redis: Redis,
 }
 
 impl Config {
@@ -148,9 +152,8 @@ impl Config {
         if let Err((key, allowed)) = sections.delegation.check() {
             return at(&format!("delegation.{key}"), allowed);
         }
-        let mut not_in_force = sections.not_in_force();
         let chains = checked_chains(sections.chains, layers)?;
-        not_in_force.extend(chains.iter().flat_map(Chain::not_in_force));
+        let not_in_force = chains.iter().flat_map(Chain::not_in_force).collect();
         Ok(Self {
             server: sections.server,
             limits: sections.limits,
@@ -160,15 +163,10 @@ impl Config {
             rpc: sections.rpc,
             verification: sections.verification,
             delegation: sections.delegation,
+            redis: sections.redis,
             chains,
             not_in_force,
         })
-    }
-}
-
-impl Sections {
-    fn not_in_force(&self) -> Vec<String> {
-        self.redis.iter().map(|_| "redis".into()).collect()
     }
 }
 

@@ -94,6 +94,25 @@ impl Heads {
         Round { heads: self, now, highest, claims: Vec::new(), is_settled: false }
     }
 
+    /// Takes note of a head that somebody else has looked at in this way and published; one that is lower than
+    /// the published one, or a leap, is so because it was `confirmed`.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be believed.
+    pub fn adopt(&mut self, head: u64, now: Instant, confirmed: bool) -> Result<(), Implausible> {
+        if !confirmed && let Some(published) = self.published {
+            if head < published.head {
+                return Err(Implausible::Behind);
+            }
+            if head > highest(published, now, self.observed_block_time()) {
+                return Err(Implausible::Ahead);
+            }
+        }
+        self.publish(head, now);
+        Ok(())
+    }
+
     /// The configured block time, or what the last moves of the head tell where that is less: a
     /// chain that became faster must not look as if it ran away.
     fn observed_block_time(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! One chain: tick, fetch, price, publish.
+//! One chain: tick, fetch, price, publish; where replicas share, whoever's turn it is.
 //!
 //! A poll that fails leaves the last good value where it is; its age tells. The loop never ends by
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
@@ -18,6 +18,7 @@ use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
 use crate::news::News;
 use crate::rpc::{self, Candidate, FeeHistoryRequest, Upstream, Upstreams};
+use crate::shared::{Publication, Published, Taken, Turn, Turns};
 use crate::traces::Span;
 
 /// Polls one chain.
@@ -29,6 +30,8 @@ pub struct Poller {
     heads: Heads,
     publisher: Publisher,
     reports: Reports,
+    /// `None`: this process shares nothing.
+    turns: Option<Turns>,
 }
 
 /// A fee history that can be priced, and its price.
@@ -63,9 +66,15 @@ impl Poller {
     /// How long after a failed poll the next one comes at the latest, however far apart blocks are.
     const RETRY: Duration = Duration::from_secs(5);
 
-    /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
+    /// A poller of the chain that `publisher` writes, through that chain's `upstreams`, at each block time or
+    /// when it has one of the `turns`.
     #[must_use]
-    pub fn new(upstreams: Arc<Upstreams>, publisher: Publisher, metrics: Metrics) -> Self {
+    pub fn new(
+        upstreams: Arc<Upstreams>,
+        publisher: Publisher,
+        turns: Option<Turns>,
+        metrics: Metrics,
+    ) -> Self {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
@@ -74,50 +83,109 @@ impl Poller {
             reports: Reports::new(metrics, &chain),
             publisher,
             chain,
+            turns,
         }
     }
 
-    /// Polls now and then once per block time, or sooner after a failure, for ever.
+    /// Polls now and then once per block time, or sooner after a failure; where there are turns, whenever it has
+    /// one. For ever.
     pub async fn run(mut self) -> Infallible {
+        match self.turns.take() {
+            Some(turns) => self.run_in_turns(turns).await,
+            None => self.run_alone().await,
+        }
+    }
+
+    async fn run_alone(mut self) -> Infallible {
         let mut ticker = tokio::time::interval(self.chain.block_time);
         // A poll that took longer than a block is followed by a pause, not by a burst.
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticker.tick().await;
-            let started = Instant::now();
-            let mut span = Span::of_poll(&self.chain.key);
-            let was_good = span.around(self.poll()).await;
-            if was_good {
-                span.succeeded();
-            } else {
-                span.failed("failed");
-            }
-            drop(span);
-            self.reports.poll(was_good, started.elapsed());
-            self.publisher.conclude_poll();
+            let (was_good, _) = self.poll().await;
             if !was_good && self.chain.block_time > Self::RETRY {
                 ticker.reset_after(Self::RETRY);
             }
         }
     }
 
+    async fn run_in_turns(mut self, mut turns: Turns) -> Infallible {
+        loop {
+            match turns.next().await {
+                Turn::Poll(permit) => {
+                    let (was_good, published) = self.poll().await;
+                    let published = published.zip(self.publisher.last_seen());
+                    turns.conclude(permit, was_good, published).await;
+                }
+                Turn::Adopt(publication) => {
+                    let taken = self.adopt(&publication, turns.epoch());
+                    self.publisher.conclude_poll();
+                    turns.took(&publication, taken).await;
+                }
+                // It is known by now that nothing is known.
+                Turn::Failed => self.publisher.conclude_poll(),
+            }
+        }
+    }
+
+    /// Makes what another replica has polled what is known of the chain, where that is newer. The epoch is that
+    /// of what is known.
+    fn adopt(&mut self, publication: &Publication, epoch: u64) -> Taken {
+        let Publication { history, seen, .. } = publication;
+        let (head, last) = (history.newest_block(), self.publisher.newest_block());
+        let was_confirmed = publication.epoch > epoch;
+        if seen.observed.elapsed() >= self.chain.max_age {
+            return Taken::Older;
+        }
+        let is_seen = self.publisher.last_seen().is_some_and(|last| last.observed >= seen.observed);
+        if last == Some(head) && is_seen {
+            return Taken::Known;
+        }
+        let Ok(market) = fees::price(history, &self.chain.pricing) else { return Taken::Foreign };
+        match self.heads.adopt(head, Instant::now(), was_confirmed) {
+            Ok(()) => {}
+            Err(Implausible::Behind) => return Taken::Older,
+            Err(Implausible::Ahead) => return Taken::Foreign,
+        }
+        self.publisher.publish_as_of(*seen, history, market);
+        self.reports.adopted(last.is_some_and(|last| head < last));
+        Taken::Adopted
+    }
+
+    /// Polls once, and tells of it. Whether any answer could be believed, and what was published.
+    async fn poll(&mut self) -> (bool, Option<Published>) {
+        let started = Instant::now();
+        let mut span = Span::of_poll(&self.chain.key);
+        let (was_good, published) = span.around(self.ask_upstreams()).await;
+        if was_good {
+            span.succeeded();
+        } else {
+            span.failed("failed");
+        }
+        drop(span);
+        self.reports.poll(was_good, started.elapsed());
+        self.publisher.conclude_poll();
+        (was_good, published)
+    }
+
     /// Asks the first upstream that is well and, when that gives nothing to publish, all others at
     /// once: the first good answer is published, within two attempts' deadlines however many
     /// upstreams are silent. They are asked, too, when the head seems to be late; then a higher one
-    /// wins. Whether any answer could be believed.
-    async fn poll(&mut self) -> bool {
+    /// wins.
+    async fn ask_upstreams(&mut self) -> (bool, Option<Published>) {
         let now = Instant::now();
-        let Self { chain, request, upstreams, heads, publisher, reports } = self;
+        let Self { chain, request, upstreams, heads, publisher, reports, .. } = self;
         let deadline = upstreams.attempt_deadline();
         let order = upstreams.in_order(now);
-        let Some((&first, others)) = order.split_first() else { return false };
+        let Some((&first, others)) = order.split_first() else { return (false, None) };
 
-        let mut poll = Poll { round: heads.round(now), publisher, reports, waiting: Vec::new() };
+        let round = heads.round(now);
+        let mut poll = Poll { round, publisher, reports, waiting: Vec::new(), published: None };
         let answer = ask(first.upstream, request, chain, deadline).await;
         let is_published = poll.consider(first, answer);
         let seeks_newer = is_published && poll.round.wants_second_opinion();
         if is_published && !seeks_newer {
-            return true;
+            return (true, poll.published);
         }
         let published = poll.publisher.newest_block();
         // A second opinion is worth no wait for those that do not answer.
@@ -138,7 +206,8 @@ impl Poller {
         if seeks_newer && poll.publisher.newest_block() > published {
             poll.reports.failure(first, &Failure::Stands);
         }
-        poll.conclude() || was_good
+        let published = poll.conclude();
+        (was_good || published.is_some(), published)
     }
 }
 
@@ -149,6 +218,7 @@ struct Poll<'a> {
     reports: &'a Reports,
     /// What was good but for its head, by the upstream's place.
     waiting: Vec<(usize, Priced)>,
+    published: Option<Published>,
 }
 
 impl Poll<'_> {
@@ -158,6 +228,7 @@ impl Poll<'_> {
             match self.round.offer(asked.index, history.newest_block()) {
                 Ok(Verdict::Publish) => {
                     publish(self.publisher, self.reports, asked.index, &history, market);
+                    self.published = Some(Published { history, was_confirmed: false });
                 }
                 Ok(Verdict::Known) => {}
                 Err(implausible) => {
@@ -174,15 +245,15 @@ impl Poll<'_> {
         outcome.is_ok()
     }
 
-    /// Publishes a head that is implausible but confirmed; whether there was one.
-    fn conclude(self) -> bool {
-        let Self { round, publisher, reports, waiting } = self;
-        let Some(confirmed) = round.close() else { return false };
+    /// Publishes a head that is implausible but confirmed, if there is one. What was published last.
+    fn conclude(self) -> Option<Published> {
+        let Self { round, publisher, reports, waiting, published } = self;
+        let Some(confirmed) = round.close() else { return published };
         let found = waiting.into_iter().find(|(index, _)| *index == confirmed);
-        let Some((index, (history, market))) = found else { return false };
+        let Some((index, (history, market))) = found else { return published };
         publish(publisher, reports, index, &history, market);
         reports.confirmed(index, history.newest_block());
-        true
+        Some(Published { history, was_confirmed: true })
     }
 }
 
@@ -257,6 +328,12 @@ impl Reports {
         for (place, gauge) in self.in_use.iter().enumerate() {
             gauge.set(u32::from(place == index));
         }
+        if is_regression {
+            self.regressions.increment(1);
+        }
+    }
+
+    fn adopted(&self, is_regression: bool) {
         if is_regression {
             self.regressions.increment(1);
         }

@@ -22,6 +22,7 @@ use crate::poller::Poller;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::rpc::{Client, Upstreams};
+use crate::shared::Shared;
 use crate::{gauges, telemetry, traces};
 
 /// The service with its listeners bound, not serving yet.
@@ -90,8 +91,17 @@ impl Server {
         metrics.watch_losses(telemetry::dropped_lines, traces::lost_spans);
         self.background.spawn(keep_up(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
-        for (publisher, upstreams) in publishers.into_iter().zip(upstreams) {
-            let poller = Poller::new(upstreams, publisher, metrics.clone());
+        let shared = Shared::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
+        let turns = match shared.context("cannot set up the Redis client")? {
+            Some(shared) => {
+                let (turns, connection) = shared.open();
+                self.background.spawn(connection.map(|never| match never {}));
+                turns.into_iter().map(Some).collect()
+            }
+            None => upstreams.iter().map(|_| None).collect::<Vec<_>>(),
+        };
+        for ((publisher, upstreams), turns) in publishers.into_iter().zip(upstreams).zip(turns) {
+            let poller = Poller::new(upstreams, publisher, turns, metrics.clone());
             self.background.spawn(async move { match poller.run().await {} });
         }
         // The admin listener answers while the public one drains: that is when it is asked.

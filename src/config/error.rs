@@ -108,8 +108,18 @@ fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 9] =
-    ["server", "limits", "cors", "log", "tracing", "rpc", "verification", "delegation", "chains"];
+const SECTIONS: [&str; 10] = [
+    "server",
+    "limits",
+    "cors",
+    "log",
+    "tracing",
+    "rpc",
+    "verification",
+    "delegation",
+    "redis",
+    "chains",
+];
 const LONGEST_KEY: usize = 40;
 const LONGEST_VALUE: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";

@@ -13,9 +13,6 @@ use serde::de::{Deserialize, Deserializer, Error};
 pub struct UpstreamUrl(reqwest::Url);
 
 impl UpstreamUrl {
-    /// Names and passwords of fewer characters would be found in anything.
-    const SHORTEST_NAME: usize = 3;
-
     /// The URL itself, for the one place that connects to it.
     #[must_use]
     pub fn expose(&self) -> &reqwest::Url {
@@ -44,28 +41,9 @@ impl UpstreamUrl {
         has_user || has_key || url.query().is_some() || url.fragment().is_some()
     }
 
-    /// The texts that must not be shown to anybody: the URL, shortened in the ways that programs do,
-    /// and whatever in it may be a secret, in the encodings that error pages use.
+    /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        let Self(url) = self;
-        let mut secrets = wholes(url);
-        let (user, password) = (url.username(), url.password().unwrap_or_default());
-        let names = [user, password].into_iter().filter(|name| name.len() >= Self::SHORTEST_NAME);
-        secrets.extend(names.flat_map(spellings));
-        if !(user.is_empty() && password.is_empty()) {
-            let pair = format!("{}:{}", decoded(user), decoded(password));
-            secrets.extend([STANDARD_NO_PAD.encode(&pair), URL_SAFE_NO_PAD.encode(&pair)]);
-        }
-        let segments = url.path_segments().into_iter().flatten().filter(|text| !is_word(text));
-        let values = url
-            .query()
-            .into_iter()
-            .flat_map(|query| query.split('&'))
-            .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
-        let keys = segments.chain(values).chain(url.fragment());
-        let keys = keys.filter(|key| key.len() >= SHORTEST_KEY);
-        secrets.extend(keys.flat_map(spellings));
-        secrets
+        secrets_of(&self.0)
     }
 }
 
@@ -81,6 +59,31 @@ pub(super) fn optional<'de, D: Deserializer<'de>>(
 
 /// Keys of fewer characters would be found in anything.
 pub(super) const SHORTEST_KEY: usize = 5;
+
+/// What must not be shown of a URL: all of it, shortened in the ways that programs do, and whatever in it may
+/// be a secret, in the encodings that error pages use.
+pub(super) fn secrets_of(url: &reqwest::Url) -> Vec<String> {
+    /// Names and passwords of fewer characters would be found in anything.
+    const SHORTEST_NAME: usize = 3;
+    let mut secrets = wholes(url);
+    let (user, password) = (url.username(), url.password().unwrap_or_default());
+    let names = [user, password].into_iter().filter(|name| name.len() >= SHORTEST_NAME);
+    secrets.extend(names.flat_map(spellings));
+    if !(user.is_empty() && password.is_empty()) {
+        let pair = format!("{}:{}", decoded(user), decoded(password));
+        secrets.extend([STANDARD_NO_PAD.encode(&pair), URL_SAFE_NO_PAD.encode(&pair)]);
+    }
+    let segments = url.path_segments().into_iter().flatten().filter(|text| !is_word(text));
+    let values = url
+        .query()
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    let keys = segments.chain(values).chain(url.fragment());
+    let keys = keys.filter(|key| key.len() >= SHORTEST_KEY);
+    secrets.extend(keys.flat_map(spellings));
+    secrets
+}
 
 /// The whole URL, and without what some leave out of it.
 fn wholes(url: &reqwest::Url) -> Vec<String> {

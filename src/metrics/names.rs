@@ -35,6 +35,11 @@ pub(super) const IN_USE: &str = "gas_suggestion_upstream_in_use";
 pub(super) const STANDING: &str = "gas_suggestion_upstream_standing";
 pub(super) const WRONG_CHAIN: &str = "gas_suggestion_upstream_wrong_chain";
 
+pub(super) const REDIS_UP: &str = "gas_suggestion_redis_up";
+pub(super) const REDIS_FAILURES: &str = "gas_suggestion_redis_failures_total";
+pub(super) const TURNS: &str = "gas_suggestion_turns_total";
+pub(super) const SHARED_VALUES: &str = "gas_suggestion_shared_values_total";
+
 pub(super) const READ_ATTEMPTS: &str = "gas_suggestion_upstream_reads_total";
 pub(super) const READS: &str = "gas_suggestion_reads_total";
 pub(super) const PROXIED: &str = "gas_suggestion_proxied_requests_total";
@@ -54,7 +59,7 @@ pub(super) const LINES_DROPPED: &str = "gas_suggestion_log_lines_dropped_total";
 pub(super) const SPANS_LOST: &str = "gas_suggestion_spans_lost_total";
 pub(super) const BUILD: &str = "gas_suggestion_build_info";
 
-pub(super) const COUNTERS: [(&str, &str); 17] = [
+pub(super) const COUNTERS: [(&str, &str); 20] = [
     (HTTP_REQUESTS, "HTTP requests by listener, route, method and status of the answer"),
     (
         ANSWERS,
@@ -64,6 +69,20 @@ pub(super) const COUNTERS: [(&str, &str); 17] = [
     (HEAD_REGRESSIONS, "Newest blocks that were published although they are below the last one"),
     (POLLS, "Polls of a chain by whether they gave something that could be believed"),
     (ATTEMPTS, "Polls of an upstream by its place in rpc_urls and by what came of them"),
+    (
+        REDIS_FAILURES,
+        "Attempts to connect to Redis, and commands, that failed, by the kind of failure",
+    ),
+    (
+        TURNS,
+        "Turns at polling a chain: claimed by this replica, left to another one, or taken alone because \
+         Redis could not be asked or nothing came of the others",
+    ),
+    (
+        SHARED_VALUES,
+        "What other replicas have published of a chain by what came of it: adopted, known already, older \
+         than what is known, or foreign (nothing that a replica of this version can have published)",
+    ),
     (READ_ATTEMPTS, "Reads sent to an upstream by its place in rpc_urls and by what came of them"),
     (READS, "Reads of chain state for clients by what came of them"),
     (PROXIED, "Requests passed on to an upstream by what came of them"),
@@ -78,7 +97,7 @@ pub(super) const COUNTERS: [(&str, &str); 17] = [
     (CHARTS_DRAWN, "Charts that were drawn, not taken from memory"),
 ];
 
-pub(super) const GAUGES: [(&str, &str); 23] = [
+pub(super) const GAUGES: [(&str, &str); 24] = [
     (CHAIN_STATUS, "1 for what the chain's data is now: fresh, stale or unavailable"),
     (NEWEST_BLOCK, "Number of the newest block that was published"),
     (DATA_AGE, "Time since a reply was last accepted, whether it may still be served or not"),
@@ -98,6 +117,7 @@ pub(super) const GAUGES: [(&str, &str); 23] = [
     (IN_USE, "1 for the upstream, by its place in rpc_urls, whose reply was published last"),
     (STANDING, "1 for how an upstream stands: well, resting (asked after others) or barred"),
     (WRONG_CHAIN, "1 while an upstream is not asked because it served another chain"),
+    (REDIS_UP, "Whether Redis did what it was asked for last"),
     (STREAMS, "Streams of suggestions that are open"),
     (CACHE_ENTRIES, "Entries of a cache"),
     (CACHE_BYTES, "What the entries of a cache take"),

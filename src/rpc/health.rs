@@ -2,8 +2,9 @@
 //!
 //! Pure: outcomes and instants in, a [`Standing`] out.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
+
+use crate::jitter;
 
 /// How a failure counts against the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,19 @@ impl Health {
         is_ahead(self.quarantined_until, now)
     }
 
+    /// For how much longer it has asked to be left alone.
+    pub(super) fn rate_limited_for(&self, now: Instant) -> Duration {
+        let until = self.cooling_until;
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// It has asked somebody else to be left alone for `wait`.
+    pub(super) fn is_cooling(&mut self, wait: Duration, now: Instant) {
+        // What they make of it has its jitter already.
+        let wait = wait.min(with_most_jitter(Self::MAX_COOL_DOWN));
+        self.cooling_until = self.cooling_until.max(Some(now + wait));
+    }
+
     pub(super) fn succeeded(&mut self) {
         *self = Self::new(self.block_time);
     }
@@ -157,11 +171,14 @@ fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times)).min(most)
 }
 
+fn with_most_jitter(wait: Duration) -> Duration {
+    wait + wait / 10
+}
+
 /// Never less than `wait`, and up to a tenth more, so that those who were refused together do not
 /// come back together.
 fn with_jitter(wait: Duration) -> Duration {
-    let random = u32::try_from(RandomState::new().hash_one(()) % 100).unwrap_or_default();
-    wait + (wait / 1000).saturating_mul(random)
+    wait + jitter::up_to(wait / 10)
 }
 
 #[cfg(test)]

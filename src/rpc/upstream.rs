@@ -1,10 +1,13 @@
 //! One RPC node of one chain: what is known of it, and the calls that are made to it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use alloy_primitives::hex;
 use serde_json::json;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
 
 use super::fee_history::{BlockCount, FeeHistoryRequest};
 use super::health::{Health, Penalty, Standing};
@@ -22,6 +25,8 @@ pub struct Upstream {
     reads: Mutex<ReadRecord>,
     /// Held by the one read that asks for the chain id while the others wait. No poll waits for it.
     check_for_reads: tokio::sync::Mutex<()>,
+    /// Told when a node of the chain has asked to be left alone.
+    limits: Arc<Notify>,
 }
 
 /// What the polls have learned.
@@ -30,6 +35,8 @@ struct Knowledge {
     /// When the node last proved to serve the configured chain; `None`: it has to, before it is
     /// believed.
     chain_checked: Option<Instant>,
+    /// When that was last in doubt.
+    doubted: Option<Instant>,
     /// How the node wants the block count.
     block_count: BlockCount,
     health: Health,
@@ -40,15 +47,21 @@ impl Upstream {
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
     /// This `node`, whose chain has a block every `block_time`. Nothing is asked yet.
-    pub(super) fn new(client: Client, node: Node, block_time: Duration) -> Self {
+    pub(super) fn new(
+        client: Client,
+        node: Node,
+        block_time: Duration,
+        limits: Arc<Notify>,
+    ) -> Self {
         let (block_count, health) = (BlockCount::Quantity, Health::new(block_time));
-        let knowledge = Knowledge { chain_checked: None, block_count, health };
+        let knowledge = Knowledge { chain_checked: None, doubted: None, block_count, health };
         Self {
             client,
             node,
             knowledge: Mutex::new(knowledge),
             reads: Mutex::new(ReadRecord::new(block_time)),
             check_for_reads: tokio::sync::Mutex::default(),
+            limits,
         }
     }
 
@@ -60,6 +73,55 @@ impl Upstream {
     /// Remembers that a call to this node failed, which says when it is asked next.
     pub fn failed(&self, error: &Error) {
         self.learn(|knowledge| knowledge.health.failed(error.penalty(), Instant::now()));
+        self.tell_of_limit(error);
+    }
+
+    fn tell_of_limit(&self, error: &Error) {
+        if matches!(error, Error::RateLimited(_)) {
+            self.limits.notify_one();
+        }
+    }
+
+    /// What others call this node, who must not learn its URL.
+    pub(crate) fn identity(&self) -> String {
+        const BYTES: usize = 12;
+        let digest = Sha256::digest(self.node.url.expose().as_str());
+        hex::encode(digest.get(..BYTES).unwrap_or_default())
+    }
+
+    /// For how much longer it has asked to be left alone; zero: it has not.
+    pub(crate) fn rate_limited_for(&self, now: Instant) -> Duration {
+        let of_reads = self.reads().rate_limited_for(now);
+        self.knowledge().health.rate_limited_for(now).max(of_reads)
+    }
+
+    /// Takes note that it has asked another replica to be left alone for `wait`.
+    pub(crate) fn is_rate_limiting(&self, wait: Duration) {
+        self.learn(|knowledge| knowledge.health.is_cooling(wait, Instant::now()));
+    }
+
+    /// For how much longer it need not prove which chain it serves; zero: it has to.
+    pub(crate) fn is_proved_for(&self) -> Duration {
+        let checked = self.knowledge().chain_checked;
+        checked.map_or(Duration::ZERO, |at| Self::CHAIN_CHECK_INTERVAL.saturating_sub(at.elapsed()))
+    }
+
+    /// Whether it has failed, and has not proved since then which chain it serves.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        let Knowledge { chain_checked, doubted, .. } = self.knowledge();
+        chain_checked.is_none() && doubted.is_some()
+    }
+
+    /// Takes note that another replica has seen it prove its chain, which holds for `remaining`. What has gone
+    /// wrong here since then counts for more.
+    pub(crate) fn was_proved(&self, remaining: Duration) {
+        let since = Self::CHAIN_CHECK_INTERVAL.saturating_sub(remaining);
+        let Some(checked) = Instant::now().checked_sub(since) else { return };
+        self.learn(|knowledge| {
+            if knowledge.doubted.is_none_or(|doubted| doubted < checked) {
+                knowledge.chain_checked = knowledge.chain_checked.max(Some(checked));
+            }
+        });
     }
 
     /// Remembers that an answer of this node could not be believed for what it says.
@@ -103,6 +165,7 @@ impl Upstream {
             // one call within the deadline, but not two, would never be believed.
             self.learn(|knowledge| {
                 knowledge.chain_checked = knowledge.chain_checked.filter(|at| *at >= started);
+                knowledge.doubted = Some(Instant::now());
             });
             self.reads().doubt_chain_before(started);
         }
@@ -187,7 +250,10 @@ impl Upstream {
         let outcome = self.client.read(&self.node, call, memory).await;
         match &outcome {
             Ok(_) => self.reads().succeeded(call.method, Instant::now()),
-            Err(error) => self.reads().failed(error, call.method, Instant::now()),
+            Err(error) => {
+                self.reads().failed(error, call.method, Instant::now());
+                self.tell_of_limit(error);
+            }
         }
         outcome
     }
@@ -217,7 +283,10 @@ impl Upstream {
         match &outcome {
             Ok(()) => self.reads().checked_chain(Instant::now()),
             // Before the next in turn looks.
-            Err(error) => self.reads().failed_check(error, Instant::now()),
+            Err(error) => {
+                self.reads().failed_check(error, Instant::now());
+                self.tell_of_limit(error);
+            }
         }
         outcome.map_err(|error| match error {
             Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,

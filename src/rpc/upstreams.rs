@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use super::health::Standing;
 use super::{Client, Condition, Node, Upstream};
 use crate::blank::Blanks;
@@ -18,6 +20,7 @@ pub struct Upstreams {
     attempt_deadline: Duration,
     blanks: Arc<Blanks>,
     metrics: Metrics,
+    limits: Arc<Notify>,
 }
 
 impl Upstreams {
@@ -37,9 +40,10 @@ impl Upstreams {
         blanks: &Arc<Blanks>,
         metrics: &Metrics,
     ) -> Self {
+        let limits = Arc::new(Notify::new());
         let upstream = |(place, url): (usize, &UpstreamUrl)| {
             let node = Node { url: url.clone(), chain_id: chain.chain_id, place };
-            Upstream::new(client.clone(), node, chain.block_time)
+            Upstream::new(client.clone(), node, chain.block_time, Arc::clone(&limits))
         };
         let all = chain.rpc_urls.iter().enumerate().map(upstream).collect();
         Self {
@@ -48,10 +52,17 @@ impl Upstreams {
             attempt_deadline: attempt_deadline(chain.block_time),
             blanks: Arc::clone(blanks),
             metrics: metrics.clone(),
+            limits,
         }
     }
 
-    pub(super) fn all(&self) -> &[Upstream] {
+    /// Resolves when one of them has asked this process to be left alone, or has since this was last asked.
+    pub(crate) async fn have_limited(&self) {
+        self.limits.notified().await;
+    }
+
+    /// Each of them, in order of preference.
+    pub(crate) fn all(&self) -> &[Upstream] {
         &self.all
     }
 

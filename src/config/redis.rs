@@ -1,0 +1,105 @@
+//! The `[redis]` section.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Deserialize, Deserializer, Error};
+
+use super::upstream_url::secrets_of;
+
+/// What replicas share by.
+#[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Redis {
+    /// The Redis or Valkey server; `None`, also written `""`: this process shares nothing.
+    #[serde(deserialize_with = "optional")]
+    pub url: Option<RedisUrl>,
+}
+
+/// The URL of a Redis or Valkey server. It may carry a password, so it has no `Display` and its `Debug` is blank.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl(reqwest::Url);
+
+impl RedisUrl {
+    /// The URL itself, for the one place that connects to it.
+    pub(crate) fn expose(&self) -> &reqwest::Url {
+        &self.0
+    }
+
+    /// The number of the database; 0 where none is named.
+    pub(crate) fn database(&self) -> u32 {
+        self.0.path().trim_start_matches('/').parse().unwrap_or_default()
+    }
+
+    /// The texts that must not be shown to anybody.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        secrets_of(&self.0)
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("RedisUrl(…)")
+    }
+}
+
+impl FromStr for RedisUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+        const ALLOWED: &str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
+                               carry a password)";
+        let url = reqwest::Url::parse(text).map_err(|_| ALLOWED)?;
+        // What the client would take besides, such as a certificate that nobody checks.
+        let has_more = url.query().is_some() || url.fragment().is_some();
+        let is_whole = SCHEMES.contains(&url.scheme()) && url.has_host() && !has_more;
+        let is_understood = redis::IntoConnectionInfo::into_connection_info(url.clone()).is_ok();
+        let database = url.path().trim_start_matches('/');
+        let has_database = database.is_empty() || database.parse::<u32>().is_ok();
+        if is_whole && is_understood && has_database { Ok(Self(url)) } else { Err(ALLOWED) }
+    }
+}
+
+/// A URL, or `""` for none.
+fn optional<'de, D: Deserializer<'de>>(input: D) -> Result<Option<RedisUrl>, D::Error> {
+    match String::deserialize(input)?.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(D::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redis_url_never_prints() {
+        let url: RedisUrl = "rediss://user:canary@redis.example:6380/2".parse().unwrap();
+        assert_eq!(format!("{url:?}"), "RedisUrl(…)");
+        assert!(url.secrets().iter().any(|secret| secret == "canary"));
+    }
+
+    #[test]
+    fn what_names_no_server_is_refused_unseen() {
+        for good in ["redis://localhost", "valkey://[::1]:6379/", "redis://:canary@10.0.0.1:1/15"] {
+            assert!(good.parse::<RedisUrl>().is_ok(), "{good}");
+        }
+        for wrong in [
+            "canary",
+            "redis://",
+            "http://canary",
+            "redis+unix:///canary",
+            "redis://canary/one",
+            "redis://canary/-1",
+            "redis://canary/1/2",
+            "redis://0.0.0.0/",
+            "rediss://canary/#insecure",
+            "redis://canary/?protocol=resp2",
+            "redis://canary%ff@host",
+        ] {
+            let problem = wrong.parse::<RedisUrl>().expect_err(wrong);
+            assert!(!problem.contains("canary"), "{wrong}");
+        }
+    }
+}
