@@ -439,7 +439,7 @@ impl Stage {
                 &book,
                 &reads,
                 Proxy::to_verification(&config.verification, &metrics).expect("TLS is there"),
-                Delegations::new(&config.delegation, &reads, &metrics).expect("TLS is there"),
+                Delegations::new(&config.delegation, &reads, None, &metrics).expect("TLS is there"),
                 Health::new(book.clone(), stop.clone()),
                 &metrics,
             )

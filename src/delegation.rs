@@ -11,6 +11,7 @@ mod sharing;
 mod standing;
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,7 @@ use crate::proxy;
 use crate::reads::{self, ChainReads, Reads, Refusal, Reuse, Unanswered};
 use crate::registry::{Delegation, Direction, Grant, NotAnAnswer, Permission};
 use crate::rpc::parse_quantity;
+use crate::shared::Pool;
 use rest::{Rest, Silence};
 use sharing::{Origin, Patience, Sharing};
 
@@ -102,7 +104,8 @@ pub(crate) enum Failure {
 }
 
 impl Delegations {
-    /// What `config` says; `None`: it is switched off. Chains are read through `reads`.
+    /// What `config` says; `None`: it is switched off. Chains are read through `reads`. Replicas share what the
+    /// API allows in the `pool`.
     ///
     /// # Errors
     ///
@@ -110,13 +113,14 @@ impl Delegations {
     pub fn new(
         config: &config::Delegation,
         reads: &Reads,
+        pool: Option<Pool>,
         metrics: &Metrics,
     ) -> Result<Option<Self>, reqwest::Error> {
         let api = match config.source {
             DelegationSource::Off => return Ok(None),
             DelegationSource::Chain => None,
             DelegationSource::Api | DelegationSource::ApiThenChain => {
-                let api = Rest::new(config, reads.memory(), metrics)?;
+                let api = Rest::new(config, reads.memory(), pool, metrics)?;
                 Some(Sharing::new(api, config.cache_ttl, metrics))
             }
         };
@@ -128,6 +132,12 @@ impl Delegations {
             counts: Counts::new(metrics),
         };
         Ok(Some(Self { shared: Arc::new(shared) }))
+    }
+
+    /// What keeps the API's budget in step with other replicas, if anything has to; it never ends by itself.
+    #[must_use]
+    pub fn keep_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        self.shared.api.as_ref()?.keep_budget()
     }
 
     /// The reads through which chains are asked.

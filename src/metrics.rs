@@ -4,6 +4,7 @@
 //! process do not count for each other.
 
 mod names;
+mod sharing;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -281,28 +282,6 @@ impl Metrics {
     ) -> Counter {
         self.with(
             || counter!(names::CONNECTIONS_CUT, "listener" => listener, "deadline" => deadline),
-        )
-    }
-
-    /// Whether Redis answers.
-    pub(crate) fn redis_up(&self) -> Gauge {
-        self.with(|| gauge!(names::REDIS_UP))
-    }
-
-    /// The count of failures of Redis of this kind.
-    pub(crate) fn redis_failure(&self, reason: &'static str) -> Counter {
-        self.with(|| counter!(names::REDIS_FAILURES, "reason" => reason))
-    }
-
-    /// The count of the chain's turns that went like this.
-    pub(crate) fn turns(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(names::TURNS, "chain" => chain.to_owned(), "outcome" => outcome))
-    }
-
-    /// The count of what other replicas have published of the chain that met this fate.
-    pub(crate) fn shared_values(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with(
-            || counter!(names::SHARED_VALUES, "chain" => chain.to_owned(), "outcome" => outcome),
         )
     }
 

@@ -18,7 +18,7 @@ use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
 use crate::news::News;
 use crate::rpc::{self, Candidate, FeeHistoryRequest, Upstream, Upstreams};
-use crate::shared::{Publication, Published, Taken, Turn, Turns};
+use crate::shared::{Adoption, Publication, Published, Turn, Turns};
 use crate::traces::Span;
 
 /// Polls one chain.
@@ -130,26 +130,28 @@ impl Poller {
 
     /// Makes what another replica has polled what is known of the chain, where that is newer. The epoch is that
     /// of what is known.
-    fn adopt(&mut self, publication: &Publication, epoch: u64) -> Taken {
+    fn adopt(&mut self, publication: &Publication, epoch: u64) -> Adoption {
         let Publication { history, seen, .. } = publication;
         let (head, last) = (history.newest_block(), self.publisher.newest_block());
         let was_confirmed = publication.epoch > epoch;
         if seen.observed.elapsed() >= self.chain.max_age {
-            return Taken::Older;
+            return Adoption::Older;
         }
         let is_seen = self.publisher.last_seen().is_some_and(|last| last.observed >= seen.observed);
         if last == Some(head) && is_seen {
-            return Taken::Known;
+            return Adoption::Known;
         }
-        let Ok(market) = fees::price(history, &self.chain.pricing) else { return Taken::Foreign };
+        let Ok(market) = fees::price(history, &self.chain.pricing) else {
+            return Adoption::Foreign;
+        };
         match self.heads.adopt(head, Instant::now(), was_confirmed) {
             Ok(()) => {}
-            Err(Implausible::Behind) => return Taken::Older,
-            Err(Implausible::Ahead) => return Taken::Foreign,
+            Err(Implausible::Behind) => return Adoption::Older,
+            Err(Implausible::Ahead) => return Adoption::Foreign,
         }
         self.publisher.publish_as_of(*seen, history, market);
         self.reports.adopted(last.is_some_and(|last| head < last));
-        Taken::Adopted
+        Adoption::Adopted
     }
 
     /// Polls once, and tells of it. Whether any answer could be believed, and what was published.

@@ -92,7 +92,10 @@ impl Server {
         self.background.spawn(keep_up(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
         let shared = Shared::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
-        let turns = match shared.context("cannot set up the Redis client")? {
+        let shared = shared.context("cannot set up the Redis client")?;
+        let api = self.config.delegation.api_url.expose().as_str();
+        let pool = shared.as_ref().map(|shared| shared.pool(api));
+        let turns = match shared {
             Some(shared) => {
                 let (turns, connection) = shared.open();
                 self.background.spawn(connection.map(|never| match never {}));
@@ -112,8 +115,11 @@ impl Server {
         self.background.spawn(admin.serve(self.admin, Stop::default()).map(Ok));
         let to_verification = Proxy::to_verification(&self.config.verification, &metrics);
         let to_verification = to_verification.context("cannot set up the HTTP client")?;
-        let delegations = Delegations::new(&self.config.delegation, &reads, &metrics);
+        let delegations = Delegations::new(&self.config.delegation, &reads, pool, &metrics);
         let delegations = delegations.context("cannot set up the HTTP client")?;
+        if let Some(keep) = delegations.as_ref().and_then(Delegations::keep_budget) {
+            self.background.spawn(keep.map(|never| match never {}));
+        }
         let public = api::public(
             &self.config,
             &book,

@@ -3,30 +3,40 @@
 //! Without a Redis in the configuration there is none of this, and whatever becomes of Redis, a replica that
 //! cannot share goes on alone. No request of a client waits for it.
 
+mod board;
 mod clock;
+mod counts;
 mod keys;
 mod link;
 mod news;
+mod pool;
 mod publication;
 mod turns;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-pub use publication::Publication;
-pub use turns::{Permit, Published, Taken, Turn, Turns};
+pub use pool::{Holds, NotTaken, Pool, Taken};
+pub use publication::{Adoption, Publication};
+pub use turns::{Permit, Published, Turn, Turns};
 
 use crate::config;
 use crate::metrics::Metrics;
 use crate::rpc::Upstreams;
+use board::Board;
+use clock::Slots;
 use keys::Keys;
-use link::Connector;
+use link::{Connector, Link};
 
 /// All that is shared, not connected yet.
 #[derive(Debug)]
 pub struct Shared {
     connector: Connector,
+    link: Link,
+    /// A name that no other replica has.
+    replica: String,
     /// Of each chain, in their order.
     turns: Vec<Turns>,
 }
@@ -54,11 +64,21 @@ impl Shared {
             parts.push((chain, upstreams, keys, heard));
         }
         let (connector, link) = Connector::new(url, ears, metrics)?;
+        let replica = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let turns = parts.into_iter().map(|(chain, upstreams, keys, heard)| {
-            Turns::new(link.clone(), chain, Arc::clone(upstreams), keys, heard, metrics)
+            let slots = Slots::new(chain.chain_id, chain.block_time);
+            let upstreams = Arc::clone(upstreams);
+            let board = Board::new(link.clone(), keys, slots, upstreams, replica.clone());
+            Turns::new(chain, board, heard, metrics)
         });
         let turns = turns.collect();
-        Ok(Some(Self { connector, turns }))
+        Ok(Some(Self { connector, link, replica, turns }))
+    }
+
+    /// The places for requests to the API of this `name`, which Redis does not learn.
+    #[must_use]
+    pub fn pool(&self, name: &str) -> Pool {
+        Pool::new(self.link.clone(), self.replica.clone(), name)
     }
 
     /// The turns of each chain, and what keeps the connection they take; that never ends by itself.

@@ -5,35 +5,64 @@
 //! the API got it no later than that. So whatever the way there takes, no window of the API's own ever
 //! holds more answered requests than there are places, which a bucket that refills could not promise. Of one
 //! that is not answered nobody knows when the API gets it, if ever; it keeps its place for another window.
+//!
+//! Replicas that share have the places together: each asks Redis for one. While Redis cannot be asked a
+//! replica has its share of them, and for a moment afterwards no more, until the others have told Redis what
+//! they have taken meanwhile.
 
+mod places;
+
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use metrics::Counter;
+use tokio::sync::Notify;
+
+pub(super) use places::Spent;
+use places::{Fate, PATIENCE, Places, REQUESTS, Share, WINDOW};
+
+use crate::metrics::Metrics;
+use crate::shared::{self, Holds, Pool};
 
 /// The places of one API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
-    shared: Arc<Mutex<Shared>>,
+    places: Arc<Mutex<Places>>,
     /// A request has ended by then.
     timeout: Duration,
     /// For how long a request may wait for a place that gets free.
     patience: Duration,
+    /// `None`: this process shares with nobody.
+    pool: Option<Arc<Pooled>>,
+    counts: Counts,
 }
 
+/// What is shared with other replicas.
 #[derive(Debug)]
-struct Shared {
-    places: [Place; Budget::REQUESTS],
-    /// The API has said that it is asked too often: until then nothing is sent.
-    closed_until: Option<Instant>,
-    /// What the last answer at each place took.
-    took: [Duration; Budget::REQUESTS],
+struct Pooled {
+    pool: Pool,
+    known: Mutex<Known>,
+    /// Told when Redis is to be told what is held.
+    changed: Notify,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    /// From then on; `None`: it was never taken.
-    FreeFrom(Option<Instant>),
-    /// Its request was sent then.
-    Taken(Instant),
+/// What is known of the pool.
+#[derive(Debug, Default)]
+struct Known {
+    /// 0: nothing.
+    replicas: usize,
+    /// Since when Redis was told all that is held; `None`: it cannot be asked.
+    in_touch_since: Option<Instant>,
+    /// It has nothing to give: when to ask again, and when there is something, as far as is known.
+    spent: Option<[Instant; 2]>,
+}
+
+#[derive(Debug, Clone)]
+struct Counts {
+    shared: Counter,
+    local: Counter,
+    spent: Counter,
 }
 
 /// One request's place; to drop it is to have ended.
@@ -46,80 +75,190 @@ pub(super) struct Request {
     fate: Fate,
 }
 
-/// What is known of a request when it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Unsent,
-    Answered,
-    Unanswered,
-}
-
-/// All places are taken: after this long one is free, as far as the requests under way are answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spent(pub(super) Duration);
-
 impl Budget {
-    /// In one window.
-    const REQUESTS: usize = 25;
-    const WINDOW: Duration = Duration::from_secs(10);
-    /// No more than a client can be told in seconds: so whoever comes back when it was told to does not come
-    /// a moment too early.
-    pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-    /// For no longer is the API believed to be asked too often.
-    const MAX_CLOSURE: Duration = Duration::from_mins(5);
+    pub(super) const PATIENCE: Duration = PATIENCE;
+    /// How often Redis is told at least what is held.
+    const SYNC_INTERVAL: Duration = Duration::from_secs(10);
+    /// By then every replica is in touch with a Redis that has come back.
+    const SETTLING: Duration = Duration::from_secs(3);
+    /// A place may get free sooner than it was thought to.
+    const SPENT_FOR: Duration = Duration::from_millis(250);
 
     /// Nothing was asked yet. A request may take as long as `timeout`, once it has waited for a place for as
-    /// long as its `patience`.
-    pub(super) fn new(timeout: Duration, patience: Duration) -> Self {
-        let places = [Place::FreeFrom(None); Self::REQUESTS];
-        let took = [Duration::ZERO; Self::REQUESTS];
-        let shared = Shared { places, closed_until: None, took };
-        Self { shared: Arc::new(Mutex::new(shared)), timeout, patience }
+    /// long as its `patience`. Replicas share what is in the `pool`.
+    pub(super) fn new(
+        timeout: Duration,
+        patience: Duration,
+        pool: Option<Pool>,
+        metrics: &Metrics,
+    ) -> Self {
+        let pooled = |pool| Pooled { pool, known: Mutex::default(), changed: Notify::new() };
+        let count = |outcome| metrics.delegation_budget(outcome);
+        Self {
+            places: Arc::new(Mutex::new(Places::new(timeout))),
+            timeout,
+            patience,
+            pool: pool.map(pooled).map(Arc::new),
+            counts: Counts {
+                shared: count("shared"),
+                local: count("local"),
+                spent: count("spent"),
+            },
+        }
     }
 
-    /// A place for one request.
-    pub(super) fn take(&self, now: Instant) -> Result<Request, Spent> {
-        let mut shared = self.lock();
-        let closed_for = shared
-            .closed_until
-            .map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        let longest = shared.took.into_iter().max().unwrap_or_default();
-        let wait_for = |place: &Place| match place {
-            Place::FreeFrom(None) => Duration::ZERO,
-            Place::FreeFrom(Some(from)) => from.saturating_duration_since(now),
-            Place::Taken(sent) => {
-                // Whoever comes back will wait for a moment, which is the least that an answer takes.
-                let usual = *sent + longest.max(Self::PATIENCE);
-                let end = if now <= usual { usual } else { *sent + self.timeout };
-                (Self::WINDOW + end.saturating_duration_since(now)).saturating_sub(Self::PATIENCE)
-            }
+    /// A place for one request. Dropping the future gives it back.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, and none gets free in a moment.
+    pub(super) async fn take(&self) -> Result<Request, Spent> {
+        let outcome = match &self.pool {
+            None => self.take_own(Share::ALL),
+            Some(pooled) => self.take_shared(pooled).await,
         };
-        let is_free = |place: &Place| matches!(place, Place::FreeFrom(_));
-        let places = shared.places.iter_mut().enumerate();
-        let next = places.min_by_key(|(_, place)| (wait_for(place), !is_free(place)));
-        let Some((index, place)) = next else { return Err(Spent(Self::WINDOW)) };
-        let wait = wait_for(place).max(closed_for);
-        if wait > self.patience || !is_free(place) {
+        if outcome.is_err() {
+            self.counts.spent.increment(1);
+        }
+        outcome
+    }
+
+    fn take_own(&self, share: Share) -> Result<Request, Spent> {
+        let (place, from) = self.lock().take(share, self.patience, Instant::now())?;
+        self.counts.local.increment(1);
+        Ok(self.request(place, from))
+    }
+
+    async fn take_shared(&self, pooled: &Pooled) -> Result<Request, Spent> {
+        let now = Instant::now();
+        let (share, is_in_touch) = pooled.share(now);
+        if let Some(wait) = pooled.is_spent_for(now) {
             return Err(Spent(wait));
         }
-        let from = now + wait;
-        *place = Place::Taken(from);
-        Ok(Request { budget: self.clone(), place: index, from, fate: Fate::Unanswered })
+        if !is_in_touch {
+            return self.take_own(share);
+        }
+        let (place, from) = self.lock().take(share, self.patience, now)?;
+        let mut request = self.request(place, from);
+        let holds = self.holds(Some(place));
+        match pooled.pool.take(&holds, place, self.patience).await {
+            Ok(shared::Taken { wait, replicas }) => {
+                pooled.learn(replicas);
+                request.from = from.max(Instant::now() + wait);
+                self.lock().postpone(place, request.from);
+                self.counts.shared.increment(1);
+                Ok(request)
+            }
+            Err(shared::NotTaken::Spent(wait)) => {
+                request.was_not_sent();
+                let now = Instant::now();
+                pooled.known().spent = Some([now + wait.min(Self::SPENT_FOR), now + wait]);
+                Err(Spent(wait))
+            }
+            Err(shared::NotTaken::Away) => {
+                request.was_not_sent();
+                pooled.known().in_touch_since = None;
+                self.take_own(pooled.share(now).0)
+            }
+        }
+    }
+
+    /// Tells Redis what is held, whenever that changes and now and then, for ever; `None`: nothing is shared.
+    pub(super) fn keep(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        let (budget, pooled) = (self.clone(), Arc::clone(self.pool.as_ref()?));
+        Some(async move {
+            let mut pool = pooled.pool.clone();
+            loop {
+                let holds = budget.holds(None);
+                let replicas = pool.tell(&holds).await;
+                match replicas {
+                    Ok(replicas) => pooled.learn(replicas),
+                    Err(_) => pooled.known().in_touch_since = None,
+                }
+                tokio::select! {
+                    () = pooled.changed.notified(), if replicas.is_ok() => {}
+                    () = pool.changed() => {}
+                    () = tokio::time::sleep(Self::SYNC_INTERVAL) => {}
+                }
+            }
+        })
     }
 
     /// For how long an API that is asked too often is let be: as long as it asks for, or for a window.
     pub(super) fn pause(retry_after: Option<Duration>) -> Duration {
-        retry_after.unwrap_or(Self::WINDOW).min(Self::MAX_CLOSURE)
+        retry_after.unwrap_or(WINDOW).min(Places::MAX_CLOSURE)
     }
 
     /// Sends nothing for this long.
-    pub(super) fn close(&self, now: Instant, pause: Duration) {
-        let mut shared = self.lock();
-        shared.closed_until = shared.closed_until.max(Some(now + pause));
+    pub(super) fn close(&self, pause: Duration) {
+        self.lock().close(pause, Instant::now());
+        self.tell();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn request(&self, place: usize, from: Instant) -> Request {
+        Request { budget: self.clone(), place, from, fate: Fate::Unsent }
+    }
+
+    /// What is held, but for the place that is about to be taken.
+    fn holds(&self, without: Option<usize>) -> Holds {
+        let now = Instant::now();
+        let places = self.lock();
+        let held = |(index, hold): (usize, (Duration, bool))| {
+            if without == Some(index) { Default::default() } else { hold }
+        };
+        Holds {
+            places: places.holds(now).enumerate().map(held).collect(),
+            closed_for: places.is_closed_for(now),
+            usual: places.usual(),
+            timeout: self.timeout,
+            window: WINDOW,
+            requests: REQUESTS,
+        }
+    }
+
+    fn share(&self) -> Share {
+        self.pool.as_ref().map_or(Share::ALL, |pooled| pooled.share(Instant::now()).0)
+    }
+
+    /// Has Redis told of what has changed.
+    fn tell(&self) {
+        if let Some(pooled) = &self.pool {
+            pooled.changed.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pooled {
+    /// How much this replica may take by what it knows itself, and whether Redis is to be asked.
+    fn share(&self, now: Instant) -> (Share, bool) {
+        let Known { replicas, in_touch_since, .. } = *self.known();
+        let is_settled = in_touch_since
+            .is_some_and(|since| now.saturating_duration_since(since) >= Budget::SETTLING);
+        let share = match replicas {
+            _ if is_settled => Share::ALL,
+            0 => Share::LEAST,
+            replicas => Share::of(replicas),
+        };
+        (share, in_touch_since.is_some())
+    }
+
+    fn is_spent_for(&self, now: Instant) -> Option<Duration> {
+        let [again, free] = self.known().spent?;
+        (now < again).then(|| free.saturating_duration_since(now))
+    }
+
+    fn learn(&self, replicas: usize) {
+        let mut known = self.known();
+        known.replicas = replicas;
+        known.in_touch_since.get_or_insert_with(Instant::now);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,6 +266,11 @@ impl Request {
     /// When it may be sent: now, or in a moment.
     pub(super) fn from(&self) -> Instant {
         self.from
+    }
+
+    /// It is on its way from now on, whatever becomes of it.
+    pub(super) fn is_sent(&mut self) {
+        self.fate = Fate::Unanswered;
     }
 
     /// It never got to the API.
@@ -142,21 +286,9 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let now = Instant::now();
-        let mut shared = self.budget.lock();
-        let free_from = match self.fate {
-            Fate::Unsent => self.from,
-            Fate::Answered => {
-                if let Some(took) = shared.took.get_mut(self.place) {
-                    *took = now.saturating_duration_since(self.from);
-                }
-                now + Budget::WINDOW
-            }
-            Fate::Unanswered => now + 2 * Budget::WINDOW,
-        };
-        if let Some(place) = shared.places.get_mut(self.place) {
-            *place = Place::FreeFrom(Some(free_from));
-        }
+        let share = self.budget.share();
+        self.budget.lock().free(self.place, self.from, self.fate, share, Instant::now());
+        self.budget.tell();
     }
 }
 
@@ -164,116 +296,25 @@ impl Drop for Request {
 mod tests {
     use super::*;
 
-    const TIMEOUT: Duration = Duration::from_secs(5);
-
-    fn spend(count: usize, budget: &Budget, now: Instant) {
-        let requests: Vec<_> = (0..count).map(|_| budget.take(now).unwrap()).collect();
-        assert!(requests.iter().all(|request| request.from() == now));
-        requests.into_iter().for_each(Request::ended);
+    #[test]
+    fn an_api_is_let_be_for_as_long_as_it_says_within_reason() {
+        assert_eq!(Budget::pause(Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(Budget::pause(None), WINDOW);
+        assert_eq!(Budget::pause(Some(Duration::MAX)), Places::MAX_CLOSURE);
     }
 
-    #[test]
-    fn as_many_requests_as_the_api_allows_are_sent_and_no_more_until_a_window_after_their_end() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
-        spend(25, &budget, now);
-        let Err(Spent(wait)) = budget.take(now) else { panic!("one too many") };
-        // They ended a moment later.
-        assert!(
-            wait >= Budget::WINDOW && wait < Budget::WINDOW + Duration::from_secs(5),
-            "{wait:?}"
-        );
-        let just_before = now + wait.saturating_sub(Budget::PATIENCE + Duration::from_nanos(1));
-        assert!(budget.take(just_before).is_err());
-        assert!(budget.take(now + wait).is_ok());
-    }
-
-    #[test]
-    fn a_request_under_way_keeps_its_place_however_long_it_takes() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
-        let mut under_way: Vec<_> = (0..25).map(|_| budget.take(now).unwrap()).collect();
-        let wait = |at: Instant| budget.take(at).map(drop).unwrap_err().0;
-        // They may be answered at once, or as late as they may be.
-        assert_eq!(wait(now), Budget::WINDOW);
-        let later = now + Duration::from_secs(3);
-        assert_eq!(wait(later) + Budget::PATIENCE, Budget::WINDOW + Duration::from_secs(2));
-        let much_later = now + Budget::WINDOW * 10;
-        assert_eq!(wait(much_later) + Budget::PATIENCE, Budget::WINDOW);
-        under_way.pop().unwrap().ended();
-        assert!(budget.take(much_later).is_ok());
-    }
-
-    #[test]
-    fn an_answer_is_expected_to_take_as_long_as_others_did() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
-        budget.take(now.checked_sub(Duration::from_secs(3)).unwrap()).unwrap().ended();
-        budget.lock().places = [Place::Taken(now); Budget::REQUESTS];
-        let wait = budget.take(now + Duration::from_secs(1)).map(drop).unwrap_err().0;
-        let difference =
-            (wait + Budget::PATIENCE).abs_diff(Budget::WINDOW + Duration::from_secs(2));
-        assert!(difference < Duration::from_secs(1), "{wait:?}");
-    }
-
-    #[test]
-    fn a_request_that_is_not_answered_may_still_be_on_its_way() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
-        drop((0..25).map(|_| budget.take(now).unwrap()).collect::<Vec<_>>());
-        assert!(budget.take(now + Budget::WINDOW + Budget::WINDOW / 2).is_err());
-        assert!(budget.take(now + 2 * Budget::WINDOW + Duration::from_secs(5)).is_ok());
-    }
-
-    #[test]
-    fn a_place_that_gets_free_in_a_moment_is_waited_for_by_one_request_alone() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
-        let others: Vec<_> = (0..24).map(|_| budget.take(now).unwrap()).collect();
-        budget.take(now).unwrap().ended();
-        let Err(Spent(wait)) = budget.take(now) else { panic!("one too many") };
-        let a_moment_before = now + wait.saturating_sub(Duration::from_millis(200));
-        let request = budget.take(a_moment_before).unwrap();
-        assert!(request.from() > a_moment_before, "{request:?}");
-        assert!(budget.take(a_moment_before).is_err());
-        drop(others);
-    }
-
-    #[test]
-    fn without_patience_no_place_is_waited_for() {
-        let budget = Budget::new(TIMEOUT, Duration::ZERO);
-        let now = Instant::now();
-        spend(25, &budget, now);
-        let wait = budget.take(now).map(drop).unwrap_err().0;
-        let a_moment_before = now + wait.saturating_sub(Duration::from_millis(1));
-        assert!(budget.take(a_moment_before).is_err());
-        assert!(budget.take(now + wait + Duration::from_secs(1)).is_ok());
-    }
-
-    #[test]
-    fn what_was_not_sent_costs_nothing() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
+    #[tokio::test]
+    async fn a_request_that_ends_gives_its_place_back() {
+        let budget = Budget::new(WINDOW, Duration::ZERO, None, &Metrics::new());
         for _ in 0..100 {
-            budget.take(now).unwrap().was_not_sent();
+            drop(budget.take().await.unwrap());
         }
-        spend(25, &budget, now);
-        assert!(budget.take(now).is_err());
-    }
-
-    #[test]
-    fn an_api_that_is_asked_too_often_is_let_be_for_as_long_as_it_says_within_reason() {
-        let budget = Budget::new(TIMEOUT, Budget::PATIENCE);
-        let now = Instant::now();
-        let wait = |budget: &Budget| budget.take(now).map(drop).unwrap_err().0;
-        budget.close(now, Budget::pause(Some(Duration::from_secs(7))));
-        assert_eq!(wait(&budget), Duration::from_secs(7));
-        budget.close(now, Budget::pause(Some(Duration::from_secs(3))));
-        assert_eq!(wait(&budget), Duration::from_secs(7));
-        budget.close(now, Budget::pause(None));
-        assert_eq!(wait(&budget), Budget::WINDOW);
-        budget.close(now, Budget::pause(Some(Duration::MAX)));
-        assert_eq!(wait(&budget), Budget::MAX_CLOSURE);
-        assert!(budget.take(now + Budget::MAX_CLOSURE).is_ok());
+        for _ in 0..REQUESTS {
+            let mut request = budget.take().await.unwrap();
+            request.is_sent();
+            request.ended();
+        }
+        let Err(Spent(wait)) = budget.take().await else { panic!("one too many") };
+        assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
     }
 }

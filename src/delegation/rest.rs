@@ -1,6 +1,7 @@
 //! The REST API: asked within its limits, and believed as far as its answers have the right shape.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
@@ -23,6 +24,7 @@ use crate::news::News;
 use crate::outbound;
 use crate::proxy::{self, Cut, Errand, Failure, NoBody, Proxy};
 use crate::registry::Direction;
+use crate::shared::Pool;
 
 /// The header that a key is in.
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -107,6 +109,7 @@ impl Rest {
     pub(super) fn new(
         config: &config::Delegation,
         memory: &Memory,
+        pool: Option<Pool>,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
         let limits = proxy::Limits { timeout: config.timeout, max_in_flight: config.max_in_flight };
@@ -117,7 +120,7 @@ impl Rest {
         let patience = if has_another { Duration::ZERO } else { Budget::PATIENCE };
         Ok(Self {
             proxy: Proxy::new("delegation", url, limits, metrics)?,
-            budget: api_key.is_none().then(|| Budget::new(config.timeout, patience)),
+            budget: api_key.is_none().then(|| Budget::new(config.timeout, patience, pool, metrics)),
             api_key,
             cache_ttl: config.cache_ttl,
             standing: Standing::new(config.timeout),
@@ -126,6 +129,11 @@ impl Rest {
             memory: memory.clone(),
             news: News::default(),
         })
+    }
+
+    /// What keeps the budget in step with other replicas, if anything has to.
+    pub(super) fn keep_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        self.budget.as_ref()?.keep()
     }
 
     /// Whether it lately answered in time, or may have come back.
@@ -169,10 +177,13 @@ impl Rest {
             headers.insert(X_API_KEY, key.clone());
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
-        let place = budget.map(|budget| budget.take(Instant::now())).transpose();
-        let place = place.map_err(|Spent(wait)| Silence::Spent(wait))?;
-        if let Some(place) = &place {
+        let mut place = match budget {
+            Some(budget) => Some(budget.take().await.map_err(|Spent(wait)| Silence::Spent(wait))?),
+            None => None,
+        };
+        if let Some(place) = &mut place {
             tokio::time::sleep_until(place.from().into()).await;
+            place.is_sent();
         }
         let segments: Vec<&str> = path.split('/').collect();
         let errand = Errand {
@@ -193,7 +204,7 @@ impl Rest {
         let answer = answer.map_err(Silence::Failed)?;
         if let Some(budget) = budget.filter(|_| answer.status() == StatusCode::TOO_MANY_REQUESTS) {
             let retry_after = outbound::retry_after(answer.headers());
-            budget.close(Instant::now(), Budget::pause(retry_after));
+            budget.close(Budget::pause(retry_after));
         }
         let statement = self.read(answer, question).await?;
         if statement.status.is_success() { Ok(statement) } else { Err(Silence::Refused(statement)) }

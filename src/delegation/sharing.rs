@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,11 @@ impl Sharing {
             under_way: Arc::default(),
             tasks: Mutex::new(JoinSet::new()),
         }
+    }
+
+    /// What keeps the API's budget in step with other replicas, if anything has to.
+    pub(super) fn keep_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        self.api.keep_budget()
     }
 
     /// What the API says to `lookup`. Dropping the future leaves a shared request to itself; that of a
@@ -175,7 +181,7 @@ mod tests {
             api_url: "http://127.0.0.1:9".parse().unwrap(),
             ..config::Delegation::default()
         };
-        let api = Rest::new(&config, &Memory::new(0), &Metrics::new()).unwrap();
+        let api = Rest::new(&config, &Memory::new(0), None, &Metrics::new()).unwrap();
         let sharing = Arc::new(Sharing::new(api, Duration::ZERO, &Metrics::new()));
         let question = Question::List { address: Address::ZERO, direction: None };
         let lookup = Lookup { chain_id: 1, question, block: Block::Latest };

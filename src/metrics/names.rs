@@ -44,6 +44,7 @@ pub(super) const READ_ATTEMPTS: &str = "gas_suggestion_upstream_reads_total";
 pub(super) const READS: &str = "gas_suggestion_reads_total";
 pub(super) const PROXIED: &str = "gas_suggestion_proxied_requests_total";
 pub(super) const DELEGATION_LOOKUPS: &str = "gas_suggestion_delegation_lookups_total";
+pub(super) const DELEGATION_BUDGET: &str = "gas_suggestion_delegation_budget_total";
 
 pub(super) const CONNECTIONS: &str = "gas_suggestion_connections_total";
 pub(super) const CONNECTIONS_CUT: &str = "gas_suggestion_connections_cut_total";
@@ -59,7 +60,7 @@ pub(super) const LINES_DROPPED: &str = "gas_suggestion_log_lines_dropped_total";
 pub(super) const SPANS_LOST: &str = "gas_suggestion_spans_lost_total";
 pub(super) const BUILD: &str = "gas_suggestion_build_info";
 
-pub(super) const COUNTERS: [(&str, &str); 20] = [
+pub(super) const COUNTERS: [(&str, &str); 21] = [
     (HTTP_REQUESTS, "HTTP requests by listener, route, method and status of the answer"),
     (
         ANSWERS,
@@ -87,6 +88,11 @@ pub(super) const COUNTERS: [(&str, &str); 20] = [
     (READS, "Reads of chain state for clients by what came of them"),
     (PROXIED, "Requests passed on to an upstream by what came of them"),
     (DELEGATION_LOOKUPS, "Look-ups of delegations by who answered them, or by what came of them"),
+    (
+        DELEGATION_BUDGET,
+        "Requests to the delegation API without a key: within the budget that replicas share, within what \
+         this one may send by itself (local), or not sent because that was spent",
+    ),
     (CONNECTIONS, "Connections by what became of them"),
     (CONNECTIONS_CUT, "Connections that were cut, by the deadline they missed"),
     (RATE_LIMITED, "Requests that were refused because their client had spent its budget"),

@@ -26,6 +26,19 @@ pub struct Publication {
     pub seen: LastSeen,
 }
 
+/// What came of a publication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adoption {
+    /// It is what is known now.
+    Adopted,
+    /// It says no more than what is known.
+    Known,
+    /// It is older than what is known, or may not be served any more.
+    Older,
+    /// It cannot be believed.
+    Foreign,
+}
+
 /// Where a line is from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {

@@ -4,19 +4,17 @@
 //! goes first in the next one; the others wait a moment longer, by which time the value has reached them as a
 //! rule. There is no leader that could be lost: a replica that dies with a slot of its own costs that slot.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use metrics::Counter;
-use redis::Script;
 use tokio::sync::watch;
 
-use super::clock::{Clock, Slots, micros};
-use super::keys::Keys;
-use super::link::{Failed, Line, Link, State};
-use super::news::{self, Heard, Message};
-use super::publication::{Foreign, Publication, Way};
+use super::board::{Board, Edition};
+use super::clock::{Clock, Slots};
+use super::counts::Counts;
+use super::link::{Link, State};
+use super::news::{Heard, Message};
+use super::publication::{Adoption, Foreign, Publication, Way};
 use crate::book::LastSeen;
 use crate::config;
 use crate::fees::FeeHistory;
@@ -27,16 +25,13 @@ use crate::rpc::Upstreams;
 /// One chain's turns, for one replica.
 #[derive(Debug)]
 pub struct Turns {
+    board: Board,
     link: Link,
-    keys: Keys,
     slots: Slots,
     max_age: Duration,
     upstreams: Arc<Upstreams>,
     heard: watch::Receiver<Heard>,
-    scripts: Scripts,
     counts: Counts,
-    /// Who claims.
-    replica: String,
     clock: Option<Clock>,
     epoch: u64,
     /// When to look for a turn.
@@ -75,24 +70,6 @@ struct Waiting {
     again: Option<(Instant, u64)>,
 }
 
-#[derive(Debug)]
-struct Scripts {
-    claim: Script,
-    publish: Script,
-    discard: Script,
-}
-
-#[derive(Debug)]
-struct Counts {
-    claimed: Counter,
-    left: Counter,
-    alone: Counter,
-    adopted: Counter,
-    known: Counter,
-    older: Counter,
-    foreign: Counter,
-}
-
 /// What there is to do.
 #[derive(Debug)]
 pub enum Turn {
@@ -122,19 +99,6 @@ pub struct Published {
     pub was_confirmed: bool,
 }
 
-/// What came of a publication.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// It is what is known now.
-    Adopted,
-    /// It says no more than what is known.
-    Known,
-    /// It is older than what is known, or may not be served any more.
-    Older,
-    /// It cannot be believed.
-    Foreign,
-}
-
 impl Turns {
     /// For how many slots of others of whom nothing comes a replica waits before it polls by itself.
     const PATIENCE: u32 = 3;
@@ -148,24 +112,20 @@ impl Turns {
     const RETRY: Duration = Duration::from_secs(5);
 
     pub(super) fn new(
-        link: Link,
         chain: &config::Chain,
-        upstreams: Arc<Upstreams>,
-        keys: Keys,
+        board: Board,
         heard: watch::Receiver<Heard>,
         metrics: &Metrics,
     ) -> Self {
         let now = Instant::now();
         Self {
-            link,
-            keys,
-            slots: Slots::new(chain.chain_id, chain.block_time),
+            link: board.link.clone(),
+            slots: board.slots,
+            upstreams: Arc::clone(&board.upstreams),
+            board,
             max_age: chain.max_age,
-            upstreams,
             heard,
-            scripts: Scripts::new(),
             counts: Counts::new(metrics, &chain.key),
-            replica: replica(),
             clock: None,
             epoch: 0,
             due: now,
@@ -213,7 +173,7 @@ impl Turns {
                     }
                 }
                 () = self.link.changed() => self.connection_changed(),
-                () = upstreams.have_limited() => self.tell_of_limits().await,
+                () = upstreams.have_limited() => self.board.tell_of_limits().await,
                 () = tokio::time::sleep_until(due.into()), if !is_connecting => {
                     if let Some(turn) = self.look().await {
                         return turn;
@@ -224,16 +184,16 @@ impl Turns {
     }
 
     /// Takes note of what came of the `publication` that there was to take.
-    pub async fn took(&mut self, publication: &Publication, taken: Taken) {
+    pub async fn took(&mut self, publication: &Publication, taken: Adoption) {
         self.counts.of(taken).increment(1);
         match taken {
-            Taken::Adopted | Taken::Known => {
+            Adoption::Adopted | Adoption::Known => {
                 self.epoch = self.epoch.max(publication.epoch);
                 self.silent_slots = 0;
             }
-            Taken::Older => {}
+            Adoption::Older => {}
             // What nobody believes must not keep others from publishing.
-            Taken::Foreign => self.discard(&publication.mark()).await,
+            Adoption::Foreign => self.board.discard(&publication.mark()).await,
         }
     }
 
@@ -244,18 +204,11 @@ impl Turns {
         was_good: bool,
         published: Option<(Published, LastSeen)>,
     ) {
-        let line = self.link.line();
         if let Some((published, seen)) = published {
             if published.was_confirmed {
                 self.epoch = self.epoch.saturating_add(1);
             }
-            if let (Some(line), Some(clock)) = (&line, self.clock) {
-                let slot = match permit {
-                    Permit::Slot(slot) => slot,
-                    Permit::Alone => self.slots.at(&clock, Instant::now()),
-                };
-                self.publish(line, &clock, slot, &published.history, seen).await;
-            }
+            self.publish(permit, &published.history, seen).await;
         }
         if was_good {
             if let Permit::Slot(slot) = permit {
@@ -272,9 +225,7 @@ impl Turns {
                 if again < self.due {
                     self.waiting.again = Some((again, slot));
                 }
-                if let Some(line) = line {
-                    self.tell_of_failure(&line, slot).await;
-                }
+                self.board.tell_of_failure(slot).await;
             }
             Permit::Alone => self.due = self.due.min(again),
         }
@@ -366,13 +317,11 @@ impl Turns {
         let now = Instant::now();
         let is_due = self.due <= now;
         self.look_at = now + Self::LOOK_INTERVAL + jitter::up_to(Self::LOOK_INTERVAL / 4);
-        let Some(line) = self.link.line() else { return is_due.then(|| self.alone(now)) };
-        let Ok(found) = self.claim(&line, is_due).await else {
+        let Ok(found) = self.board.look(is_due).await else {
             return is_due.then(|| self.alone(now));
         };
-        let clock = Clock::new(found.micros, now, now.elapsed());
+        let clock = found.clock;
         self.clock = Some(clock);
-        self.learn(&found);
         if found.is_claimed {
             self.counts.claimed.increment(1);
             self.waiting.permit = Some(Permit::Slot(found.slot));
@@ -392,7 +341,7 @@ impl Turns {
         }
         let publication = self.read(&found.value, Way::Stored(Instant::now()), &clock);
         if publication.is_err() {
-            self.discard(&found.value).await;
+            self.board.discard(&found.value).await;
         }
         publication.ok().flatten().map(Turn::Adopt)
     }
@@ -419,161 +368,22 @@ impl Turns {
         Turn::Poll(Permit::Alone)
     }
 
-    /// Takes over what other replicas know of the upstreams.
-    fn learn(&self, found: &Found) {
-        let millis = |left: i64| u64::try_from(left).map(Duration::from_millis).unwrap_or_default();
-        for (upstream, left) in self.upstreams.all().iter().zip(found.upstreams.chunks(2)) {
-            if let [cool_down, proof] = left {
-                if *cool_down > 0 {
-                    upstream.is_rate_limiting(millis(*cool_down));
-                }
-                if *proof > 0 {
-                    upstream.was_proved(millis(*proof));
-                }
-            }
-        }
-    }
-}
-
-/// What is in Redis.
-struct Found {
-    micros: u64,
-    slot: u64,
-    is_claimed: bool,
-    value: Vec<u8>,
-    /// Cool-down and proof of each upstream, in milliseconds; below 0: none.
-    upstreams: Vec<i64>,
-}
-
-impl Turns {
-    async fn claim(&self, line: &Line, is_due: bool) -> Result<Found, Failed> {
-        // As long as it takes until nobody can go for the slot any more.
-        let kept = micros(self.slots.length).saturating_mul(2).div_ceil(1000).max(1000);
-        let mut script = self.scripts.claim.key(&self.keys.value);
-        script.key(&self.keys.claim);
-        for upstream in &self.keys.upstreams {
-            script.key(&upstream.cool_down).key(&upstream.proof);
-        }
-        script.arg(&self.replica).arg(self.slots.length_micros()).arg(self.slots.phase_micros());
-        script.arg(kept).arg(u8::from(is_due)).arg(Publication::MAX_BYTES);
-        let (micros, slot, claimed, value, upstreams) = line.run(&script).await?;
-        let _: (u64, u64, u8) = (micros, slot, claimed);
-        Ok(Found { micros, slot, is_claimed: claimed == 1, value, upstreams })
-    }
-
-    async fn publish(
-        &mut self,
-        line: &Line,
-        clock: &Clock,
-        slot: u64,
-        history: &FeeHistory,
-        seen: LastSeen,
-    ) {
-        let age = seen.observed.elapsed();
-        let kept = micros(self.max_age.saturating_sub(age)) / 1000;
-        if kept == 0 {
-            return;
-        }
-        let mut script = self.scripts.publish.key(&self.keys.value);
-        script.arg(Publication::padded(slot)).arg(self.epoch);
-        script.arg(Publication::padded(history.newest_block()));
-        // As if all that Redis takes to answer were on the way there: it is older rather than younger.
-        script.arg(micros(age + clock.took)).arg(Publication::json(history, seen)).arg(kept);
-        script.arg(&self.keys.channel);
-        script.arg(self.slots.length_micros()).arg(self.slots.phase_micros());
-        for (upstream, keys) in self.upstreams.all().iter().zip(&self.keys.upstreams) {
-            let proved = micros(upstream.is_proved_for()) / 1000;
-            if proved > 0 {
-                script.key(&keys.proof).arg(proved);
-            }
-        }
+    /// Publishes what a poll has given, for its slot or, where that was nobody's, the one that it is now.
+    async fn publish(&mut self, permit: Permit, history: &FeeHistory, seen: LastSeen) {
+        let Some(clock) = self.clock else { return };
+        let slot = match permit {
+            Permit::Slot(slot) => slot,
+            Permit::Alone => self.slots.at(&clock, Instant::now()),
+        };
+        let edition =
+            Edition { slot, epoch: self.epoch, history, seen, max_age: self.max_age, clock };
         // It comes back to this replica, too, and perhaps before the answer.
         let before = self.own_slot.replace(slot);
-        let Ok(stands) = line.run::<Vec<u8>>(&script).await else { return };
-        if stands.is_empty() {
-            return;
-        }
+        let Ok(Some(stands)) = self.board.publish(edition).await else { return };
         self.own_slot = before;
-        match self.read(&stands, Way::Stored(Instant::now()), clock) {
+        match self.read(&stands, Way::Stored(Instant::now()), &clock) {
             Ok(publication) => self.waiting.publication = publication,
-            Err(Foreign) => self.discard(&stands).await,
+            Err(Foreign) => self.board.discard(&stands).await,
         }
     }
-
-    /// Removes the value that begins like this.
-    async fn discard(&self, beginning: &[u8]) {
-        let Some(line) = self.link.line() else { return };
-        let mut script = self.scripts.discard.key(&self.keys.value);
-        // Whether there was one.
-        let _: Result<u8, Failed> = line.run(script.arg(beginning)).await;
-    }
-
-    async fn tell_of_failure(&self, line: &Line, slot: u64) {
-        let mut commands = redis::pipe();
-        commands.publish(&self.keys.channel, news::of_failure(slot)).ignore();
-        for (upstream, keys) in self.upstreams.all().iter().zip(&self.keys.upstreams) {
-            if upstream.is_in_doubt() {
-                commands.del(&keys.proof).ignore();
-            }
-        }
-        // The log and the metrics know.
-        let _ = line.send(&commands).await;
-    }
-
-    async fn tell_of_limits(&self) {
-        let Some(line) = self.link.line() else { return };
-        let now = Instant::now();
-        let mut commands = redis::pipe();
-        for (upstream, keys) in self.upstreams.all().iter().zip(&self.keys.upstreams) {
-            let millis = micros(upstream.rate_limited_for(now)).div_ceil(1000);
-            if millis > 0 {
-                commands.pset_ex(&keys.cool_down, 1, millis).ignore();
-                let told = news::of_cool_down(&keys.identity, millis);
-                commands.publish(&self.keys.channel, told).ignore();
-            }
-        }
-        if !commands.is_empty() {
-            let _ = line.send(&commands).await;
-        }
-    }
-}
-
-impl Scripts {
-    fn new() -> Self {
-        Self {
-            claim: Script::new(include_str!("claim.lua")),
-            publish: Script::new(include_str!("publish.lua")),
-            discard: Script::new(include_str!("discard.lua")),
-        }
-    }
-}
-
-impl Counts {
-    fn new(metrics: &Metrics, chain: &str) -> Self {
-        let turns = |outcome| metrics.turns(chain, outcome);
-        let values = |outcome| metrics.shared_values(chain, outcome);
-        Self {
-            claimed: turns("claimed"),
-            left: turns("left"),
-            alone: turns("alone"),
-            adopted: values("adopted"),
-            known: values("known"),
-            older: values("older"),
-            foreign: values("foreign"),
-        }
-    }
-
-    fn of(&self, taken: Taken) -> &Counter {
-        match taken {
-            Taken::Adopted => &self.adopted,
-            Taken::Known => &self.known,
-            Taken::Older => &self.older,
-            Taken::Foreign => &self.foreign,
-        }
-    }
-}
-
-/// A name that no other replica has.
-fn replica() -> String {
-    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }

@@ -1,0 +1,85 @@
+-- The places for requests to an API, which replicas take together; and which replicas there are.
+--
+-- A place is held until a window after its request was answered. Of one that is under way it is known by when
+-- that is at the latest; so a replica that dies gives its places back. Each call tells all that the replica
+-- holds: what Redis has lost is there again.
+--
+-- KEYS  1 places by when they are free, 2 those under way by when their request was sent,
+--       3 there while the API is let be, 4 replicas by when they were last here
+-- ARGV  1 the replica, 2 requests in a window, 3 the window, 4 what a request may take, 5 what it usually takes,
+--       6 for how long one may wait for a place, 7 for how long the API is let be, all in ms,
+--       8 the number of the place to take, or "": none,
+--       then for how long each place of the replica is held, with "~" in front where that is under way
+-- Gives 1 where a place was taken, the ms until it may be used or until there is one, and the number of replicas
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local replica, requests, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local timeout, usual, patience = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+-- Longer than anything is held.
+local forgotten = 3 * 60 * 60 * 1000
+
+for i = 1, 4 do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'none' and kind ~= (i == 3 and 'string' or 'zset') then
+    redis.call('DEL', KEYS[i])
+  end
+end
+
+redis.call('ZADD', KEYS[4], now, replica)
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now - 60000)
+redis.call('PEXPIRE', KEYS[4], 60000)
+local replicas = redis.call('ZCARD', KEYS[4])
+
+for i = 9, #ARGV do
+  local place = replica .. ':' .. (i - 9)
+  local sent, held = string.match(ARGV[i], '^(~?)(%d+)$')
+  held = tonumber(held)
+  if held > 0 then
+    redis.call('ZADD', KEYS[1], now + held, place)
+  else
+    redis.call('ZREM', KEYS[1], place)
+  end
+  if held > 0 and sent == '~' then
+    redis.call('ZADD', KEYS[2], now + held - timeout - 2 * window, place)
+  else
+    redis.call('ZREM', KEYS[2], place)
+  end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - forgotten)
+
+local closed = redis.call('PTTL', KEYS[3])
+if tonumber(ARGV[7]) > closed then
+  closed = tonumber(ARGV[7])
+  redis.call('SET', KEYS[3], '1', 'PX', ARGV[7])
+end
+
+local taken, wait = 0, math.max(closed, 0)
+if ARGV[8] ~= '' then
+  local waits = {}
+  local places = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+  for i = 1, #places, 2 do
+    local sent = tonumber(redis.call('ZSCORE', KEYS[2], places[i]) or nil)
+    if not sent then
+      waits[#waits + 1] = tonumber(places[i + 1]) - now
+    elseif now <= sent + usual then
+      waits[#waits + 1] = sent + usual + window - 1000 - now
+    else
+      waits[#waits + 1] = math.max(sent + timeout - now, 0) + window - 1000
+    end
+  end
+  table.sort(waits)
+  local surplus = #waits + 1 - requests
+  if surplus > 0 then
+    wait = math.max(wait, waits[surplus])
+  end
+  if wait <= patience then
+    local place = replica .. ':' .. ARGV[8]
+    redis.call('ZADD', KEYS[1], now + wait + timeout + 2 * window, place)
+    redis.call('ZADD', KEYS[2], now + wait, place)
+    taken = 1
+  end
+end
+redis.call('PEXPIRE', KEYS[1], forgotten)
+redis.call('PEXPIRE', KEYS[2], forgotten)
+return { taken, math.ceil(wait), replicas }
