@@ -13,7 +13,7 @@ fn chain(urls: &[String]) -> String {
 }
 
 /// A URL that refuses connections: the port was free a moment ago.
-fn dead_url() -> String {
+pub(crate) fn dead_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/rpc", listener.local_addr().unwrap())
 }

@@ -50,6 +50,7 @@ mod read_node;
 mod reads;
 mod real_node;
 mod registry;
+mod replicas;
 mod restart;
 mod rpc_bodies;
 mod service;

@@ -1,0 +1,170 @@
+//! Several instances that share one poll per chain per block over Redis: processes, a real Redis, and nodes
+//! whose chains go on by the clock.
+
+mod access;
+mod apart;
+mod chaos;
+mod clock_node;
+mod faults;
+mod nodes;
+mod redis;
+mod replica;
+mod watch;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clock_node::{ClockNode, Terms};
+use redis::Redis;
+use replica::{Counts, Replica};
+use watch::{Record, Watch};
+
+use crate::raw::PATIENCE;
+
+/// The chain of most tests has a block so often, in the configuration and in fact.
+const BLOCK: Duration = Duration::from_secs(1);
+const ID: u64 = 7;
+
+/// So long after Redis came back, everybody shares again.
+const REJOINING: Duration = Duration::from_secs(5);
+
+/// How often a watch reads.
+const READING: Duration = Duration::from_millis(50);
+
+/// The `[redis]` section.
+fn at(url: &str) -> String {
+    format!("[redis]\nurl = \"{url}\"\n")
+}
+
+/// A chain with a block a second, and more in its table.
+fn chain(key: &str, id: u64, node: &str, more: &str) -> String {
+    format!("[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nrpc_urls = [\"{node}\"]\n{more}")
+}
+
+/// Replicas of one chain, `a`, behind one Redis, each of which is read all the time.
+#[derive(Debug)]
+struct Group {
+    redis: Redis,
+    node: ClockNode,
+    watches: Vec<Watch>,
+}
+
+impl Group {
+    /// Starts so many, and waits until they share.
+    async fn start(name: &str, count: usize, redis: Redis) -> Self {
+        let node = ClockNode::start(ID, BLOCK).await;
+        let config = at(&redis.url(0)) + &chain("a", ID, &node.url(), "");
+        let replicas: Vec<_> = (0..count)
+            .map(|place| Arc::new(Replica::start(&format!("{name}-{place}"), &config)))
+            .collect();
+        Self::of(redis, node, &replicas).await
+    }
+
+    /// These, which have this node and this Redis.
+    async fn of(redis: Redis, node: ClockNode, replicas: &[Arc<Replica>]) -> Self {
+        let mut watches = Vec::new();
+        for replica in replicas {
+            replica.is_ready().await;
+            let (clock, terms) = (node.clock(), Terms::default());
+            watches.push(Watch::start(replica, "a", clock, terms, READING));
+        }
+        let group = Self { redis, node, watches };
+        group.share_again(Instant::now()).await;
+        group
+    }
+
+    fn replicas(&self) -> impl Iterator<Item = &Replica> {
+        self.watches.iter().map(|watch| &*watch.replica)
+    }
+
+    async fn counts(&self) -> Vec<Counts> {
+        counts(self.replicas()).await
+    }
+
+    /// What all watches have seen since they were asked last.
+    fn take(&self) -> Record {
+        self.watches.iter().map(Watch::take).fold(Record::default(), Record::and)
+    }
+
+    /// Nothing that must not be was seen.
+    fn is_well(&self) {
+        for watch in &self.watches {
+            assert_eq!(watch.record().failures, [""; 0], "{}", watch.replica.name);
+        }
+    }
+
+    async fn share_again(&self, returned: Instant) -> Duration {
+        share_again(&self.watches, &self.node, returned).await
+    }
+
+    /// Waits for so many blocks.
+    async fn blocks(&self, count: u64) {
+        let until = self.node.head() + count;
+        self.until("blocks", async || self.node.head() >= until).await;
+    }
+
+    /// Looks again and again until it is so.
+    async fn until(&self, what: &str, is_so: impl AsyncFnMut() -> bool) {
+        until(what, is_so).await;
+    }
+}
+
+/// Looks again and again until it is so.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so().await {
+        assert!(since.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn counts(replicas: impl Iterator<Item = &Replica>) -> Vec<Counts> {
+    let mut all = Vec::new();
+    for replica in replicas {
+        all.push(replica.counts("a").await);
+    }
+    all
+}
+
+/// Within [`REJOINING`] after `returned` all share, and go on so: of each block one asks the node, and none
+/// polls for itself. Gives when each had a turn with the others again.
+async fn share_again(watches: &[Watch], node: &ClockNode, returned: Instant) -> Duration {
+    const BLOCKS: u64 = 4;
+    let replicas = || watches.iter().map(|watch| &*watch.replica);
+    let at_first = counts(replicas()).await;
+    let mut rejoined = None;
+    // What must not be any more after this time needs the time to pass.
+    while returned.elapsed() < REJOINING {
+        let now = counts(replicas()).await;
+        let mut pairs = now.iter().zip(&at_first);
+        let shares = |(now, first): (&Counts, &Counts)| {
+            now.redis_up == 1 && now.claimed + now.left > first.claimed + first.left
+        };
+        if rejoined.is_none() && pairs.all(shares) {
+            rejoined = Some(returned.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let (before, counts_before) = (node.tally(), counts(replicas()).await);
+    let told = || format!("{at_first:#?}, then {counts_before:#?}");
+    let rejoined = rejoined.unwrap_or_else(|| panic!("they do not all share again: {}", told()));
+    until("further blocks", async || node.head() >= before.head + BLOCKS).await;
+    let (after, counts_after) = (node.tally(), counts(replicas()).await);
+    let told = || format!("{counts_before:#?}, then {counts_after:#?}");
+    let (blocks, calls) = after.since(before);
+    // The first and the last turn may be on either side of what is counted.
+    assert!(
+        (blocks - 1..=blocks + 1).contains(&calls),
+        "{calls} calls, {blocks} blocks: {}",
+        told()
+    );
+    for (before, after) in counts_before.iter().zip(&counts_after) {
+        assert_eq!((after.redis_up, after.alone), (1, before.alone), "{}", told());
+        let turns = after.claimed + after.left - before.claimed - before.left;
+        assert!((blocks - 1..=blocks + 2).contains(&turns), "{turns} turns: {}", told());
+    }
+    let claimed = |counts: &[Counts]| counts.iter().map(|counts| counts.claimed).sum::<u64>();
+    let claimed = claimed(&counts_after) - claimed(&counts_before);
+    assert!((blocks - 1..=blocks + 1).contains(&claimed), "{claimed} claimed: {}", told());
+    rejoined
+}
