@@ -235,15 +235,13 @@ impl Budget {
 impl Pooled {
     /// How much this replica may take by what it knows itself, and whether Redis is to be asked.
     fn share(&self, now: Instant) -> (Share, bool) {
-        let Known { replicas, in_touch_since, .. } = *self.known();
-        let is_settled = in_touch_since
-            .is_some_and(|since| now.saturating_duration_since(since) >= Budget::SETTLING);
-        let share = match replicas {
-            _ if is_settled => Share::ALL,
+        let known = self.known();
+        let share = match known.replicas {
+            _ if known.is_settled(now) => Share::ALL,
             0 => Share::LEAST,
             replicas => Share::of(replicas),
         };
-        (share, in_touch_since.is_some())
+        (share, known.in_touch_since.is_some())
     }
 
     fn is_spent_for(&self, now: Instant) -> Option<Duration> {
@@ -252,13 +250,24 @@ impl Pooled {
     }
 
     fn learn(&self, replicas: usize) {
+        let now = Instant::now();
         let mut known = self.known();
-        known.replicas = replicas;
-        known.in_touch_since.get_or_insert_with(Instant::now);
+        known.in_touch_since.get_or_insert(now);
+        // A Redis that has come back has not heard of all of them yet.
+        known.replicas =
+            if known.is_settled(now) { replicas } else { known.replicas.max(replicas) };
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Whether Redis has been told by all what they hold.
+    fn is_settled(&self, now: Instant) -> bool {
+        let since = self.in_touch_since;
+        since.is_some_and(|since| now.saturating_duration_since(since) >= Budget::SETTLING)
     }
 }
 

@@ -48,13 +48,13 @@ end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - forgotten)
 
-local closed = redis.call('PTTL', KEYS[3])
+local closed = math.max(redis.call('PTTL', KEYS[3]), 0)
 if tonumber(ARGV[7]) > closed then
   closed = tonumber(ARGV[7])
   redis.call('SET', KEYS[3], '1', 'PX', ARGV[7])
 end
 
-local taken, wait = 0, math.max(closed, 0)
+local taken, wait = 0, closed
 if ARGV[8] ~= '' then
   local waits = {}
   local places = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')

@@ -8,6 +8,7 @@ mod faults;
 mod keys;
 mod limits;
 mod parameters;
+mod replicas;
 mod secrets;
 mod sources;
 mod transactions;

@@ -7,7 +7,7 @@ mod chaos;
 mod clock_node;
 mod faults;
 mod nodes;
-mod redis;
+pub(crate) mod redis;
 mod replica;
 mod watch;
 

@@ -62,7 +62,7 @@ async fn load(service: SocketAddr) -> Vec<Done> {
 }
 
 /// The most requests of any window, wherever it begins.
-fn most_in_a_window(asked: &[Asked]) -> usize {
+pub(super) fn most_in_a_window(asked: &[Asked]) -> usize {
     let within = |from: Instant| {
         let later = asked.iter().filter(|one| one.at >= from);
         later.filter(|one| one.at.duration_since(from) < WINDOW).count()
