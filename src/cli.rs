@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigError, DelegationSource, FILE_VARIABLE};
+use crate::config::{Config, ConfigError, DelegationSource, FILE_VARIABLE, Redis};
 use crate::server::Server;
 use crate::{api, demo, outbound, telemetry, traces};
 
@@ -109,6 +109,8 @@ async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()>
             let node =
                 demo::Node::bind(block_time).await.context("cannot start the recorded chains")?;
             config.chains = demo::chains(node.address()?, block_time)?;
+            // Others would take what was recorded for what is.
+            config.redis = Redis::default();
             // What is recorded has no contracts.
             config.verification.url = None;
             config.delegation.source = DelegationSource::Off;

@@ -142,7 +142,7 @@ impl Poller {
             return Adoption::Known;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
-            return Adoption::Foreign;
+            return Adoption::Rejected;
         };
         match self.heads.adopt(head, Instant::now(), was_confirmed) {
             Ok(()) => {}
@@ -336,6 +336,9 @@ impl Reports {
     }
 
     fn adopted(&self, is_regression: bool) {
+        for gauge in &self.in_use {
+            gauge.set(0);
+        }
         if is_regression {
             self.regressions.increment(1);
         }

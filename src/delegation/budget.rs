@@ -79,6 +79,7 @@ impl Budget {
     pub(super) const PATIENCE: Duration = PATIENCE;
     /// How often Redis is told at least what is held.
     const SYNC_INTERVAL: Duration = Duration::from_secs(10);
+    const RETRY_INTERVAL: Duration = Duration::from_secs(1);
     /// By then every replica is in touch with a Redis that has come back.
     const SETTLING: Duration = Duration::from_secs(3);
     /// A place may get free sooner than it was thought to.
@@ -171,14 +172,17 @@ impl Budget {
             loop {
                 let holds = budget.holds(None);
                 let replicas = pool.tell(&holds).await;
-                match replicas {
-                    Ok(replicas) => pooled.learn(replicas),
-                    Err(_) => pooled.known().in_touch_since = None,
-                }
+                let interval = if let Ok(replicas) = replicas {
+                    pooled.learn(replicas);
+                    Self::SYNC_INTERVAL
+                } else {
+                    pooled.known().in_touch_since = None;
+                    Self::RETRY_INTERVAL
+                };
                 tokio::select! {
                     () = pooled.changed.notified(), if replicas.is_ok() => {}
                     () = pool.changed() => {}
-                    () = tokio::time::sleep(Self::SYNC_INTERVAL) => {}
+                    () = tokio::time::sleep(interval) => {}
                 }
             }
         })

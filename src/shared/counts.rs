@@ -13,6 +13,7 @@ pub(super) struct Counts {
     adopted: Counter,
     known: Counter,
     older: Counter,
+    rejected: Counter,
     pub(super) foreign: Counter,
 }
 
@@ -27,6 +28,7 @@ impl Counts {
             adopted: values("adopted"),
             known: values("known"),
             older: values("older"),
+            rejected: values("rejected"),
             foreign: values("foreign"),
         }
     }
@@ -37,6 +39,7 @@ impl Counts {
             Adoption::Adopted => &self.adopted,
             Adoption::Known => &self.known,
             Adoption::Older => &self.older,
+            Adoption::Rejected => &self.rejected,
             Adoption::Foreign => &self.foreign,
         }
     }

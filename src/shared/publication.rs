@@ -35,6 +35,8 @@ pub enum Adoption {
     Known,
     /// It is older than what is known, or may not be served any more.
     Older,
+    /// This replica's pricing makes no suggestion of it.
+    Rejected,
     /// It cannot be believed.
     Foreign,
 }

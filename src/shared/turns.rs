@@ -191,6 +191,8 @@ impl Turns {
                 self.epoch = self.epoch.max(publication.epoch);
                 self.silent_slots = 0;
             }
+            // To poll would give the same.
+            Adoption::Rejected => self.silent_slots = 0,
             Adoption::Older => {}
             // What nobody believes must not keep others from publishing.
             Adoption::Foreign => self.board.discard(&publication.mark()).await,
