@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::link::Ear;
+use super::publication::Publication;
 use crate::rpc::Upstreams;
 
 /// The newest of what was heard of a chain.
@@ -68,6 +69,11 @@ pub(super) fn of_cool_down(identity: &str, millis: u64) -> String {
 }
 
 fn read(message: &Bytes) -> Option<News<'_>> {
+    /// More than all words before the line.
+    const MARGIN: usize = 64;
+    if message.len() > Publication::MAX_BYTES + MARGIN {
+        return None;
+    }
     let (kind, rest) = split(message)?;
     match kind {
         b"value" => {
@@ -109,5 +115,6 @@ mod tests {
         for wrong in ["", "value", "value x line", "failed", "failed -1", "cool ab", "other 1"] {
             assert_eq!(read(wrong), "None", "{wrong}");
         }
+        assert_eq!(read(&format!("value 1 {}", "x".repeat(1 << 20))), "None");
     }
 }

@@ -165,8 +165,8 @@ impl Turns {
             let is_connecting = matches!(self.link.state(), State::Connecting);
             let again = self.waiting.again.map_or(self.due, |(at, _)| at);
             let due = self.due.min(self.look_at).min(again);
+            // None of them first: whatever comes over a channel must not keep this from polling.
             tokio::select! {
-                biased;
                 Ok(()) = self.heard.changed() => {
                     if let Some(turn) = self.listen() {
                         return turn;
