@@ -3,23 +3,24 @@
 //! A poll that fails leaves the last good value where it is; its age tells. The loop never ends by
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
 
+mod reports;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use metrics::{Counter, Gauge, Histogram};
 use tokio::time::MissedTickBehavior;
 
 use crate::book::Publisher;
 use crate::config;
-use crate::fees::{self, FeeHistory, Market, Rejection};
+use crate::fees::{self, FeeHistory, Market};
 use crate::heads::{Heads, Implausible, Round, Verdict};
 use crate::metrics::Metrics;
-use crate::news::News;
-use crate::rpc::{self, Candidate, FeeHistoryRequest, Upstream, Upstreams};
-use crate::shared::{Adoption, Publication, Published, Turn, Turns};
+use crate::rpc::{Candidate, FeeHistoryRequest, Upstream, Upstreams};
+use crate::shared::{Adoption, Outcome, Publication, Published, Turn, Turns};
 use crate::traces::Span;
+use reports::{Failure, Reports};
 
 /// Polls one chain.
 #[derive(Debug)]
@@ -36,31 +37,6 @@ pub struct Poller {
 
 /// A fee history that can be priced, and its price.
 type Priced = (FeeHistory, Market);
-
-/// Why an upstream gave nothing to publish.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Rpc(#[from] rpc::Error),
-    #[error(transparent)]
-    Rejected(#[from] Rejection),
-    #[error(transparent)]
-    Implausible(#[from] Implausible),
-    /// Its head stands still, or moves too slowly.
-    #[error("the newest block is late, and another upstream has a newer one")]
-    Stands,
-}
-
-impl Failure {
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::Rpc(error) => error.reason(),
-            Self::Rejected(rejection) => rejection.reason(),
-            Self::Implausible(implausible) => implausible.reason(),
-            Self::Stands => "head_stands",
-        }
-    }
-}
 
 impl Poller {
     /// How long after a failed poll the next one comes at the latest, however far apart blocks are.
@@ -102,8 +78,8 @@ impl Poller {
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticker.tick().await;
-            let (was_good, _) = self.poll().await;
-            if !was_good && self.chain.block_time > Self::RETRY {
+            let (outcome, _) = self.poll().await;
+            if outcome != Outcome::Good && self.chain.block_time > Self::RETRY {
                 ticker.reset_after(Self::RETRY);
             }
         }
@@ -113,14 +89,14 @@ impl Poller {
         loop {
             match turns.next().await {
                 Turn::Poll(permit) => {
-                    let (was_good, published) = self.poll().await;
+                    let (outcome, published) = self.poll().await;
                     let published = published.zip(self.publisher.last_seen());
-                    turns.conclude(permit, was_good, published).await;
+                    turns.conclude(permit, outcome, published).await;
                 }
                 Turn::Adopt(publication) => {
                     let taken = self.adopt(&publication, turns.epoch());
                     self.publisher.conclude_poll();
-                    turns.took(&publication, taken).await;
+                    turns.took(&publication, taken);
                 }
                 // It is known by now that nothing is known.
                 Turn::Failed => self.publisher.conclude_poll(),
@@ -133,12 +109,13 @@ impl Poller {
     fn adopt(&mut self, publication: &Publication, epoch: u64) -> Adoption {
         let Publication { history, seen, .. } = publication;
         let (head, last) = (history.newest_block(), self.publisher.newest_block());
-        let was_confirmed = publication.epoch > epoch;
         if seen.observed.elapsed() >= self.chain.max_age {
             return Adoption::Older;
         }
+        let was_confirmed = publication.epoch > epoch;
         let is_seen = self.publisher.last_seen().is_some_and(|last| last.observed >= seen.observed);
-        if last == Some(head) && is_seen {
+        // From before what is known: of another epoch it says nothing but that there was one.
+        if is_seen && (was_confirmed || last == Some(head)) {
             return Adoption::Known;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
@@ -147,18 +124,19 @@ impl Poller {
         match self.heads.adopt(head, Instant::now(), was_confirmed) {
             Ok(()) => {}
             Err(Implausible::Behind) => return Adoption::Older,
-            Err(Implausible::Ahead) => return Adoption::Foreign,
+            Err(Implausible::Ahead) => return Adoption::Implausible,
         }
         self.publisher.publish_as_of(*seen, history, market);
         self.reports.adopted(last.is_some_and(|last| head < last));
         Adoption::Adopted
     }
 
-    /// Polls once, and tells of it. Whether any answer could be believed, and what was published.
-    async fn poll(&mut self) -> (bool, Option<Published>) {
+    /// Polls once, and tells of it and what was published.
+    async fn poll(&mut self) -> (Outcome, Option<Published>) {
         let started = Instant::now();
         let mut span = Span::of_poll(&self.chain.key);
-        let (was_good, published) = span.around(self.ask_upstreams()).await;
+        let (outcome, published) = span.around(self.ask_upstreams()).await;
+        let was_good = outcome == Outcome::Good;
         if was_good {
             span.succeeded();
         } else {
@@ -167,19 +145,21 @@ impl Poller {
         drop(span);
         self.reports.poll(was_good, started.elapsed());
         self.publisher.conclude_poll();
-        (was_good, published)
+        (outcome, published)
     }
 
     /// Asks the first upstream that is well and, when that gives nothing to publish, all others at
     /// once: the first good answer is published, within two attempts' deadlines however many
     /// upstreams are silent. They are asked, too, when the head seems to be late; then a higher one
     /// wins.
-    async fn ask_upstreams(&mut self) -> (bool, Option<Published>) {
+    async fn ask_upstreams(&mut self) -> (Outcome, Option<Published>) {
         let now = Instant::now();
         let Self { chain, request, upstreams, heads, publisher, reports, .. } = self;
         let deadline = upstreams.attempt_deadline();
         let order = upstreams.in_order(now);
-        let Some((&first, others)) = order.split_first() else { return (false, None) };
+        let Some((&first, others)) = order.split_first() else {
+            return (Outcome::Failed, None);
+        };
 
         let round = heads.round(now);
         let mut poll = Poll { round, publisher, reports, waiting: Vec::new(), published: None };
@@ -187,7 +167,7 @@ impl Poller {
         let is_published = poll.consider(first, answer);
         let seeks_newer = is_published && poll.round.wants_second_opinion();
         if is_published && !seeks_newer {
-            return (true, poll.published);
+            return (Outcome::Good, poll.published);
         }
         let published = poll.publisher.newest_block();
         // A second opinion is worth no wait for those that do not answer.
@@ -208,8 +188,14 @@ impl Poller {
         if seeks_newer && poll.publisher.newest_block() > published {
             poll.reports.failure(first, &Failure::Stands);
         }
+        let is_in_doubt = !poll.waiting.is_empty();
         let published = poll.conclude();
-        (was_good || published.is_some(), published)
+        let outcome = match was_good || published.is_some() {
+            true => Outcome::Good,
+            false if is_in_doubt => Outcome::InDoubt,
+            false => Outcome::Failed,
+        };
+        (outcome, published)
     }
 }
 
@@ -280,117 +266,4 @@ async fn ask(
     let history = upstream.fee_history(request, deadline).await?;
     let market = fees::price(&history, &chain.pricing)?;
     Ok((history, market))
-}
-
-/// Tells the upstream's record, the metrics and the log what came of an attempt.
-///
-/// The log hears of changes, not of every poll, and knows an upstream by its place in the
-/// configuration: its URL may carry a key.
-#[derive(Debug)]
-struct Reports {
-    metrics: Metrics,
-    chain: String,
-    /// By the upstream's place.
-    news: Vec<News>,
-    /// By the upstream's place.
-    in_use: Vec<Gauge>,
-    good_polls: Counter,
-    failed_polls: Counter,
-    poll_duration: Histogram,
-    regressions: Counter,
-}
-
-impl Reports {
-    fn new(metrics: Metrics, chain: &config::Chain) -> Self {
-        let (key, upstreams) = (chain.key.as_str(), chain.rpc_urls.len());
-        let in_use = |index| {
-            let gauge = metrics.in_use(key, index);
-            gauge.set(0);
-            gauge
-        };
-        Self {
-            chain: key.to_owned(),
-            news: (0..upstreams).map(|_| News::default()).collect(),
-            in_use: (0..upstreams).map(in_use).collect(),
-            good_polls: metrics.polls(key, "ok"),
-            failed_polls: metrics.polls(key, "failed"),
-            poll_duration: metrics.poll_duration(key),
-            regressions: metrics.head_regressions(key),
-            metrics,
-        }
-    }
-
-    fn poll(&self, was_good: bool, took: Duration) {
-        let count = if was_good { &self.good_polls } else { &self.failed_polls };
-        count.increment(1);
-        self.poll_duration.record(took);
-    }
-
-    fn published(&self, index: usize, is_regression: bool) {
-        for (place, gauge) in self.in_use.iter().enumerate() {
-            gauge.set(u32::from(place == index));
-        }
-        if is_regression {
-            self.regressions.increment(1);
-        }
-    }
-
-    fn adopted(&self, is_regression: bool) {
-        for gauge in &self.in_use {
-            gauge.set(0);
-        }
-        if is_regression {
-            self.regressions.increment(1);
-        }
-    }
-
-    fn success(&self, asked: Candidate<'_>) {
-        let index = asked.index;
-        asked.upstream.succeeded();
-        self.count(index, "ok");
-        if self.is_news(index, Ok(())) {
-            tracing::info!(chain = self.chain, upstream = index, "upstream answers");
-        }
-    }
-
-    fn failure(&self, asked: Candidate<'_>, failure: &Failure) {
-        let index = asked.index;
-        match failure {
-            Failure::Rpc(error) => asked.upstream.failed(error),
-            // It may be what is known that lags; to find out it has to be asked.
-            Failure::Implausible(Implausible::Ahead) => {}
-            _ => asked.upstream.was_refused(),
-        }
-        let reason = failure.reason();
-        self.count(index, reason);
-        if self.is_news(index, Err(reason)) {
-            let error = text_of(failure);
-            tracing::warn!(chain = self.chain, upstream = index, reason, error, "upstream failed");
-        }
-    }
-
-    fn confirmed(&self, index: usize, newest_block: u64) {
-        let chain = self.chain.as_str();
-        tracing::warn!(
-            chain,
-            upstream = index,
-            newest_block,
-            "an unexpected newest block is confirmed"
-        );
-    }
-
-    fn count(&self, index: usize, outcome: &'static str) {
-        self.metrics.attempt(&self.chain, index, outcome);
-        tracing::trace!(chain = self.chain, upstream = index, outcome, "upstream asked");
-    }
-
-    fn is_news(&self, index: usize, outcome: Result<(), &'static str>) -> bool {
-        self.news.get(index).is_some_and(|news| news.is(outcome))
-    }
-}
-
-/// The failure and what is behind it, on one line.
-fn text_of(failure: &Failure) -> String {
-    let causes = std::iter::successors(std::error::Error::source(failure), |error| error.source());
-    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
 }

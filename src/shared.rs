@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use pool::{Holds, NotTaken, Pool, Taken};
 pub use publication::{Adoption, Publication};
-pub use turns::{Permit, Published, Turn, Turns};
+pub use turns::{Outcome, Permit, Published, Turn, Turns};
 
 use crate::config;
 use crate::metrics::Metrics;

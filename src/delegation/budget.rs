@@ -6,9 +6,9 @@
 //! holds more answered requests than there are places, which a bucket that refills could not promise. Of one
 //! that is not answered nobody knows when the API gets it, if ever; it keeps its place for another window.
 //!
-//! Replicas that share have the places together: each asks Redis for one. While Redis cannot be asked a
-//! replica has its share of them, and for a moment afterwards no more, until the others have told Redis what
-//! they have taken meanwhile.
+//! Replicas that share have the places together: each asks Redis for one. A replica that cannot ask any more
+//! takes none until all that the others may have taken are free again; from then on it has its share, which the
+//! others leave to it.
 
 mod places;
 
@@ -50,12 +50,24 @@ struct Pooled {
 /// What is known of the pool.
 #[derive(Debug, Default)]
 struct Known {
-    /// 0: nothing.
+    /// How many share; 0: not known.
     replicas: usize,
-    /// Since when Redis was told all that is held; `None`: it cannot be asked.
-    in_touch_since: Option<Instant>,
+    /// Since when they were as many.
+    steady_since: Option<Instant>,
+    contact: Contact,
     /// It has nothing to give: when to ask again, and when there is something, as far as is known.
     spent: Option<[Instant; 2]>,
+}
+
+/// Whether Redis can be asked.
+#[derive(Debug, Clone, Copy, Default)]
+enum Contact {
+    /// It never could.
+    #[default]
+    Never,
+    Now,
+    /// It could until then.
+    Lost(Instant),
 }
 
 #[derive(Debug, Clone)]
@@ -77,11 +89,14 @@ pub(super) struct Request {
 
 impl Budget {
     pub(super) const PATIENCE: Duration = PATIENCE;
-    /// How often Redis is told at least what is held.
-    const SYNC_INTERVAL: Duration = Duration::from_secs(10);
-    const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-    /// By then every replica is in touch with a Redis that has come back.
-    const SETTLING: Duration = Duration::from_secs(3);
+    /// How often Redis is told at least what is held, and asked how many share.
+    const TELLING_INTERVAL: Duration = Duration::from_secs(1);
+    /// Replicas that start together know of each other by then.
+    const STEADY: Duration = Duration::from_secs(5);
+    /// So long after Redis could be asked last the others leave this replica its share (after 3 s, by
+    /// `pool.lua`), and what they had taken of it before is free again: sent in a moment, answered in another,
+    /// and held for a window.
+    const CLOSURE: Duration = Duration::from_secs(15);
     /// A place may get free sooner than it was thought to.
     const SPENT_FOR: Duration = Duration::from_millis(250);
 
@@ -132,19 +147,15 @@ impl Budget {
 
     async fn take_shared(&self, pooled: &Pooled) -> Result<Request, Spent> {
         let now = Instant::now();
-        let (share, is_in_touch) = pooled.share(now);
-        if let Some(wait) = pooled.is_spent_for(now) {
-            return Err(Spent(wait));
-        }
-        if !is_in_touch {
+        if let Some(share) = pooled.own_share(now)? {
             return self.take_own(share);
         }
-        let (place, from) = self.lock().take(share, self.patience, now)?;
+        let (place, from) = self.lock().take(Share::ALL, self.patience, now)?;
         let mut request = self.request(place, from);
         let holds = self.holds(Some(place));
         match pooled.pool.take(&holds, place, self.patience).await {
             Ok(shared::Taken { wait, replicas }) => {
-                pooled.learn(replicas);
+                pooled.known().learn(replicas, Instant::now());
                 request.from = from.max(Instant::now() + wait);
                 self.lock().postpone(place, request.from);
                 self.counts.shared.increment(1);
@@ -158,8 +169,10 @@ impl Budget {
             }
             Err(shared::NotTaken::Away) => {
                 request.was_not_sent();
-                pooled.known().in_touch_since = None;
-                self.take_own(pooled.share(now).0)
+                let now = Instant::now();
+                pooled.known().lose(now);
+                let share = pooled.own_share(now)?;
+                share.map_or(Err(Spent(Self::CLOSURE)), |share| self.take_own(share))
             }
         }
     }
@@ -172,17 +185,14 @@ impl Budget {
             loop {
                 let holds = budget.holds(None);
                 let replicas = pool.tell(&holds).await;
-                let interval = if let Ok(replicas) = replicas {
-                    pooled.learn(replicas);
-                    Self::SYNC_INTERVAL
-                } else {
-                    pooled.known().in_touch_since = None;
-                    Self::RETRY_INTERVAL
-                };
+                match replicas {
+                    Ok(replicas) => pooled.known().learn(replicas, Instant::now()),
+                    Err(_) => pooled.known().lose(Instant::now()),
+                }
                 tokio::select! {
                     () = pooled.changed.notified(), if replicas.is_ok() => {}
                     () = pool.changed() => {}
-                    () = tokio::time::sleep(interval) => {}
+                    () = tokio::time::sleep(Self::TELLING_INTERVAL) => {}
                 }
             }
         })
@@ -220,8 +230,10 @@ impl Budget {
         }
     }
 
+    /// What this replica may take by itself.
     fn share(&self) -> Share {
-        self.pool.as_ref().map_or(Share::ALL, |pooled| pooled.share(Instant::now()).0)
+        let own = |pooled: &Arc<Pooled>| pooled.own_share(Instant::now()).ok().flatten();
+        self.pool.as_ref().and_then(own).unwrap_or(Share::ALL)
     }
 
     /// Has Redis told of what has changed.
@@ -237,29 +249,9 @@ impl Budget {
 }
 
 impl Pooled {
-    /// How much this replica may take by what it knows itself, and whether Redis is to be asked.
-    fn share(&self, now: Instant) -> (Share, bool) {
-        let known = self.known();
-        let share = match known.replicas {
-            _ if known.is_settled(now) => Share::ALL,
-            0 => Share::LEAST,
-            replicas => Share::of(replicas),
-        };
-        (share, known.in_touch_since.is_some())
-    }
-
-    fn is_spent_for(&self, now: Instant) -> Option<Duration> {
-        let [again, free] = self.known().spent?;
-        (now < again).then(|| free.saturating_duration_since(now))
-    }
-
-    fn learn(&self, replicas: usize) {
-        let now = Instant::now();
-        let mut known = self.known();
-        known.in_touch_since.get_or_insert(now);
-        // A Redis that has come back has not heard of all of them yet.
-        known.replicas =
-            if known.is_settled(now) { replicas } else { known.replicas.max(replicas) };
+    /// What this replica may take by itself; `None`: Redis is to be asked.
+    fn own_share(&self, now: Instant) -> Result<Option<Share>, Spent> {
+        self.known().own_share(now)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -268,10 +260,37 @@ impl Pooled {
 }
 
 impl Known {
-    /// Whether Redis has been told by all what they hold.
-    fn is_settled(&self, now: Instant) -> bool {
-        let since = self.in_touch_since;
-        since.is_some_and(|since| now.saturating_duration_since(since) >= Budget::SETTLING)
+    fn own_share(&self, now: Instant) -> Result<Option<Share>, Spent> {
+        match self.contact {
+            Contact::Never => Ok(Some(Share::LEAST)),
+            Contact::Now => match self.spent {
+                Some([again, free]) if now < again => {
+                    Err(Spent(free.saturating_duration_since(now)))
+                }
+                _ => Ok(None),
+            },
+            Contact::Lost(at) => {
+                let wait = (at + Budget::CLOSURE).saturating_duration_since(now);
+                if !wait.is_zero() {
+                    return Err(Spent(wait));
+                }
+                let is_steady = self.steady_since.is_some_and(|since| since + Budget::STEADY <= at);
+                Ok(Some(if is_steady { Share::of(self.replicas) } else { Share::LEAST }))
+            }
+        }
+    }
+
+    fn learn(&mut self, replicas: usize, now: Instant) {
+        self.contact = Contact::Now;
+        if self.replicas != replicas {
+            (self.replicas, self.steady_since) = (replicas, Some(now));
+        }
+    }
+
+    fn lose(&mut self, now: Instant) {
+        if let Contact::Now = self.contact {
+            self.contact = Contact::Lost(now);
+        }
     }
 }
 

@@ -82,8 +82,9 @@ pub(super) const COUNTERS: [(&str, &str); 21] = [
     (
         SHARED_VALUES,
         "What other replicas have published of a chain by what came of it: adopted, known already, older \
-         than what is known, rejected (this replica's pricing makes no suggestion of it), or foreign \
-         (nothing that a replica of this version can have published)",
+         than what is known, rejected (this replica's pricing makes no suggestion of it), implausible \
+         (its newest block is further ahead than the chain can be), or foreign (nothing that a replica of \
+         this version can have published)",
     ),
     (READ_ATTEMPTS, "Reads sent to an upstream by its place in rpc_urls and by what came of them"),
     (READS, "Reads of chain state for clients by what came of them"),

@@ -7,7 +7,7 @@ use redis::Script;
 
 use super::clock::{Clock, Slots, micros};
 use super::keys::Keys;
-use super::link::{Failed, Line, Link};
+use super::link::{CLAIM, DISCARD, Failed, Line, Link, PUBLISH};
 use super::news;
 use super::publication::Publication;
 use crate::book::LastSeen;
@@ -65,9 +65,9 @@ impl Board {
         replica: String,
     ) -> Self {
         let scripts = Scripts {
-            claim: Script::new(include_str!("claim.lua")),
-            publish: Script::new(include_str!("publish.lua")),
-            discard: Script::new(include_str!("discard.lua")),
+            claim: Script::new(CLAIM),
+            publish: Script::new(PUBLISH),
+            discard: Script::new(DISCARD),
         };
         Self { link, keys, slots, upstreams, replica, scripts }
     }
@@ -120,7 +120,8 @@ impl Board {
         script.arg(Publication::padded(slot)).arg(epoch);
         script.arg(Publication::padded(history.newest_block()));
         // As if all that Redis takes to answer were on the way there: it is older rather than younger.
-        script.arg(micros(age + clock.took)).arg(Publication::json(history, seen)).arg(kept);
+        script.arg(micros(age + clock.took)).arg(clock.micros_at(Instant::now()));
+        script.arg(format!("{} {}", self.replica, Publication::json(history, seen))).arg(kept);
         script.arg(&self.keys.channel);
         script.arg(self.slots.length_micros()).arg(self.slots.phase_micros());
         for (upstream, keys) in self.upstreams.all().iter().zip(&self.keys.upstreams) {

@@ -22,7 +22,9 @@ end
 
 local value = ''
 local size = redis.pcall('STRLEN', KEYS[1])
-if type(size) ~= 'number' or size > tonumber(ARGV[6]) then
+-- A value that is kept for ever is none of ours.
+local is_foreign = type(size) ~= 'number' or size > tonumber(ARGV[6]) or redis.call('PTTL', KEYS[1]) == -1
+if is_foreign then
   value = '!'
 elseif size > 0 then
   value = redis.call('GET', KEYS[1])

@@ -35,6 +35,13 @@ impl Clock {
         self.micros.saturating_add(since).saturating_sub(before)
     }
 
+    /// Whether a message that was received then, and sent when it said `micros`, was on its way for long, or it
+    /// was put forward or back.
+    pub(super) fn is_off(&self, sent: u64, received: Instant) -> bool {
+        const MOST: Duration = Duration::from_secs(1);
+        self.micros_at(received).abs_diff(sent) > micros(MOST)
+    }
+
     /// When it says `micros`, or a little before.
     fn moment_of(&self, micros: u64) -> Instant {
         let ahead = Duration::from_micros(micros.saturating_sub(self.micros));

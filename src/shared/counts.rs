@@ -14,6 +14,7 @@ pub(super) struct Counts {
     known: Counter,
     older: Counter,
     rejected: Counter,
+    implausible: Counter,
     pub(super) foreign: Counter,
 }
 
@@ -29,6 +30,7 @@ impl Counts {
             known: values("known"),
             older: values("older"),
             rejected: values("rejected"),
+            implausible: values("implausible"),
             foreign: values("foreign"),
         }
     }
@@ -40,7 +42,7 @@ impl Counts {
             Adoption::Known => &self.known,
             Adoption::Older => &self.older,
             Adoption::Rejected => &self.rejected,
-            Adoption::Foreign => &self.foreign,
+            Adoption::Implausible => &self.implausible,
         }
     }
 }

@@ -13,7 +13,7 @@ use metrics::Gauge;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, RedisResult, ScriptInvocation, Value,
+    PushInfo, PushKind, RedisError, RedisResult, Script, ScriptInvocation, Value,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,12 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 /// Commands under way at a time; one that finds no place in time fails.
 const MAX_IN_FLIGHT: usize = 256;
+
+pub(super) const CLAIM: &str = include_str!("claim.lua");
+pub(super) const PUBLISH: &str = include_str!("publish.lua");
+pub(super) const DISCARD: &str = include_str!("discard.lua");
+pub(super) const POOL: &str = include_str!("pool.lua");
+const SCRIPTS: [&str; 4] = [CLAIM, PUBLISH, DISCARD, POOL];
 
 /// What takes the messages of a channel. It must not wait.
 pub(super) type Ear = Box<dyn Fn(Bytes) + Send + Sync>;
@@ -135,6 +141,10 @@ impl Connector {
                 self.client.get_multiplexed_async_connection_with_config(&config).await?;
             let channels: Vec<_> = self.ears.keys().collect();
             connection.subscribe(channels).await?;
+            // Now, so that no turn has to wait for it.
+            for script in SCRIPTS {
+                Script::new(script).load_async(&mut connection).await?;
+            }
             Ok(connection)
         };
         let connection = tokio::time::timeout(2 * CONNECT_DEADLINE, connect).await;
@@ -164,8 +174,8 @@ fn hear(ears: &HashMap<String, Ear>, lost: &CancellationToken, push: PushInfo) {
 
 impl Link {
     /// What there is of it now.
-    pub(super) fn state(&mut self) -> State {
-        self.state.borrow_and_update().clone()
+    pub(super) fn state(&self) -> watch::Ref<'_, State> {
+        self.state.borrow()
     }
 
     /// The connection, if there is one now.
@@ -176,7 +186,8 @@ impl Link {
         }
     }
 
-    /// Resolves when [`state`](Self::state) gives another; never, when nothing connects any more.
+    /// Resolves when [`state`](Self::state) has become another since this resolved last; never, when nothing
+    /// connects any more.
     pub(super) async fn changed(&mut self) {
         if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -2,10 +2,12 @@
 --
 -- A place is held until a window after its request was answered. Of one that is under way it is known by when
 -- that is at the latest; so a replica that dies gives its places back. Each call tells all that the replica
--- holds: what Redis has lost is there again.
+-- holds: what Redis has lost is there again once each replica has called, and until then nothing is given.
+-- Of a replica that is not heard of any more nobody knows whether it goes on without Redis: its share is left
+-- to it until it is forgotten.
 --
 -- KEYS  1 places by when they are free, 2 those under way by when their request was sent,
---       3 there while the API is let be, 4 replicas by when they were last here
+--       3 there while the API is let be, 4 replicas by when they were last here, 5 since when all of it is known
 -- ARGV  1 the replica, 2 requests in a window, 3 the window, 4 what a request may take, 5 what it usually takes,
 --       6 for how long one may wait for a place, 7 for how long the API is let be, all in ms,
 --       8 the number of the place to take, or "": none,
@@ -17,18 +19,28 @@ local replica, requests, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timeout, usual, patience = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 -- Longer than anything is held.
 local forgotten = 3 * 60 * 60 * 1000
+-- By then each replica has called, or is not heard of.
+local silence = 3000
 
-for i = 1, 4 do
+for i = 1, 5 do
   local kind = redis.call('TYPE', KEYS[i]).ok
-  if kind ~= 'none' and kind ~= (i == 3 and 'string' or 'zset') then
+  if kind ~= 'none' and kind ~= ((i == 3 or i == 5) and 'string' or 'zset') then
     redis.call('DEL', KEYS[i])
   end
 end
 
 redis.call('ZADD', KEYS[4], now, replica)
-redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now - 60000)
-redis.call('PEXPIRE', KEYS[4], 60000)
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now - 30000)
+redis.call('PEXPIRE', KEYS[4], 30000)
 local replicas = redis.call('ZCARD', KEYS[4])
+local silent = redis.call('ZCOUNT', KEYS[4], '-inf', now - silence)
+requests = math.max(requests - silent * math.max(math.floor(requests / replicas), 1), 0)
+
+local since = tonumber(redis.call('GET', KEYS[5]) or nil)
+if not since or since > now then
+  since = now
+end
+redis.call('SET', KEYS[5], string.format('%.0f', since), 'PX', forgotten)
 
 for i = 9, #ARGV do
   local place = replica .. ':' .. (i - 9)
@@ -54,7 +66,7 @@ if tonumber(ARGV[7]) > closed then
   redis.call('SET', KEYS[3], '1', 'PX', ARGV[7])
 end
 
-local taken, wait = 0, closed
+local taken, wait = 0, math.max(closed, since + silence - now)
 if ARGV[8] ~= '' then
   local waits = {}
   local places = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
@@ -70,7 +82,9 @@ if ARGV[8] ~= '' then
   end
   table.sort(waits)
   local surplus = #waits + 1 - requests
-  if surplus > 0 then
+  if requests == 0 then
+    wait = math.max(wait, window)
+  elseif surplus > 0 then
     wait = math.max(wait, waits[surplus])
   end
   if wait <= patience then

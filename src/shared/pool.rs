@@ -6,13 +6,13 @@ use alloy_primitives::hex;
 use redis::Script;
 use sha2::{Digest, Sha256};
 
-use super::link::{Failed, Link};
+use super::link::{Failed, Link, POOL};
 
 /// Places that are taken by all replicas that ask the same API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Pool {
     link: Link,
-    keys: [String; 4],
+    keys: [String; 5],
     replica: String,
     script: Script,
 }
@@ -59,8 +59,8 @@ impl Pool {
         let digest = Sha256::digest(name);
         let api = hex::encode(digest.get(..BYTES).unwrap_or_default());
         let key = |last| format!("gas:v1:{{delegation:{api}}}:{last}");
-        let keys = ["places", "sent", "closed", "replicas"].map(key);
-        Self { link, keys, replica, script: Script::new(include_str!("pool.lua")) }
+        let keys = ["places", "sent", "closed", "replicas", "since"].map(key);
+        Self { link, keys, replica, script: Script::new(POOL) }
     }
 
     /// Takes a place, which this replica numbers `place`, if one is free or gets free within its `patience`.

@@ -1,7 +1,7 @@
 //! A fee history on its way from one replica to the others.
 //!
 //! Each replica prices it by its own configuration: what is shared is what a node said, not what was made of
-//! it. On the wire it is a line, `slot epoch newest-block observed JSON`, which the scripts take apart up to
+//! it. On the wire it is a line, `slot epoch newest-block observed replica JSON`, which the scripts take apart up to
 //! the JSON. Whatever is not exactly that is foreign.
 
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ use crate::fees::{Block, FeeHistory, Rewards};
 pub struct Publication {
     /// The slot for which it was polled.
     pub(super) slot: u64,
+    /// Who polled it.
+    pub(super) replica: String,
     /// How often the chain's head has made a move that had to be confirmed. Of the same epoch, a lower head is
     /// an older one.
     pub epoch: u64,
@@ -37,8 +39,8 @@ pub enum Adoption {
     Older,
     /// This replica's pricing makes no suggestion of it.
     Rejected,
-    /// It cannot be believed.
-    Foreign,
+    /// Its newest block is further ahead than the chain can be.
+    Implausible,
 }
 
 /// Where a line is from.
@@ -72,8 +74,8 @@ struct WireBlock(String, Option<f64>, Option<String>, Option<String>);
 impl Publication {
     /// No line is longer: 1,024 blocks with amounts of 128 bits.
     pub(super) const MAX_BYTES: usize = 256 * 1024;
-    /// By how much Redis' clock may seem to be off before it was put forward or back.
-    const MAX_DRIFT: Duration = Duration::from_secs(1);
+    /// No chain has had so many: numbers up to here are exact in scripts.
+    const MAX_EPOCH: u64 = 1 << 40;
 
     /// The JSON of a line about `history`, which was observed as `seen` tells.
     pub(super) fn json(history: &FeeHistory, seen: LastSeen) -> String {
@@ -98,30 +100,24 @@ impl Publication {
         format!("{number:020}")
     }
 
-    /// What its line begins with, and no other's.
-    pub(super) fn mark(&self) -> Vec<u8> {
-        let (slot, head) = (Self::padded(self.slot), Self::padded(self.history.newest_block()));
-        format!("{slot} {} {head} ", self.epoch).into_bytes()
-    }
-
     /// What `line` says, if it is one.
     pub(super) fn read(line: &[u8], way: Way, clock: &Clock) -> Result<Self, Foreign> {
         if line.len() > Self::MAX_BYTES {
             return Err(Foreign);
         }
         let line = str::from_utf8(line).map_err(|_| Foreign)?;
-        let mut parts = line.splitn(5, ' ');
+        let mut parts = line.splitn(6, ' ');
         let mut part = || parts.next().ok_or(Foreign);
         let (slot, epoch, head) =
             (padded_number(part()?)?, number(part()?)?, padded_number(part()?)?);
-        let observed = number(part()?)?;
+        let (observed, replica) = (number(part()?)?, part()?.to_owned());
         let wire: Wire = serde_json::from_str(part()?).map_err(|_| Foreign)?;
         let history = wire.history().ok_or(Foreign)?;
-        if history.newest_block() != head {
+        if history.newest_block() != head || epoch > Self::MAX_EPOCH {
             return Err(Foreign);
         }
         let seen = seen(observed, wire.head_age_us, way, clock).ok_or(Foreign)?;
-        Ok(Self { slot, epoch, history, seen })
+        Ok(Self { slot, replica, epoch, history, seen })
     }
 }
 
@@ -129,13 +125,8 @@ impl Publication {
 fn seen(observed: u64, head_age_us: u64, way: Way, clock: &Clock) -> Option<LastSeen> {
     let (at, now) = match way {
         Way::Stored(at) => (at, clock.micros_at(at)),
-        Way::Sent(sent, received) => {
-            let expected = clock.micros_at(received);
-            // On the way for longer than that, or the clock was put forward or back: then what the way took
-            // is not known, and it is a fraction of a second.
-            let is_known = expected.abs_diff(sent) <= micros(Publication::MAX_DRIFT);
-            (received, if is_known { expected.max(sent) } else { sent })
-        }
+        // Whatever it took on its way, and however long this process was frozen meanwhile.
+        Way::Sent(sent, received) => (received, clock.micros_at(received).max(sent)),
     };
     // One of later is from before the clock was put back: nobody knows its age.
     let age = Duration::from_micros(now.checked_sub(observed)?);

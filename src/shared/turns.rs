@@ -4,10 +4,14 @@
 //! goes first in the next one; the others wait a moment longer, by which time the value has reached them as a
 //! rule. There is no leader that could be lost: a replica that dies with a slot of its own costs that slot.
 
+mod turn;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+
+pub use turn::{Outcome, Permit, Published, Turn};
 
 use super::board::{Board, Edition};
 use super::clock::{Clock, Slots};
@@ -45,8 +49,12 @@ pub struct Turns {
     silent_slots: u32,
     /// What is to be told before anything else.
     waiting: Waiting,
-    /// The slot of this replica's own last value.
-    own_slot: Option<u64>,
+    /// Not before then this polls without Redis: this slot's poll is done.
+    alone_from: Instant,
+    /// Whether anything is known of the chain.
+    has_data: bool,
+    /// How many polls in a row were in doubt.
+    doubts: u32,
     /// When the last value that was looked into was received, and the last failure.
     listened: (Option<Instant>, Option<u64>),
 }
@@ -70,37 +78,8 @@ struct Waiting {
     again: Option<(Instant, u64)>,
 }
 
-/// What there is to do.
-#[derive(Debug)]
-pub enum Turn {
-    /// To poll, and to [`conclude`](Turns::conclude) that.
-    Poll(Permit),
-    /// To take what another replica has polled, and to say [what came of it](Turns::took).
-    Adopt(Publication),
-    /// Another replica has polled in vain: there is nothing to do.
-    Failed,
-}
-
-/// What a poll is by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permit {
-    /// A claim.
-    Slot(u64),
-    /// Nobody else can be asked.
-    Alone,
-}
-
-/// What a poll has published here.
-#[derive(Debug)]
-pub struct Published {
-    /// What a node said.
-    pub history: FeeHistory,
-    /// Whether the head went back, or leapt, which was believed only when it was confirmed.
-    pub was_confirmed: bool,
-}
-
 impl Turns {
-    /// For how many slots of others of whom nothing comes a replica waits before it polls by itself.
+    /// For how many slots of others of whom nothing useful comes a replica waits before it polls by itself.
     const PATIENCE: u32 = 3;
     /// How often Redis is asked at least.
     const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -108,6 +87,10 @@ impl Turns {
     const MARGIN: Duration = Duration::from_millis(2);
     /// The longest that those wait who did not have the last slot.
     const MAX_HANDICAP: Duration = Duration::from_millis(250);
+    /// How many polls in a row a replica goes first although their heads were in doubt.
+    const DOUBTS: u32 = 3;
+    /// What a poll may take.
+    const LONGEST_POLL: Duration = Duration::from_millis(1500);
     /// How long after a failed poll the one who has the slot polls again.
     const RETRY: Duration = Duration::from_secs(5);
 
@@ -134,7 +117,9 @@ impl Turns {
             place: Place::Among,
             silent_slots: 0,
             waiting: Waiting::default(),
-            own_slot: None,
+            alone_from: now,
+            has_data: false,
+            doubts: 0,
             listened: (None, None),
         }
     }
@@ -162,7 +147,7 @@ impl Turns {
             }
             let upstreams = Arc::clone(&self.upstreams);
             // The first attempt to connect is soon over, and then it is known what to do.
-            let is_connecting = matches!(self.link.state(), State::Connecting);
+            let is_connecting = matches!(*self.link.state(), State::Connecting);
             let again = self.waiting.again.map_or(self.due, |(at, _)| at);
             let due = self.due.min(self.look_at).min(again);
             // None of them first: whatever comes over a channel must not keep this from polling.
@@ -183,53 +168,63 @@ impl Turns {
         }
     }
 
-    /// Takes note of what came of the `publication` that there was to take.
-    pub async fn took(&mut self, publication: &Publication, taken: Adoption) {
-        self.counts.of(taken).increment(1);
-        match taken {
+    /// Takes note of what came of the `publication` that there was to take. A slot whose value is of no use is
+    /// not over: where that goes on this replica polls by itself.
+    pub fn took(&mut self, publication: &Publication, adoption: Adoption) {
+        self.counts.of(adoption).increment(1);
+        match adoption {
             Adoption::Adopted | Adoption::Known => {
                 self.epoch = self.epoch.max(publication.epoch);
-                self.silent_slots = 0;
+                self.has_data = true;
             }
             // To poll would give the same.
-            Adoption::Rejected => self.silent_slots = 0,
-            Adoption::Older => {}
-            // What nobody believes must not keep others from publishing.
-            Adoption::Foreign => self.board.discard(&publication.mark()).await,
+            Adoption::Rejected => {}
+            Adoption::Older | Adoption::Implausible => return,
+        }
+        self.silent_slots = 0;
+        if self.is_next(publication.slot) {
+            self.leave(publication.slot);
         }
     }
 
-    /// Tells the others what came of a poll: whether it `was_good`, and what was published.
+    /// Tells the others what came of a poll, and what was published.
     pub async fn conclude(
         &mut self,
         permit: Permit,
-        was_good: bool,
+        outcome: Outcome,
         published: Option<(Published, LastSeen)>,
     ) {
         if let Some((published, seen)) = published {
+            self.has_data = true;
             if published.was_confirmed {
                 self.epoch = self.epoch.saturating_add(1);
             }
             self.publish(permit, &published.history, seen).await;
         }
-        if was_good {
-            if let Permit::Slot(slot) = permit {
-                self.place = Place::First;
-                self.plan(slot.saturating_add(1));
-            }
-            return;
-        }
-        self.place = Place::Last;
+        self.doubts = if outcome == Outcome::InDoubt { self.doubts.saturating_add(1) } else { 0 };
+        self.place = match outcome {
+            Outcome::Good => Place::First,
+            // It takes several polls of one replica to believe such a head.
+            Outcome::InDoubt if self.doubts <= Self::DOUBTS => Place::First,
+            Outcome::InDoubt | Outcome::Failed => Place::Last,
+        };
         let again = Instant::now() + Self::RETRY;
         match permit {
             Permit::Slot(slot) => {
                 self.plan(slot.saturating_add(1));
+                if outcome == Outcome::Good {
+                    return;
+                }
                 if again < self.due {
                     self.waiting.again = Some((again, slot));
                 }
                 self.board.tell_of_failure(slot).await;
             }
-            Permit::Alone => self.due = self.due.min(again),
+            Permit::Alone if outcome != Outcome::Good => {
+                self.alone_from = self.alone_from.min(again);
+                self.due = self.due.min(again);
+            }
+            Permit::Alone => {}
         }
     }
 
@@ -246,15 +241,14 @@ impl Turns {
         }
         let clock = self.clock?;
         let publication = value.and_then(|Message { sent, received, line }| {
+            if clock.is_off(sent, received) {
+                // It has come late, or the clock was put forward or back.
+                self.look_at = received;
+            }
             self.read(&line, Way::Sent(sent, received), &clock).ok().flatten()
         });
         match publication {
-            Some(publication) => {
-                if self.is_next(publication.slot) {
-                    self.leave(publication.slot);
-                }
-                Some(Turn::Adopt(publication))
-            }
+            Some(publication) => Some(Turn::Adopt(publication)),
             None => failed.map(|_| Turn::Failed),
         }
     }
@@ -265,26 +259,30 @@ impl Turns {
         if publication.is_err() {
             self.counts.foreign.increment(1);
         }
-        Ok(Some(publication?).filter(|publication| self.own_slot != Some(publication.slot)))
+        Ok(Some(publication?).filter(|found| found.replica != self.board.replica))
     }
 
     /// Whether this slot has begun, and nothing was known of what came of it.
     fn is_next(&self, slot: u64) -> bool {
         let now = Instant::now();
         let has_begun = |clock: &Clock| slot <= self.slots.at(clock, now).saturating_add(1);
-        self.own_slot != Some(slot)
-            && self.clock.as_ref().is_some_and(has_begun)
-            && self.next_slot.is_none_or(|next| slot >= next)
+        self.clock.as_ref().is_some_and(has_begun) && self.next_slot.is_none_or(|next| slot >= next)
     }
 
     /// Leaves `slot` to another replica, of which something came.
     fn leave(&mut self, slot: u64) {
         self.counts.left.increment(1);
+        self.gives_way();
+        self.waiting.again = self.waiting.again.filter(|(_, own)| *own > slot);
+        self.alone_from = self.alone_from.max(Instant::now() + self.slots.length);
+        self.plan(slot.saturating_add(1));
+    }
+
+    /// Another replica has a slot.
+    fn gives_way(&mut self) {
         if self.place == Place::First {
             self.place = Place::Among;
         }
-        self.waiting.again = self.waiting.again.filter(|(_, own)| *own > slot);
-        self.plan(slot.saturating_add(1));
     }
 
     /// Goes for `slot` next.
@@ -303,14 +301,15 @@ impl Turns {
     fn connection_changed(&mut self) {
         /// Replicas that come back together do not come at the same moment.
         const SPREAD: Duration = Duration::from_millis(500);
-        if let State::Up(_) = self.link.state() {
+        if let State::Up(_) = *self.link.state() {
             let now = Instant::now();
             let is_first = self.clock.is_none() && self.due <= now;
             let spread = SPREAD.min(self.slots.length / 4);
-            self.due = if is_first { now } else { now + jitter::up_to(spread) };
+            // What is due stays so: a connection that comes and goes is no reason to poll.
+            self.look_at = if is_first { now } else { now + jitter::up_to(spread) };
             // It may be another server, with another clock.
             (self.clock, self.next_slot) = (None, None);
-            (self.silent_slots, self.look_at) = (0, self.due);
+            self.silent_slots = 0;
         }
     }
 
@@ -320,13 +319,16 @@ impl Turns {
         let is_due = self.due <= now;
         self.look_at = now + Self::LOOK_INTERVAL + jitter::up_to(Self::LOOK_INTERVAL / 4);
         let Ok(found) = self.board.look(is_due).await else {
-            return is_due.then(|| self.alone(now));
+            if is_due {
+                self.go_alone(now);
+            }
+            return None;
         };
         let clock = found.clock;
         self.clock = Some(clock);
         if found.is_claimed {
             self.counts.claimed.increment(1);
-            self.waiting.permit = Some(Permit::Slot(found.slot));
+            self.permit(Permit::Slot(found.slot), now);
             self.plan(found.slot.saturating_add(1));
         } else {
             let following = found.slot.saturating_add(1);
@@ -335,7 +337,7 @@ impl Turns {
             match next {
                 Some(next) if !is_due || next == following => self.plan(next),
                 None if !is_due => self.plan(following),
-                _ => self.pass(found.slot),
+                _ => self.pass(found.slot, now),
             }
         }
         if found.value.is_empty() {
@@ -349,25 +351,39 @@ impl Turns {
     }
 
     /// Lets another replica have the slot that it has claimed.
-    fn pass(&mut self, slot: u64) {
-        self.silent_slots = self.silent_slots.saturating_add(1);
-        if self.silent_slots > Self::PATIENCE {
-            self.counts.alone.increment(1);
-            self.waiting.permit = Some(Permit::Alone);
-        } else {
-            self.counts.left.increment(1);
-        }
-        if self.place == Place::First {
-            self.place = Place::Among;
-        }
+    fn pass(&mut self, slot: u64, now: Instant) {
+        self.gives_way();
         self.plan(slot.saturating_add(1));
+        // A poll takes a moment, however short slots are.
+        let slots = Self::LONGEST_POLL.as_nanos().div_ceil(self.slots.length.as_nanos().max(1));
+        let patience = u32::try_from(slots).unwrap_or(u32::MAX).max(Self::PATIENCE);
+        if self.silent_slots >= patience {
+            self.counts.alone.increment(1);
+            self.permit(Permit::Alone, now);
+            return;
+        }
+        self.counts.left.increment(1);
+        self.silent_slots = self.silent_slots.saturating_add(1);
+        let soon = now + Self::RETRY;
+        if !self.has_data && soon < self.due {
+            // With slots that long whoever has this one should have told by then.
+            (self.silent_slots, self.due) = (patience, soon);
+        }
     }
 
-    fn alone(&mut self, now: Instant) -> Turn {
-        self.counts.alone.increment(1);
+    fn go_alone(&mut self, now: Instant) {
         self.next_slot = None;
-        self.due = now + self.slots.length;
-        Turn::Poll(Permit::Alone)
+        if now >= self.alone_from {
+            self.counts.alone.increment(1);
+            self.permit(Permit::Alone, now);
+        }
+        self.due = self.alone_from;
+    }
+
+    /// Has a poll begin.
+    fn permit(&mut self, permit: Permit, now: Instant) {
+        self.waiting.permit = Some(permit);
+        self.alone_from = now + self.slots.length;
     }
 
     /// Publishes what a poll has given, for its slot or, where that was nobody's, the one that it is now.
@@ -379,10 +395,7 @@ impl Turns {
         };
         let edition =
             Edition { slot, epoch: self.epoch, history, seen, max_age: self.max_age, clock };
-        // It comes back to this replica, too, and perhaps before the answer.
-        let before = self.own_slot.replace(slot);
         let Ok(Some(stands)) = self.board.publish(edition).await else { return };
-        self.own_slot = before;
         match self.read(&stands, Way::Stored(Instant::now()), &clock) {
             Ok(publication) => self.waiting.publication = publication,
             Err(Foreign) => self.board.discard(&stands).await,

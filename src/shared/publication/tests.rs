@@ -23,7 +23,7 @@ fn line(age: u64) -> String {
     let seen = LastSeen { observed: now, head_moved: ago(now, Duration::from_secs(3)) };
     let json = Publication::json(&history(), seen);
     let (slot, head) = (Publication::padded(5), Publication::padded(100));
-    format!("{slot} 2 {head} {} {json}", NOW - age)
+    format!("{slot} 2 {head} {} 0a {json}", NOW - age)
 }
 
 fn read(line: &str, way: Way, clock: &Clock) -> Result<Publication, Foreign> {
@@ -45,7 +45,7 @@ fn a_history_arrives_as_it_was_sent() {
     assert_eq!(age_at(&publication, now), Duration::from_millis(1500));
     let LastSeen { observed, head_moved } = publication.seen;
     assert_eq!(observed - head_moved, Duration::from_secs(3));
-    assert!(line.as_bytes().starts_with(&publication.mark()));
+    assert_eq!(publication.replica, "0a");
 }
 
 #[test]
@@ -62,15 +62,18 @@ fn an_age_counts_on_by_the_clock_of_this_machine() {
 }
 
 #[test]
-fn a_clock_that_was_put_forward_or_back_makes_nothing_older_or_younger() {
+fn what_came_late_is_as_old_as_that_and_nothing_gets_younger_by_the_clock() {
     let asked = Instant::now();
-    let now = asked + Duration::from_secs(1);
-    let hour = Duration::from_hours(1);
-    for known in [NOW + micros(hour), NOW - micros(hour)] {
-        let clock = Clock::new(known, asked, Duration::ZERO);
-        let heard = read(&line(250_000), Way::Sent(NOW, now), &clock).unwrap();
-        assert_eq!(age_at(&heard, now), Duration::from_millis(250));
-    }
+    let now = asked + Duration::from_secs(25);
+    let clock = Clock::new(NOW, asked, Duration::ZERO);
+    // This process was frozen meanwhile.
+    let late = read(&line(0), Way::Sent(NOW + 1_000_000, now), &clock).unwrap();
+    assert_eq!(age_at(&late, now), Duration::from_secs(25));
+    assert!(clock.is_off(NOW + 1_000_000, now) && !clock.is_off(NOW + 24_500_000, now));
+    // The clock was put forward.
+    let hour = micros(Duration::from_hours(1));
+    let ahead = read(&line(250_000), Way::Sent(NOW + hour, now), &clock).unwrap();
+    assert_eq!(age_at(&ahead, now), Duration::from_hours(1) + Duration::from_millis(250));
 }
 
 #[test]
@@ -97,6 +100,8 @@ fn whatever_is_not_exactly_a_line_is_foreign() {
         with("00000000000000000005 ", "5 "),
         with("00000000000000000005 ", "+0000000000000000005 "),
         with(" 2 ", " -2 "),
+        with(" 2 ", " 1099511627777 "),
+        with(" 0a ", " "),
         with("00000000000000000100 ", "00000000000000000101 "),
         with("\"oldest_block\":\"98\"", "\"oldest_block\":98"),
         with("\"oldest_block\":\"98\"", "\"oldest_block\":\"18446744073709551615\""),

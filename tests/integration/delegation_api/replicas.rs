@@ -8,14 +8,16 @@ use tokio::time::MissedTickBehavior;
 use super::budget::most_in_a_window;
 use super::{Stage, check};
 use crate::delegate_api::DelegateApi;
-use crate::message::Message;
 use crate::raw::{Connection, PATIENCE, get};
 use crate::replicas::redis::Redis;
 
-const WINDOW: Duration = Duration::from_secs(10);
 const REPLICAS: u64 = 4;
-/// By then every replica knows that the others have told Redis what they hold.
+/// By then all replicas have told Redis what they hold, which gives nothing before.
 const SETTLING: Duration = Duration::from_secs(4);
+/// By then replicas that are there know how many there are.
+const STEADY: Duration = Duration::from_secs(6);
+/// By then a replica that has lost Redis goes on with its share.
+const CLOSURE: Duration = Duration::from_secs(17);
 
 /// So many that share, in front of an API.
 async fn start(api: &DelegateApi, redis: &Redis) -> Vec<Stage> {
@@ -25,6 +27,8 @@ async fn start(api: &DelegateApi, redis: &Redis) -> Vec<Stage> {
     for _ in 0..REPLICAS {
         stages.push(Stage::before(&api.url(), "api", &more).await);
     }
+    until_known(redis, i64::try_from(REPLICAS).unwrap()).await;
+    tokio::time::sleep(SETTLING).await;
     stages
 }
 
@@ -95,7 +99,6 @@ async fn counts(stages: &[Stage], outcome: &str) -> u64 {
 async fn replicas_together_ask_no_more_often_than_one_may() {
     let (api, redis) = (DelegateApi::start().await, Redis::start());
     let stages = start(&api, &redis).await;
-    until_known(&redis, i64::try_from(REPLICAS).unwrap()).await;
     // Some of it on its way for longer than it takes to ask Redis.
     api.is_away(Duration::from_millis(100));
     let began = Instant::now();
@@ -117,55 +120,45 @@ async fn replicas_together_ask_no_more_often_than_one_may() {
 async fn without_redis_each_replica_has_its_share_and_all_is_shared_again_when_it_is_back() {
     let (api, redis) = (DelegateApi::start().await, Redis::start());
     let stages = start(&api, &redis).await;
-    until_known(&redis, i64::try_from(REPLICAS).unwrap()).await;
-    // Each is told of the others now and then.
-    tokio::time::sleep(WINDOW + Duration::from_secs(1)).await;
+    tokio::time::sleep(STEADY).await;
+    // One has used all that there is, which the others do not know.
+    let answered = load(&stages[..1], 2, 1).await;
+    assert_eq!(answered, [25]);
     redis.kill();
-    let answered = load(&stages, 5, 1).await;
-    assert_eq!(answered, vec![25 / 4; 4], "neither nothing nor everything");
-    let local = counts(&stages, "local").await;
-    assert_eq!(local, 24);
+    let lost = Instant::now();
+    assert_eq!(load(&stages, 4, 2).await, [0; 4], "the window is not over");
+    tokio::time::sleep(CLOSURE.saturating_sub(lost.elapsed())).await;
+    let answered = load(&stages, 4, 3).await;
+    assert_eq!(answered, [25 / 4; 4], "neither nothing nor everything");
+    assert_eq!(counts(&stages, "local").await, 24);
     redis.start_again();
-    let answered = load(&stages, 25, 2).await;
+    let answered = load(&stages, 25, 4).await;
     let most = most_in_a_window(&api.asked());
     println!("then {answered:?} answered of 625 each, {most} in a window");
     assert!(most <= 25, "{most} in a window");
     assert!(answered.iter().sum::<usize>() >= 40, "{answered:?}");
-    assert!(counts(&stages, "shared").await >= 25);
+    assert!(counts(&stages, "shared").await >= 25 + 25);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_redis_has_lost_is_told_to_it_again() {
+async fn what_redis_has_lost_is_told_to_it_again_before_it_gives_more() {
     let (api, redis) = (DelegateApi::start().await, Redis::start());
     let stages = start(&api, &redis).await;
-    let first = &stages[0];
-    // Before, each keeps to its share.
-    tokio::time::sleep(SETTLING).await;
-    for number in 0..20 {
-        assert_eq!(first.get(&check(number)).await.status(), 200);
-    }
+    assert_eq!(load(&stages[..1], 2, 1).await, [25]);
     redis.say(&["FLUSHALL"]);
-    // The one that has used places tells of them when it takes another.
-    for number in 20..22 {
-        assert_eq!(first.get(&check(number)).await.status(), 200);
-    }
-    let others: Vec<Message> = {
-        let mut others = Vec::new();
-        for number in 100..110 {
-            others.push(stages[1].get(&check(number)).await);
-        }
-        others
-    };
-    let answered = others.iter().filter(|answer| answer.status() == 200).count();
-    assert_eq!(answered, 3, "25 in all");
-    assert_eq!(api.count(), 25);
+    let answered = load(&stages, 5, 2).await;
+    assert_eq!(answered, [0; 4], "25 in all");
+    // What was held is free again, and there is more.
+    let answered = load(&stages, 12, 3).await;
+    let most = most_in_a_window(&api.asked());
+    println!("then {answered:?} answered, {most} in a window");
+    assert!(most <= 25 && answered.iter().sum::<usize>() >= 25, "{answered:?}, {most}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_that_one_replica_has_to_let_be_is_let_be_by_all() {
     let (api, redis) = (DelegateApi::start().await, Redis::start());
     let stages = start(&api, &redis).await;
-    until_known(&redis, i64::try_from(REPLICAS).unwrap()).await;
     api.say_with("check/all", 429, &[("retry-after", "4")], "{\"error\":\"slow down\"}");
     assert_eq!(stages[0].get(&check(1)).await.status(), 429);
     let since = Instant::now();
