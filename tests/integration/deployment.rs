@@ -144,6 +144,20 @@ fn compose_gives_the_service_variables_that_it_takes() {
 }
 
 #[test]
+fn compose_has_replicas_share_by_the_redis_that_it_starts_for_them() {
+    let compose = compose(&[]);
+    for name in ["replica-1", "replica-2"] {
+        let replica = &compose["services"][name];
+        assert_eq!(replica["environment"]["GAS_REDIS__URL"], "redis://redis:6379", "{name}");
+        // A list or a table, as docker-compose likes.
+        assert!(replica["depends_on"].to_string().contains("\"redis\""), "{name}");
+    }
+    for name in ["gas-suggestion", "demo"] {
+        assert_eq!(compose["services"][name]["environment"]["GAS_REDIS__URL"], Value::Null);
+    }
+}
+
+#[test]
 fn compose_names_the_release_of_every_image() {
     for (name, image) in of_services(&compose(&[]), "image").as_object().unwrap() {
         let image = image.as_str().unwrap();
