@@ -39,8 +39,7 @@ fn the_guide_has_each_key_of_the_configuration_and_no_other() {
     };
     let error = Config::from_toml("[no_such_section]").unwrap_err().to_string();
     let (_, sections) = error.split_once("allowed here: ").unwrap();
-    let sections: Vec<_> =
-        sections.split(", ").filter(|section| !["chains", "redis"].contains(section)).collect();
+    let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
     let plain = sections.iter().flat_map(|section| keys_of(section, &format!("[{section}]")));
     let of_chains = keys_of("chains.{chain}", "[chains.a]");
     let of_pricing = keys_of("chains.{chain}.pricing", "[chains.a.pricing]");
@@ -53,25 +52,43 @@ fn the_guide_has_each_key_of_the_configuration_and_no_other() {
     assert_eq!(table("Configure"), known);
 }
 
+/// The names of what a service has to tell, and how it tells it.
+async fn metrics_of(service: &Service) -> (BTreeSet<String>, String) {
+    let exposed = service.admin("/metrics").await.body;
+    let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    (types.map(|line| line.split(' ').next().unwrap().to_owned()).collect(), exposed)
+}
+
 #[tokio::test]
 async fn the_guide_has_each_metric_and_no_other() {
     let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
-    let service =
-        Service::start(&format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url()))
-            .await;
+    let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
+    // Its failures are told, too.
+    let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
+    let service = Service::start(&(redis + &chain)).await;
     service.wait_for("/readyz", |answer| answer.status == 200).await;
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
     let client = reqwest::Client::new();
     let answer = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
     assert_eq!(answer.status(), 200);
-    let exposed = service.admin("/metrics").await.body;
-    let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let names: BTreeSet<_> = types.map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    let (names, exposed) = metrics_of(&service).await;
     assert_eq!(table("Metrics"), names);
     // Each says what it is.
     for name in names {
         assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
     }
+}
+
+#[tokio::test]
+async fn what_is_told_of_sharing_is_told_by_those_that_share_alone() {
+    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+    let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
+    let service = Service::start(&chain).await;
+    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    let (names, _) = metrics_of(&service).await;
+    let of_sharing = ["redis_failures_total", "redis_up", "shared_values_total", "turns_total"]
+        .map(|name| format!("gas_suggestion_{name}"));
+    assert!(of_sharing.iter().all(|name| table("Metrics").contains(name) && !names.contains(name)));
 }
 
 /// The exit code and the complaint of `healthcheck` for a service whose admin listener is there.
