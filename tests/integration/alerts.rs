@@ -10,11 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::fake_node::FakeNode;
 use crate::fixtures;
 use crate::programs;
+use crate::raw::free_port;
 use expressions::metrics_of;
 use prometheus::{Prometheus, program, target};
-use stage::{Passing, Well};
+use stage::{Passing, Sharing, Well, moving};
 
 const UNIT_TESTS: [&str; 2] =
     ["config/prometheus/rules.test.yml", "config/prometheus/objectives.test.yml"];
@@ -126,16 +128,28 @@ fn expressions_of_dashboard() -> Vec<(String, String)> {
 async fn what_the_rules_and_the_dashboard_ask_for_is_there() {
     let (well, passing) = (Well::start().await, Passing::start().await);
     passing.use_once().await;
+    let (sharing, node) = (Sharing::start().await, FakeNode::start(7, moving()).await);
+    let alone = Sharing::one(&format!("redis://127.0.0.1:{}", free_port()), &node).await;
     let prometheus = Prometheus::start(&rules()).await;
     // Two instances of each, so that nothing is taken for the only one of its kind.
-    let [of_well, of_passing] = [target(&well.service), target(&passing.service)];
-    let targets =
-        ["a", "b", "c", "d"].into_iter().zip([&of_well, &of_well, &of_passing, &of_passing]);
-    let targets: Vec<_> = targets.map(|(instance, url)| (instance, url.clone())).collect();
-    prometheus.scrape(&targets);
+    let [of_well, of_passing, of_alone] = [&well.service, &passing.service, &alone].map(target);
+    let [one, other] = sharing.services.each_ref().map(target);
+    let targets = [
+        ("a", &of_well),
+        ("b", &of_well),
+        ("c", &of_passing),
+        ("d", &of_passing),
+        ("e", &one),
+        ("f", &other),
+        ("g", &of_alone),
+        ("h", &of_alone),
+    ];
+    prometheus.scrape(&targets.map(|(instance, url)| (instance, url.clone())));
 
-    let exposed =
-        [well.service.admin("/metrics").await.body, passing.service.admin("/metrics").await.body];
+    let mut exposed = Vec::new();
+    for service in [&well.service, &passing.service, &sharing.services[0], &alone] {
+        exposed.push(service.admin("/metrics").await.body);
+    }
     let samples =
         exposed.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#'));
     let mut known: BTreeSet<String> =

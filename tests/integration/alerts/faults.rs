@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::prometheus::{Prometheus, program, target};
-use super::stage::{Ill, Narrow, Passing, Well, moving};
+use super::stage::{Ill, Narrow, Passing, Sharing, Well, moving};
 use super::{rules, text};
 use crate::command::{FREE_PORTS, Process, command, with_open_files};
 use crate::fake_node::Answer;
@@ -136,6 +136,41 @@ async fn each_fault_fires_its_alerts_until_it_is_over_and_without_one_there_is_n
     prometheus.scrape(&[]);
     let absent = ["GasSuggestionAbsent"];
     prometheus.wait_for_alerts(|firing| firing == absent, async || ()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_that_fails_and_what_is_foreign_in_it_fire_their_alerts_and_no_others() {
+    let prometheus = Prometheus::start(&quick_rules()).await;
+    let sharing = Sharing::start().await;
+    let [one, other] = sharing.services.each_ref().map(target);
+    prometheus.scrape(&[("one", one), ("other", other)]);
+    // Until all was there for the first time, something was missing.
+    let is_quiet =
+        "count(count_over_time(up[7s]) >= 16) == 2 and on () absent(last_over_time(ALERTS[7s]))";
+    prometheus.wait_for(is_quiet).await;
+    // One polls, and the other one's rates are none.
+    prometheus
+        .wait_for("count(increase(gas_suggestion_polls_total{outcome=\"ok\"}[6s]) > 6) == 1")
+        .await;
+
+    let of_both = |alert: &str| ["one", "other"].map(|name| format!("{alert} instance={name}"));
+    let foreign = of_both("GasSuggestionSharedValuesForeign chain=shared");
+    let failing = of_both("GasSuggestionRedisFailing");
+    // Each polls for itself meanwhile: nothing else is wrong.
+    let are_no_others = |firing: &[String]| {
+        let is_other = |alert: &&String| !foreign.contains(alert) && !failing.contains(alert);
+        let others: Vec<_> = firing.iter().filter(is_other).collect();
+        assert!(others.is_empty(), "{others:#?}");
+    };
+    let are = |expected: &[String], firing: &[String]| {
+        are_no_others(firing);
+        firing == expected
+    };
+    prometheus.wait_for_alerts(|firing| are(&foreign, firing), async || sharing.mislead()).await;
+    sharing.redis.kill();
+    prometheus.wait_for_alerts(|firing| are(&failing, firing), async || ()).await;
+    sharing.redis.start_again();
+    prometheus.wait_for_alerts(|firing| are(&[], firing), async || ()).await;
 }
 
 /// Nothing is wrong with a service under a little traffic, and Prometheus finds nothing wrong.

@@ -10,6 +10,7 @@ use crate::delegate_api::DelegateApi;
 use crate::fake_node::{Answer, FakeNode, Made, fee_history};
 use crate::raw::free_port;
 use crate::read_node::{ReadNode, Say};
+use crate::replicas::redis::Redis;
 use crate::service::Service;
 
 /// The time between two blocks of what [`moving`] answers, in milliseconds.
@@ -166,6 +167,38 @@ impl Passing {
         let url = self.service.url(&format!("/rpc/{chain}"));
         let answer = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
         assert_eq!(answer.status(), 200);
+    }
+}
+
+/// Two services that share a chain.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    pub(super) services: [Service; 2],
+    pub(super) redis: Redis,
+    _node: FakeNode,
+}
+
+impl Sharing {
+    pub(super) async fn start() -> Self {
+        let (redis, node) = (Redis::start(), FakeNode::start(7, moving()).await);
+        let services =
+            [Self::one(&redis.url(0), &node).await, Self::one(&redis.url(0), &node).await];
+        Self { services, redis, _node: node }
+    }
+
+    /// One that shares by the Redis at `url`, if there is one.
+    pub(super) async fn one(url: &str, node: &FakeNode) -> Service {
+        let chain = chain("shared", 7, &[node.url()], "");
+        let service = Service::start(&format!("[redis]\nurl = {url:?}\n{chain}")).await;
+        service.wait_for("/v1/shared/gas-suggestion", |answer| answer.status == 200).await;
+        service
+    }
+
+    /// Has them find in Redis what nobody can have published.
+    pub(super) fn mislead(&self) {
+        for channel in self.redis.channels("gas:v1:") {
+            self.redis.say(&[b"PUBLISH".as_slice(), &channel, b"value 1 is no value"]);
+        }
     }
 }
 
