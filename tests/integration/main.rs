@@ -66,4 +66,5 @@ mod verification;
 mod verification_clients;
 mod verifier;
 mod verify_form;
+mod wall_clock;
 mod web3_clients;

@@ -69,7 +69,12 @@ impl Group {
             watches.push(Watch::start(replica, "a", clock, terms, READING));
         }
         let group = Self { redis, node, watches };
-        group.share_again(Instant::now()).await;
+        group
+            .until("all share", async || {
+                let counts = group.counts().await;
+                counts.iter().all(|one| one.redis_up == 1 && one.claimed + one.left >= 2)
+            })
+            .await;
         group
     }
 
@@ -129,7 +134,7 @@ async fn counts(replicas: impl Iterator<Item = &Replica>) -> Vec<Counts> {
 /// Within [`REJOINING`] after `returned` all share, and go on so: of each block one asks the node, and none
 /// polls for itself. Gives when each had a turn with the others again.
 async fn share_again(watches: &[Watch], node: &ClockNode, returned: Instant) -> Duration {
-    const BLOCKS: u64 = 4;
+    const TURNS: usize = 4;
     let replicas = || watches.iter().map(|watch| &*watch.replica);
     let at_first = counts(replicas()).await;
     let mut rejoined = None;
@@ -145,26 +150,30 @@ async fn share_again(watches: &[Watch], node: &ClockNode, returned: Instant) -> 
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let (before, counts_before) = (node.tally(), counts(replicas()).await);
-    let told = || format!("{at_first:#?}, then {counts_before:#?}");
+    let told = || format!("{at_first:#?}");
     let rejoined = rejoined.unwrap_or_else(|| panic!("they do not all share again: {}", told()));
-    until("further blocks", async || node.head() >= before.head + BLOCKS).await;
-    let (after, counts_after) = (node.tally(), counts(replicas()).await);
-    let told = || format!("{counts_before:#?}, then {counts_after:#?}");
-    let (blocks, calls) = after.since(before);
-    // The first and the last turn may be on either side of what is counted.
-    assert!(
-        (blocks - 1..=blocks + 1).contains(&calls),
-        "{calls} calls, {blocks} blocks: {}",
-        told()
-    );
+    // From one call to another, with what was counted right after each.
+    let call = async |number| until("a call", async || node.tally().calls > number).await;
+    let first = node.tally().calls;
+    call(first).await;
+    let counts_before = counts(replicas()).await;
+    call(first + TURNS).await;
+    let counts_after = counts(replicas()).await;
+    let calls = node.calls();
+    let took = calls[first + TURNS].at - calls[first].at;
+    let told = || format!("{counts_before:#?}, then {counts_after:#?}, {:#?}", &calls[first..]);
+    let (expected, least) = (u32::try_from(TURNS).unwrap() * BLOCK, TURNS as u64 - 1);
+    // Those who did not have the last turn go for theirs a little later.
+    let most = BLOCK / 2;
+    assert!(took + most >= expected && took <= expected + most, "{took:?}: {}", told());
+    let turns = least..=least + 2;
     for (before, after) in counts_before.iter().zip(&counts_after) {
         assert_eq!((after.redis_up, after.alone), (1, before.alone), "{}", told());
-        let turns = after.claimed + after.left - before.claimed - before.left;
-        assert!((blocks - 1..=blocks + 2).contains(&turns), "{turns} turns: {}", told());
+        let count = after.claimed + after.left - before.claimed - before.left;
+        assert!(turns.contains(&count), "{count} turns: {}", told());
     }
     let claimed = |counts: &[Counts]| counts.iter().map(|counts| counts.claimed).sum::<u64>();
     let claimed = claimed(&counts_after) - claimed(&counts_before);
-    assert!((blocks - 1..=blocks + 1).contains(&claimed), "{claimed} claimed: {}", told());
+    assert!(turns.contains(&claimed), "{claimed} claimed: {}", told());
     rejoined
 }

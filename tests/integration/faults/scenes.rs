@@ -1,7 +1,6 @@
 //! The faults that need a course of their own.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,6 +9,7 @@ use super::rig::{MAX_AGE, Rig, SLACK, SUGGESTION, Setup, Stage, Suggestion, Urls
 use super::truth::{self, Window, newest_of, whole};
 use super::{Case, Refused, SECOND, fixed, play_refused};
 use crate::fault_proxy::{Fault, Reply, Scope};
+use crate::wall_clock::WallClock;
 
 const FEE_HISTORY: &str = "eth_feeHistory";
 
@@ -399,52 +399,6 @@ async fn slow(stage: Stage, setup: Setup) {
     rig.end().await;
 }
 
-/// The wall clock of a process under `faketime`.
-struct WallClock(PathBuf);
-
-impl WallClock {
-    const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
-
-    fn new(stage: &Stage) -> Self {
-        let name = format!("{}-clock-{}", std::process::id(), stage.number);
-        let clock = Self(std::env::temp_dir().join(name));
-        clock.step("+0");
-        clock
-    }
-
-    /// What makes a process follow this clock.
-    fn variables(&self) -> Vec<(&'static str, String)> {
-        let dirs =
-            std::fs::read_dir("/usr/lib").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
-        let library = dirs.map(|dir| dir.join(Self::LIBRARY)).find(|path| path.exists());
-        let library = std::env::var_os("FAKETIME_LIBRARY").map(PathBuf::from).or(library);
-        let library = library.expect(
-            "libfaketime is missing: run tests/run.sh, or install it (Debian: apt-get install \
-             faketime), or set FAKETIME_LIBRARY to its path",
-        );
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        vec![
-            ("LD_PRELOAD", text(&library)),
-            ("FAKETIME_TIMESTAMP_FILE", text(&self.0)),
-            ("FAKETIME_NO_CACHE", "1".into()),
-            ("DONT_FAKE_MONOTONIC", "1".into()),
-        ]
-    }
-
-    fn step(&self, offset: &str) {
-        // In one piece: the process reads the file at any moment.
-        let new = self.0.with_extension("new");
-        std::fs::write(&new, format!("{offset}\n")).unwrap();
-        std::fs::rename(&new, &self.0).unwrap();
-    }
-}
-
-impl Drop for WallClock {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// How far the clock is off that the service tells people, in seconds.
 async fn clock_error(rig: &Rig) -> i64 {
     let market = rig.process.get("/v1/a/fee-market").await.json();
@@ -456,7 +410,7 @@ async fn clock_error(rig: &Rig) -> i64 {
 }
 
 async fn clock_steps(stage: Stage, setup: Setup) {
-    let clock = WallClock::new(&stage);
+    let clock = WallClock::new(&format!("faults-{}", stage.number));
     let setup = Setup { variables: clock.variables(), ..setup };
     let nobody = (Fault::Refuse, Scope::All);
     let rig = Rig::start(&stage, setup.clone(), &[nobody]).await;

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
 use super::clock_node::{ClockNode, Terms};
 use super::redis::{Authority, Redis};
 use super::replica::Replica;
@@ -27,6 +30,19 @@ async fn start(
     println!("{name}: ready after {ready:?}");
     assert!(ready < REJOINING, "{ready:?}");
     replica
+}
+
+/// A name, a URL, and variables.
+type Setup<'a> = (&'a str, String, &'a [(&'a str, &'a str)]);
+
+/// Each of these is alone.
+async fn are_alone(replicas: &[Setup<'_>]) {
+    let alone = replicas.iter().map(async |(name, url, variables)| {
+        let node = ClockNode::start(ID, BLOCK).await;
+        let replica = start(name, &node, url, variables).await;
+        is_alone(&replica, &node).await;
+    });
+    futures_util::future::join_all(alone).await;
 }
 
 /// It serves its own polls, one per block, says so once, and tells nobody a secret.
@@ -77,14 +93,12 @@ async fn a_wrong_password_means_to_be_alone_and_is_said_once_without_it() {
     let redis = Redis::with_password("right");
     let node = ClockNode::start(ID, BLOCK).await;
     // Without any, with a wrong one, and as somebody who is not known.
-    for (name, url) in [
-        ("password-none", redis.url(0)),
-        ("password-wrong", redis.url_as(":canary-wrong")),
-        ("password-unknown", redis.url_as("canary-user:right")),
-    ] {
-        let replica = start(name, &node, &url, &[]).await;
-        is_alone(&replica, &node).await;
-    }
+    are_alone(&[
+        ("password-none", redis.url(0), &[]),
+        ("password-wrong", redis.url_as(":canary-wrong"), &[]),
+        ("password-unknown", redis.url_as("canary-user:right"), &[]),
+    ])
+    .await;
     // What is written at the finest level is another number of lines.
     let url = redis.url_as("canary-user:canary-wrong");
     let replica = start("password-traced", &node, &url, &[TRACE]).await;
@@ -96,18 +110,11 @@ async fn a_wrong_password_means_to_be_alone_and_is_said_once_without_it() {
 async fn a_user_who_may_do_no_more_than_is_needed_shares_by_a_password_of_any_letters() {
     let redis = Redis::start();
     let password = "canary p@ss:w/ord#1?%&=";
-    redis.say(&["ACL", "SETUSER", "gas"]);
-    let user = format!(
-        "on >{password} ~gas:v1:* &gas:v1:* -@all +@connection +@read +@write \
-                        +@scripting +@pubsub +time"
-    );
-    // The password has spaces, which are no ends of a rule here.
-    let (rule, rest) = user.split_once(" ~").unwrap();
-    let (on, set) = rule.split_once(' ').unwrap();
-    let mut command = vec!["ACL", "SETUSER", "gas", on, set, "~gas:v1:*"];
-    command.extend(rest.split_whitespace().skip(1));
+    let (set, may) = (format!(">{password}"), "~gas:v1:* &gas:v1:* -@all");
+    let groups = "+@connection +@read +@write +@scripting +@pubsub +time";
+    let mut command = vec!["ACL", "SETUSER", "gas", "on", &set];
+    command.extend(may.split(' ').chain(groups.split(' ')));
     redis.say(&command);
-    // Those without a name may do nothing.
     let node = ClockNode::start(ID, BLOCK).await;
     let encoded =
         percent_encoding::utf8_percent_encode(password, percent_encoding::NON_ALPHANUMERIC);
@@ -134,15 +141,14 @@ async fn with_tls_replicas_share_where_they_know_the_authority_and_are_alone_whe
     let believes = |authority: &Authority| authority.certificate.to_str().unwrap().to_owned();
     let (known, other) = (believes(&known), believes(&other));
     let url = redis.tls_url();
-    {
-        let alone = start("tls-other", &node, &url, &[("SSL_CERT_FILE", &other)]).await;
-        is_alone(&alone, &node).await;
-        // The port that speaks TLS is no port for others.
-        let plain = url.replace("rediss", "redis");
-        drop(alone);
-        let alone = start("tls-plain", &node, &plain, &[("SSL_CERT_FILE", &known)]).await;
-        is_alone(&alone, &node).await;
-    }
+    // The port that speaks TLS is no port for others, and the other one does not speak it.
+    let plain = redis.url(0);
+    are_alone(&[
+        ("tls-other", url.clone(), &[("SSL_CERT_FILE", &other)]),
+        ("tls-not", url.replace("rediss", "redis"), &[("SSL_CERT_FILE", &known)]),
+        ("tls-plain", plain.replace("redis:", "rediss:"), &[("SSL_CERT_FILE", &known)]),
+    ])
+    .await;
     let variables = [("SSL_CERT_FILE", known.as_str())];
     let replicas = [
         start("tls-0", &node, &url, &variables).await,
@@ -159,16 +165,20 @@ async fn without_redis_at_the_start_it_starts_all_the_same_and_shares_when_there
     // Nobody there, nobody who answers, and somebody who is no Redis.
     redis.freeze();
     let elsewhere = free_port();
-    let no_redis = node.url().replace("http", "redis").replace("/rpc", "");
-    for (name, url) in [
-        ("start-nobody", format!("redis://127.0.0.1:{elsewhere}")),
-        ("start-frozen", redis.url(0)),
-        ("start-other", no_redis),
-        ("start-no-host", "redis://redis.invalid".into()),
-    ] {
-        let replica = start(name, &node, &url, &[]).await;
-        is_alone(&replica, &node).await;
-    }
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let no_redis = format!("redis://{}", other.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = other.accept().await {
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    are_alone(&[
+        ("start-nobody", format!("redis://127.0.0.1:{elsewhere}"), &[]),
+        ("start-frozen", redis.url(0), &[]),
+        ("start-other", no_redis, &[]),
+        ("start-no-host", "redis://redis.invalid".into(), &[]),
+    ])
+    .await;
     let url = redis.url(0);
     let replicas =
         [start("start-0", &node, &url, &[]).await, start("start-1", &node, &url, &[]).await];

@@ -68,7 +68,7 @@ pub(crate) struct Asked {
 
 impl ClockNode {
     /// How long the chain is when it starts: longer than any window.
-    const FIRST_HEAD: u64 = 10_000_000;
+    pub(crate) const FIRST_HEAD: u64 = 10_000_000;
 
     /// A chain with a block each `block_time` from now on.
     pub(crate) async fn start(chain_id: u64, block_time: Duration) -> Self {
@@ -137,6 +137,12 @@ impl ClockNode {
             *methods.entry(call.method.clone()).or_default() += 1;
         }
         methods
+    }
+
+    /// When it answered a fee history, from the call with this number on.
+    pub(crate) fn answers(&self, first: usize) -> Vec<Instant> {
+        let shared = self.shared();
+        shared.calls[first..].iter().filter_map(|call| Some(call.answered?.1)).collect()
     }
 
     /// The last fee history that it answered: its newest block, and when.

@@ -1,11 +1,14 @@
 //! Redis in every way at fault, under three replicas that are read all the time: no read fails, the served
 //! head goes on, and within five seconds of its return they share again.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use super::clock_node::ClockNode;
 use super::redis::{Redis, Reply};
+use super::replica::Replica;
 use super::watch::MOST;
-use super::{Counts, Group};
+use super::{Counts, Group, ID, at, chain};
 use crate::raw::free_port;
 
 const REPLICAS: usize = 3;
@@ -22,7 +25,7 @@ const NOTICING: u64 = 1;
 /// One way in which Redis can be at fault.
 struct Case {
     name: &'static str,
-    arguments: &'static [&'static str],
+    start: fn() -> Redis,
     /// What is done to it.
     begin: fn(&Redis),
     /// What is done again and again while the fault lasts.
@@ -31,15 +34,22 @@ struct Case {
     end: fn(&Redis),
     /// Whether nothing can be shared meanwhile.
     is_alone: bool,
-    /// How many calls to the node a block may cost meanwhile.
-    most_calls: u64,
+    /// Whether somebody has to refuse what is shared meanwhile.
+    is_refused: bool,
 }
 
 impl Case {
     /// Nothing can be shared while it lasts: each polls for itself.
     fn alone(name: &'static str, begin: fn(&Redis), end: fn(&Redis)) -> Self {
-        let (go_on, most_calls): (fn(&Redis), _) = (|_| {}, REPLICAS as u64);
-        Self { name, arguments: &[], begin, go_on, end, is_alone: true, most_calls }
+        Self {
+            name,
+            start: Redis::start,
+            begin,
+            go_on: |_| {},
+            end,
+            is_alone: true,
+            is_refused: false,
+        }
     }
 
     /// It happens once, and nothing has to be ended.
@@ -75,7 +85,7 @@ fn play_one(case: Case) {
 impl Case {
     async fn play(self) {
         let name = self.name.replace(' ', "-");
-        let redis = Redis::with(self.arguments);
+        let redis = (self.start)();
         let group = Group::start(&format!("faults-{name}"), REPLICAS, redis).await;
         let normal = group.take();
         let (before, counts_before) = (group.node.tally(), group.counts().await);
@@ -111,8 +121,13 @@ impl Case {
             assert!(record.max_jump() <= MOST + NOTICING, "{name}: {record:#?}");
         }
         // At its own tick, whose place among the blocks is another than that of the turns.
-        let most = (blocks + 2) * self.most_calls;
-        assert!(calls <= most, "more than {most}: {told}");
+        let most = blocks + 1;
+        assert!(calls <= most * REPLICAS as u64, "{told}");
+        for (before, after) in counts_before.iter().zip(&counts_after) {
+            assert!(after.alone - before.alone <= most, "{told}");
+        }
+        let refused = |counts: &[Counts]| counts.iter().map(|counts| counts.refused).sum::<u64>();
+        assert_eq!(refused(&counts_after) > refused(&counts_before), self.is_refused, "{told}");
         if self.is_alone {
             for (before, after) in counts_before.iter().zip(&counts_after) {
                 let Counts { redis_up, alone, redis_failures, .. } = *after;
@@ -250,44 +265,213 @@ fn what_redis_forgets_is_shared_anew() {
 /// Our keys and channels.
 const PREFIX: &str = "gas:v1:";
 
-/// Puts something else under each of our keys, and tells everybody who listens.
+/// Puts something else under each of our keys, and tells it to everybody who listens.
 fn replace(redis: &Redis, by: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     for key in redis.keys(PREFIX) {
         // What is there may end at any moment, and may be of another type.
         let Ok(Reply::Bytes(value)) = redis.try_say(&[b"GET", key.as_slice()]) else { continue };
-        let Some(junk) = by(&value) else { continue };
-        let _ = redis.try_say(&[b"SET", key.as_slice(), &junk]);
-        for channel in redis.channels(PREFIX) {
-            let _ = redis.try_say(&[b"PUBLISH", channel.as_slice(), &junk]);
+        if let Some(junk) = by(&value) {
+            redis.say(&[b"SET", key.as_slice(), &junk]);
+        }
+    }
+    for (channel, message) in redis.overheard() {
+        if let Some(junk) = by(&message) {
+            redis.say(&[b"PUBLISH", channel.as_slice(), &junk]);
         }
     }
 }
 
-fn is_value(key: &[u8]) -> bool {
-    key.ends_with(b":value")
+/// Puts lists where there should be none.
+fn replace_by_lists(redis: &Redis) {
+    for key in redis.keys(PREFIX) {
+        redis.say(&[b"DEL", key.as_slice()]);
+        redis.say(&[b"RPUSH", key.as_slice(), b"junk", b"junk"]);
+    }
+}
+
+/// Waits until there is all that there can be: a value, messages, and the keys of an upstream.
+fn listen(redis: &Redis) {
+    redis.overhear(PREFIX);
+    let since = Instant::now();
+    let has_value = || redis.keys(PREFIX).iter().any(|key| key.ends_with(b":value"));
+    while redis.overheard().is_empty() || !has_value() {
+        assert!(since.elapsed() < crate::raw::PATIENCE, "nothing is published");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Case {
+    /// Others write under its keys and to its channels.
+    fn junk(name: &'static str, go_on: fn(&Redis)) -> Self {
+        Self { begin: listen, is_refused: true, ..Self::again(name, go_on) }
+    }
 }
 
 #[test]
 fn what_others_put_under_its_keys_is_never_served() {
-    let text = |redis: &Redis| replace(redis, |_| Some(b"junk".to_vec()));
-    let nothing = |redis: &Redis| replace(redis, |_| Some(Vec::new()));
-    let huge = |redis: &Redis| replace(redis, |_| Some(vec![b'7'; 8 * 1024 * 1024]));
-    let half = |redis: &Redis| replace(redis, |value| Some(value[..value.len() / 2].to_vec()));
-    let a_list = |redis: &Redis| {
-        for key in redis.keys(PREFIX) {
-            redis.say(&[b"DEL", key.as_slice()]);
-            redis.say(&[b"RPUSH", key.as_slice(), b"junk", b"junk"]);
+    play(vec![
+        Case::junk("text", |redis| replace(redis, |_| Some(b"junk".to_vec()))),
+        Case::junk("nothing", |redis| replace(redis, |_| Some(Vec::new()))),
+        Case::junk("huge", |redis| replace(redis, |_| Some(vec![b'7'; 8 * 1024 * 1024]))),
+        Case::junk("half", |redis| replace(redis, |value| Some(value[..value.len() / 2].to_vec()))),
+        Case::junk("no text", |redis| {
+            replace(redis, |value| Some(value.iter().map(|byte| byte | 0x80).collect()));
+        }),
+        Case::junk("lists", replace_by_lists),
+        // They stay, as nothing of theirs ends by itself.
+        Case {
+            is_refused: true,
+            ..Case::once("lists once", |redis| {
+                listen(redis);
+                replace_by_lists(redis);
+            })
+        },
+    ]);
+}
+
+/// Each number in `text` that is in the range, moved, with as many digits as it had; `None`: there is none.
+fn moved(text: &[u8], range: &std::ops::Range<u128>, by: i128) -> Option<Vec<u8>> {
+    let text = str::from_utf8(text).ok()?;
+    let (mut out, mut is_found) = (String::new(), false);
+    for run in text.split_inclusive(|letter: char| !letter.is_ascii_digit()) {
+        let digits = run.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        match digits.parse::<u128>() {
+            Ok(number) if range.contains(&number) => {
+                let (number, width) = (number.checked_add_signed(by).unwrap(), digits.len());
+                is_found = true;
+                write!(out, "{number:0width$}{}", &run[width..]).unwrap();
+            }
+            _ => out += run,
         }
-        assert!(redis.keys(PREFIX).iter().any(|key| is_value(key)));
-    };
-    let cases = vec![
-        Case::once("text", text),
-        Case::again("text again and again", text),
-        Case::once("nothing", nothing),
-        Case::once("a list", a_list),
-        Case::again("a list again and again", a_list),
-        Case::again("huge", huge),
-        Case::again("half a value", half),
+    }
+    is_found.then(|| out.into_bytes())
+}
+
+#[test]
+fn numbers_are_moved_where_they_are_meant_and_keep_their_width() {
+    let moved = |by| moved(b"0017 3 [\"16\",5]", &(10..20), by).map(String::from_utf8);
+    assert_eq!(moved(-10), Some(Ok("0007 3 [\"06\",5]".into())));
+    assert_eq!(moved(1000), Some(Ok("1017 3 [\"1016\",5]".into())));
+    assert_eq!(super::faults::moved(b"17", &(0..10), 1), None);
+}
+
+/// Moves these numbers in all values and messages. That there are any is seen where the fault begins.
+fn move_numbers(redis: &Redis, range: &std::ops::Range<u128>, by: i128) {
+    replace(redis, |text| moved(text, range, by));
+}
+
+/// The numbers of blocks.
+fn heads() -> std::ops::Range<u128> {
+    u128::from(ClockNode::FIRST_HEAD) - 100..u128::from(ClockNode::FIRST_HEAD) + 1000
+}
+
+/// Moments, in microseconds.
+fn moments(redis: &Redis) -> std::ops::Range<u128> {
+    let (now, minute) = (redis.micros(), 60_000_000);
+    now - minute..now + minute
+}
+
+/// The numbers of slots of a second.
+fn slots(redis: &Redis) -> std::ops::Range<u128> {
+    let now = redis.micros() / 1_000_000;
+    now - 60..now + 60
+}
+
+/// Asserts that values and messages have such numbers, so that moving them is a fault.
+fn listen_for(redis: &Redis, range: &std::ops::Range<u128>) {
+    listen(redis);
+    let texts: Vec<_> = redis.overheard().into_values().collect();
+    assert!(
+        texts.iter().any(|text| moved(text, range, 0).is_some()),
+        "{range:?} in none of {texts:?}"
+    );
+}
+
+impl Case {
+    /// Values are as ours, but for numbers.
+    fn moving(name: &'static str, begin: fn(&Redis), go_on: fn(&Redis)) -> Self {
+        Self { begin, ..Self::junk(name, go_on) }
+    }
+}
+
+const HOUR: i128 = 3_600_000_000;
+
+#[test]
+fn values_that_cannot_be_true_are_never_served() {
+    let of_heads: fn(&Redis) = |redis| listen_for(redis, &heads());
+    let of_moments: fn(&Redis) = |redis| listen_for(redis, &moments(redis));
+    let of_slots: fn(&Redis) = |redis| listen_for(redis, &slots(redis));
+    play(vec![
+        Case::moving("absurd heads", of_heads, |redis| move_numbers(redis, &heads(), 1 << 63)),
+        Case::moving("heads ahead", of_heads, |redis| move_numbers(redis, &heads(), 1_000_000)),
+        Case::moving("heads behind", of_heads, |redis| move_numbers(redis, &heads(), -5_000_000)),
+        Case::moving("from the future", of_moments, |redis| {
+            move_numbers(redis, &moments(redis), HOUR);
+        }),
+        Case::moving("from the past", of_moments, |redis| {
+            move_numbers(redis, &moments(redis), -HOUR);
+        }),
+        Case::moving("slots to come", of_slots, |redis| {
+            move_numbers(redis, &slots(redis), 100_000);
+        }),
+        Case::moving("slots of old", of_slots, |redis| {
+            move_numbers(redis, &slots(redis), -100_000);
+        }),
+    ]);
+}
+
+#[test]
+fn the_time_of_day_may_step_where_redis_is() {
+    let case = |name, begin| Case { start: Redis::with_wall_clock, ..Case::once(name, begin) };
+    play(vec![
+        case("an hour back", |redis| redis.step("-1h")),
+        case("an hour on", |redis| redis.step("+1h")),
+        case("a moment back", |redis| redis.step("-2500ms")),
+        case("a moment on", |redis| redis.step("+2500ms")),
+    ]);
+}
+
+/// A Redis that takes connections and then fails, each time anew, is no reason to poll more often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_alone_polls_at_its_own_tick_however_often_redis_comes_and_goes() {
+    const WATCHING: Duration = Duration::from_secs(12);
+    let block = Duration::from_secs(5);
+    let node = ClockNode::start(ID, block).await;
+    let chain = chain("a", ID, &node.url(), "").replace("\"1s\"", "\"5s\"");
+    let nothing: fn(&Redis) = |_| {};
+    let read_only: fn(&Redis) = |redis| say(redis, "REPLICAOF 127.0.0.1 1");
+    let no_scripts: fn(&Redis) = |redis| say(redis, "ACL SETUSER default -eval -evalsha");
+    let faults = [
+        ("read-only", read_only, nothing),
+        ("no-scripts", no_scripts, nothing),
+        ("broken", nothing, hang_up),
     ];
-    play(cases);
+    let mut servers = Vec::new();
+    for (name, begin, go_on) in faults {
+        let redis = Redis::start();
+        let replica = Replica::start(&format!("own-tick-{name}"), &(at(&redis.url(0)) + &chain));
+        replica.is_ready().await;
+        begin(&redis);
+        servers.push((redis, replica, go_on));
+    }
+    let (since, mut before) = (Instant::now(), Vec::new());
+    for (_, replica, _) in &servers {
+        before.push(replica.counts("a").await);
+    }
+    // What must not happen needs the time not to.
+    while since.elapsed() < WATCHING {
+        for (redis, _, go_on) in &servers {
+            go_on(redis);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    let most = WATCHING.as_secs() / block.as_secs() + 1;
+    let mut told = Vec::new();
+    for ((_, replica, _), before) in servers.iter().zip(before) {
+        let after = replica.counts("a").await;
+        let polls = after.alone + after.claimed - before.alone - before.claimed;
+        told.push((replica.name.clone(), polls));
+    }
+    println!("in {WATCHING:?} with a block each {block:?}: {told:?}");
+    assert!(told.iter().all(|(_, polls)| (1..=most).contains(polls)), "more than {most}: {told:?}");
 }

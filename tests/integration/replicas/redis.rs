@@ -1,13 +1,15 @@
 //! A real `redis-server` that a test can end, freeze, start again and speak to.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::raw::{PATIENCE, free_port};
+use crate::wall_clock::WallClock;
 
 /// A server on loopback ports of its own, without anything on disk; it ends when this is dropped.
 #[derive(Debug)]
@@ -16,25 +18,29 @@ pub(crate) struct Redis {
     tls_port: Option<u16>,
     folder: PathBuf,
     arguments: Vec<String>,
+    /// What it takes for the time of day; `None`: what everybody does.
+    wall_clock: Option<WallClock>,
     password: Mutex<Option<String>>,
     process: Mutex<Option<Child>>,
     /// The test's own connection, which stays the same as long as it works.
     client: Mutex<Option<Client>>,
+    overheard: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>,
 }
 
 impl Redis {
     pub(crate) fn start() -> Self {
-        Self::with(&[])
-    }
-
-    /// With more on its command line.
-    pub(crate) fn with(arguments: &[&str]) -> Self {
-        Self::of(arguments, None, None)
+        Self::of(&[], None, None, None)
     }
 
     /// One that wants this password of its default user.
     pub(crate) fn with_password(password: &str) -> Self {
-        Self::of(&["--requirepass", password], Some(password), None)
+        Self::of(&["--requirepass", password], Some(password), None, None)
+    }
+
+    /// One whose time of day can [`step`](Self::step).
+    pub(crate) fn with_wall_clock() -> Self {
+        let wall_clock = WallClock::new(&format!("redis-{}", free_port()));
+        Self::of(&[], None, None, Some(wall_clock))
     }
 
     /// One that speaks TLS too, with a certificate that `authority` signs.
@@ -50,10 +56,15 @@ impl Redis {
             ["--tls-ca-cert-file", authority],
             ["--tls-auth-clients", "no"],
         ];
-        Self::of(&arguments.concat(), None, Some(port))
+        Self::of(&arguments.concat(), None, Some(port), None)
     }
 
-    fn of(arguments: &[&str], password: Option<&str>, tls_port: Option<u16>) -> Self {
+    fn of(
+        arguments: &[&str],
+        password: Option<&str>,
+        tls_port: Option<u16>,
+        wall_clock: Option<WallClock>,
+    ) -> Self {
         let port = free_port();
         let folder = std::env::temp_dir().join(format!("gas-suggestion-redis-{port}"));
         std::fs::create_dir_all(&folder).unwrap();
@@ -65,6 +76,8 @@ impl Redis {
             password: Mutex::new(password.map(str::to_owned)),
             process: Mutex::default(),
             client: Mutex::default(),
+            overheard: Arc::default(),
+            wall_clock,
         };
         redis.start_again();
         redis
@@ -79,6 +92,7 @@ impl Redis {
             .args(["--enable-debug-command", "local", "--dir"])
             .arg(&self.folder)
             .args(&self.arguments)
+            .envs(self.wall_clock.iter().flat_map(variables))
             .stdin(Stdio::null())
             .stdout(log)
             .spawn()
@@ -119,6 +133,40 @@ impl Redis {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
+    /// From now on its time of day is off by this, such as `-1h`.
+    pub(crate) fn step(&self, offset: &str) {
+        self.wall_clock.as_ref().expect("it has the time that everybody has").step(offset);
+    }
+
+    /// Its time of day in microseconds.
+    pub(crate) fn micros(&self) -> u128 {
+        let time = self.say(&["TIME"]).into_list().into_iter().map(Reply::into_bytes);
+        let [seconds, micros] = time.collect::<Vec<_>>().try_into().unwrap();
+        let number = |text| String::from_utf8(text).unwrap().parse::<u128>().unwrap();
+        number(seconds) * 1_000_000 + number(micros)
+    }
+
+    /// From now on it is listened to what is published on channels with this prefix.
+    pub(crate) fn overhear(&self, prefix: &str) {
+        let mut client = self.connect().unwrap();
+        client.stream.get_ref().set_read_timeout(None).unwrap();
+        client.ask(&["PSUBSCRIBE", &format!("{prefix}*")]).unwrap();
+        let overheard = Arc::clone(&self.overheard);
+        // Until the server closes the connection, at its end at the latest.
+        std::thread::spawn(move || {
+            while let Ok(message) = client.next() {
+                let mut parts = message.into_list().into_iter().skip(2).map(Reply::into_bytes);
+                let (channel, text) = (parts.next().unwrap(), parts.next().unwrap());
+                overheard.lock().unwrap().insert(channel, text);
+            }
+        });
+    }
+
+    /// The last message of each channel that was listened to.
+    pub(crate) fn overheard(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.overheard.lock().unwrap().clone()
+    }
+
     /// Its URL with a database, as someone without a password has it.
     pub(crate) fn url(&self, database: u8) -> String {
         format!("redis://127.0.0.1:{}/{database}", self.port)
@@ -153,15 +201,16 @@ impl Redis {
     /// Its answer, which may be an error.
     pub(crate) fn try_say(&self, command: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         let mut client = self.client.lock().unwrap();
-        let mut at_hand = if let Some(at_hand) = client.take() {
-            at_hand
-        } else {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-            Client::connect(address, self.password.lock().unwrap().as_deref())?
-        };
+        let at_hand = client.take().map_or_else(|| self.connect(), Ok);
+        let mut at_hand = at_hand?;
         let reply = at_hand.ask(command)?;
         *client = Some(at_hand);
         Ok(reply)
+    }
+
+    fn connect(&self) -> io::Result<Client> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        Client::connect(address, self.password.lock().unwrap().as_deref())
     }
 
     /// All keys with this prefix, of the first database.
@@ -185,6 +234,16 @@ impl Redis {
         let mut lines = info.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         lines.next().unwrap_or_else(|| panic!("{name} in {info}")).parse().unwrap()
     }
+}
+
+/// What makes a server follow this clock. Its own allocator asks for the time before the library can tell it, so
+/// it gets the usual one.
+fn variables(clock: &WallClock) -> Vec<(&'static str, String)> {
+    let with_allocator = |(name, value)| match name {
+        "LD_PRELOAD" => (name, value + ":libc.so.6"),
+        _ => (name, value),
+    };
+    clock.variables().into_iter().map(with_allocator).collect()
 }
 
 impl Drop for Redis {
@@ -359,6 +418,24 @@ fn it_keeps_what_it_is_told_until_it_is_killed_and_comes_back_empty_on_its_port(
     redis.start_again();
     assert_eq!(redis.say(&["GET", "a"]), Reply::Nothing);
     assert_eq!(redis.say(&["DBSIZE"]), Reply::Integer(0));
+}
+
+#[test]
+fn its_time_of_day_steps_as_it_is_told_and_what_is_published_is_overheard() {
+    let redis = Redis::with_wall_clock();
+    let before = redis.micros();
+    redis.step("-1h");
+    let (hour, stepped) = (3_600_000_000, redis.micros());
+    assert!(stepped < before - hour / 2 && stepped > before - 2 * hour, "{before}, {stepped}");
+    redis.overhear("our:");
+    redis.say(&["PUBLISH", "their:a", "no"]);
+    redis.say(&["PUBLISH", "our:a", "yes"]);
+    let deadline = Instant::now() + PATIENCE;
+    while redis.overheard().is_empty() {
+        assert!(Instant::now() < deadline, "nothing is overheard");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(redis.overheard(), [(b"our:a".to_vec(), b"yes".to_vec())].into());
 }
 
 #[test]

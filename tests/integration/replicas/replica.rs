@@ -37,6 +37,8 @@ pub(crate) struct Counts {
     pub(crate) alone: u64,
     /// Shared values that were news to it.
     pub(crate) adopted: u64,
+    /// Shared values that were not taken: what cannot be one, and older ones.
+    pub(crate) refused: u64,
     /// The gauge.
     pub(crate) redis_up: u64,
     pub(crate) redis_failures: u64,
@@ -182,6 +184,8 @@ impl Replica {
             left: of_chain("turns_total", "left"),
             alone: of_chain("turns_total", "alone"),
             adopted: of_chain("shared_values_total", "adopted"),
+            refused: of_chain("shared_values_total", "foreign")
+                + of_chain("shared_values_total", "older"),
             redis_up: sum(&metrics, "redis_up", &[]),
             redis_failures: sum(&metrics, "redis_failures_total", &[]),
         }

@@ -1,0 +1,52 @@
+//! The time of day as one process sees it.
+
+use std::path::{Path, PathBuf};
+
+/// The wall clock of a process under `faketime`.
+#[derive(Debug)]
+pub(crate) struct WallClock(PathBuf);
+
+impl WallClock {
+    const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+
+    /// The right time, until it steps. Two of one test process have different names.
+    pub(crate) fn new(name: &str) -> Self {
+        let name = format!("{}-clock-{name}", std::process::id());
+        let clock = Self(std::env::temp_dir().join(name));
+        clock.step("+0");
+        clock
+    }
+
+    /// What makes a process follow this clock.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let dirs =
+            std::fs::read_dir("/usr/lib").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+        let library = dirs.map(|dir| dir.join(Self::LIBRARY)).find(|path| path.exists());
+        let library = std::env::var_os("FAKETIME_LIBRARY").map(PathBuf::from).or(library);
+        let library = library.expect(
+            "libfaketime is missing: run tests/run.sh, or install it (Debian: apt-get install \
+             faketime), or set FAKETIME_LIBRARY to its path",
+        );
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        vec![
+            ("LD_PRELOAD", text(&library)),
+            ("FAKETIME_TIMESTAMP_FILE", text(&self.0)),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("DONT_FAKE_MONOTONIC", "1".into()),
+        ]
+    }
+
+    /// From now on it is off by this, such as `+1h`.
+    pub(crate) fn step(&self, offset: &str) {
+        // In one piece: the process reads the file at any moment.
+        let new = self.0.with_extension("new");
+        std::fs::write(&new, format!("{offset}\n")).unwrap();
+        std::fs::rename(&new, &self.0).unwrap();
+    }
+}
+
+impl Drop for WallClock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
