@@ -212,9 +212,6 @@ impl Drop for Replica {
             let _ = process.kill();
             let _ = process.wait();
         }
-        if std::thread::panicking() {
-            eprintln!("{} logged:\n{}", self.name, self.log());
-        }
     }
 }
 

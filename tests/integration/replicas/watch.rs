@@ -170,6 +170,9 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
+        if std::thread::panicking() {
+            eprintln!("{} logged:\n{}", self.replica.name, self.replica.log());
+        }
     }
 }
 
