@@ -102,6 +102,23 @@ impl Group {
         share_again(&self.watches, &self.node, returned).await
     }
 
+    /// Waits until somebody polls; the number of the call, which is under way if the node takes its time, and
+    /// who that is.
+    async fn next_poll(&self) -> (usize, &Watch) {
+        loop {
+            let first = self.node.tally().calls;
+            let before = self.counts().await;
+            self.until("a poll", async || self.node.tally().calls > first).await;
+            let now = self.counts().await;
+            let mut claims = self.watches.iter().zip(before.iter().zip(&now));
+            if let Some((watch, _)) = claims.find(|(_, (before, now))| now.claimed > before.claimed)
+            {
+                return (first, watch);
+            }
+            // It was claimed before it was looked who did.
+        }
+    }
+
     /// Waits for so many blocks.
     async fn blocks(&self, count: u64) {
         let until = self.node.head() + count;

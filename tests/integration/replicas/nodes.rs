@@ -106,6 +106,61 @@ async fn a_replica_that_starts_while_the_node_is_down_serves_what_is_shared_unti
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_reaches_a_replica_late_is_as_old_as_it_is_and_no_longer_served_than_by_others() {
+    const MAX_AGE: Duration = Duration::from_secs(9);
+    const FROZEN: Duration = Duration::from_secs(5);
+    let redis = Redis::start();
+    let node = ClockNode::start(ID, BLOCK).await;
+    let config = at(&redis.url(0)) + &chain("a", ID, &node.url(), "max_age = \"9s\"\n");
+    let start = |name: &str| Arc::new(Replica::start(name, &config));
+    let group = Group::of(redis, node, &["late-0", "late-1"].map(start)).await;
+    // Whoever polls goes on polling; the other one is not there when it is told of the last value.
+    let counts = group.counts().await;
+    let late = &group.watches[usize::from(counts[0].claimed > counts[1].claimed)];
+    let calls = group.node.tally().calls;
+    group.until("a poll", async || group.node.tally().calls > calls).await;
+    // From here on it is read below.
+    group.watches.iter().for_each(Watch::is_gone);
+    late.replica.freeze();
+    group.until("another poll", async || group.node.answers(calls + 1).len() == 1).await;
+    group.node.is(Mood::Broken);
+    let (head, observed) = group.node.last_answer().unwrap();
+    // What is waited for is the time itself.
+    tokio::time::sleep(FROZEN).await;
+    late.replica.thaw();
+
+    let mut ages = Vec::new();
+    let mut ended = [None; 2];
+    group
+        .until("both refuse", async || {
+            for (watch, ended) in group.watches.iter().zip(&mut ended) {
+                let least = observed.elapsed();
+                let answer = watch.replica.get(SUGGESTION).await;
+                let most = observed.elapsed();
+                if answer.status == 503 {
+                    ended.get_or_insert(most);
+                } else if newest(&answer) == Some(head) {
+                    let age: u64 = answer.header("age").parse().unwrap();
+                    ages.push((watch.replica.name.clone(), least, age, most));
+                }
+            }
+            ended.iter().all(Option::is_some)
+        })
+        .await;
+    println!("{} is late; refused from an age of {ended:?} on", late.replica.name);
+    let is_true = |(_, least, age, most): &&(_, Duration, u64, Duration)| {
+        let age = Duration::from_secs(*age);
+        age + SECOND >= *least && age <= *most + SECOND
+    };
+    let wrong: Vec<_> = ages.iter().filter(|age| !is_true(age)).take(5).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(ages.iter().any(|(name, ..)| *name == late.replica.name), "it never served it");
+    for ended in ended.into_iter().flatten() {
+        assert!(ended + SECOND / 4 >= MAX_AGE && ended <= MAX_AGE + SECOND, "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_cannot_reach_the_node_serves_what_the_others_get() {
     const BLOCKS: u64 = 10;
     let redis = Redis::start();
@@ -205,23 +260,12 @@ async fn replicas_that_are_started_again_do_not_ask_for_the_chain_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_is_struck_in_the_middle_of_its_poll_costs_one_block() {
-    let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    // Each has a path of its own, so that it is known who polls.
-    let start = |name: &str| {
-        let config = at(&redis.url(0)) + &chain("a", ID, &node.url_of(name), "");
-        Arc::new(Replica::start(name, &config))
-    };
-    let replicas = ["struck-0", "struck-1", "struck-2"].map(start);
-    let group = Group::of(redis, node, &replicas).await;
+    let group = Group::start("struck", 3, Redis::start()).await;
     group.node.takes(Duration::from_millis(300));
     group.blocks(1).await;
     for is_killed in [true, false, true, false] {
         group.take();
-        let first = group.node.tally().calls;
-        group.until("a poll", async || group.node.tally().calls > first).await;
-        let who = group.node.calls()[first].who.clone();
-        let struck = group.watches.iter().find(|watch| watch.replica.name == who).unwrap();
+        let (first, struck) = group.next_poll().await;
         struck.is_gone();
         if is_killed {
             struck.replica.kill();
@@ -242,7 +286,7 @@ async fn whoever_is_struck_in_the_middle_of_its_poll_costs_one_block() {
         group.until("further polls", async || answers().len() >= 5).await;
         let record = group.take();
         let by = if is_killed { "killed" } else { "frozen" };
-        println!("{who} is {by}: {record:?}");
+        println!("{} is {by}: {record:?}", struck.replica.name);
         assert_eq!(record.failures, [""; 0]);
         assert!(record.max_lag() <= MOST && record.max_jump() <= MOST, "{record:?}");
         // The node answers the one that is struck, too, but nobody hears of it. One slot is lost, and the next

@@ -218,8 +218,11 @@ impl Reading {
             Ok(newest) => newest,
             Err(failure) => {
                 let failure = format!("{} {}: {failure}", self.replica.name, self.chain);
-                eprintln!("{failure}");
-                shared.record.failures.push(failure);
+                // The first ones tell it all, and there may be hundreds.
+                if shared.record.failures.len() < 10 {
+                    eprintln!("{failure}");
+                    shared.record.failures.push(failure);
+                }
                 return;
             }
         };
