@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing, then runs every check of the project.
 #
-# Needs a Rust toolchain with rustfmt and clippy, and Node.js with npm, Python with venv, nginx, faketime,
-# Chromium, Prometheus and docker-compose, which it installs by itself as root on Debian. Where something cannot
-# be had, it says what and fails: nothing is skipped.
+# Needs a Rust toolchain with rustfmt and clippy, and Node.js with npm, Python with venv, nginx, Redis, openssl,
+# faketime, Chromium, Prometheus and docker-compose, which it installs by itself as root on Debian. Where
+# something cannot be had, it says what and fails: nothing is skipped.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +36,10 @@ install_package npm npm
 # The tests start their own nginx on ports of their own; one that runs already is none of theirs.
 PATH=$PATH:/usr/sbin
 install_package nginx nginx
+# And their own Redis.
+install_package redis-server redis-server
+install_package redis-cli redis-tools
+install_package openssl openssl
 install_package faketime faketime
 install_package promtool prometheus
 install_package docker-compose docker-compose

@@ -69,12 +69,11 @@ impl Group {
             watches.push(Watch::start(replica, "a", clock, terms, READING));
         }
         let group = Self { redis, node, watches };
-        group
-            .until("all share", async || {
-                let counts = group.counts().await;
-                counts.iter().all(|one| one.redis_up == 1 && one.claimed + one.left >= 2)
-            })
-            .await;
+        until("all share", async || {
+            let counts = group.counts().await;
+            counts.iter().all(|one| one.redis_up == 1 && one.claimed + one.left >= 2)
+        })
+        .await;
         group
     }
 
@@ -108,7 +107,7 @@ impl Group {
         loop {
             let first = self.node.tally().calls;
             let before = self.counts().await;
-            self.until("a poll", async || self.node.tally().calls > first).await;
+            until("a poll", async || self.node.tally().calls > first).await;
             let now = self.counts().await;
             let mut claims = self.watches.iter().zip(before.iter().zip(&now));
             if let Some((watch, _)) = claims.find(|(_, (before, now))| now.claimed > before.claimed)
@@ -121,13 +120,8 @@ impl Group {
 
     /// Waits for so many blocks.
     async fn blocks(&self, count: u64) {
-        let until = self.node.head() + count;
-        self.until("blocks", async || self.node.head() >= until).await;
-    }
-
-    /// Looks again and again until it is so.
-    async fn until(&self, what: &str, is_so: impl AsyncFnMut() -> bool) {
-        until(what, is_so).await;
+        let last = self.node.head() + count;
+        until("blocks", async || self.node.head() >= last).await;
     }
 }
 

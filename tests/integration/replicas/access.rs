@@ -6,8 +6,8 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use super::clock_node::{ClockNode, Terms};
-use super::redis::{Authority, Redis};
+use super::clock_node::{ClockNode, Mood, Terms};
+use super::redis::{Authority, Redis, Reply};
 use super::replica::Replica;
 use super::watch::{MOST, Watch};
 use super::{BLOCK, Group, ID, READING, REJOINING, at, chain, until};
@@ -84,6 +84,37 @@ async fn tells_no_secret(replica: &Replica) {
         let answer = replica.get(path).await;
         tells_none_of(&secrets, path, &format!("{:?} {}", answer.headers, answer.body));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_does_not_learn_the_urls_of_nodes() {
+    let redis = Redis::start();
+    let node = ClockNode::start(ID, BLOCK).await;
+    let url = node.url_of("canary-path").replace("http://", "http://canary-user:canary-password@");
+    let config = at(&redis.url(0)) + &chain("a", ID, &url, "");
+    redis.overhear("");
+    let replicas = ["learning-0", "learning-1"].map(|name| Replica::start(name, &config));
+    for replica in &replicas {
+        replica.is_ready().await;
+    }
+    node.is(Mood::Limited(1));
+    // All kinds of keys and messages there are.
+    until("some turns", async || node.tally().calls > 4).await;
+    node.is(Mood::Well);
+    let calls = node.tally().calls;
+    until("some turns", async || node.tally().calls > calls + 2).await;
+    let mut told: Vec<_> = redis.overheard().into_iter().flat_map(<[_; 2]>::from).collect();
+    for key in redis.keys("") {
+        if let Reply::Bytes(value) = redis.try_say(&[b"GET", key.as_slice()]).unwrap() {
+            told.push(value);
+        }
+        told.push(key);
+    }
+    let told = String::from_utf8_lossy(&told.join(&b'\n')).into_owned();
+    for part in [":value\n", ":proof:", "\"oldest_block\""] {
+        assert!(told.contains(part), "no {part}: {told}");
+    }
+    tells_none_of(&[SECRET, "http", "127.0.0.1"], "Redis", &told);
 }
 
 const TRACE: (&str, &str) = ("GAS_LOG__FILTER", "trace");

@@ -9,6 +9,7 @@ use super::replica::Replica;
 use super::watch::{MOST, Record, Watch};
 use super::{BLOCK, Group, ID, READING, at, chain, until};
 use crate::failover::dead_url;
+use crate::raw::{self, Connection};
 use crate::service::Answer;
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
@@ -118,11 +119,11 @@ async fn what_reaches_a_replica_late_is_as_old_as_it_is_and_no_longer_served_tha
     let counts = group.counts().await;
     let late = &group.watches[usize::from(counts[0].claimed > counts[1].claimed)];
     let calls = group.node.tally().calls;
-    group.until("a poll", async || group.node.tally().calls > calls).await;
+    until("a poll", async || group.node.tally().calls > calls).await;
     // From here on it is read below.
     group.watches.iter().for_each(Watch::is_gone);
     late.replica.freeze();
-    group.until("another poll", async || group.node.answers(calls + 1).len() == 1).await;
+    until("another poll", async || group.node.answers(calls + 1).len() == 1).await;
     group.node.is(Mood::Broken);
     let (head, observed) = group.node.last_answer().unwrap();
     // What is waited for is the time itself.
@@ -131,22 +132,21 @@ async fn what_reaches_a_replica_late_is_as_old_as_it_is_and_no_longer_served_tha
 
     let mut ages = Vec::new();
     let mut ended = [None; 2];
-    group
-        .until("both refuse", async || {
-            for (watch, ended) in group.watches.iter().zip(&mut ended) {
-                let least = observed.elapsed();
-                let answer = watch.replica.get(SUGGESTION).await;
-                let most = observed.elapsed();
-                if answer.status == 503 {
-                    ended.get_or_insert(most);
-                } else if newest(&answer) == Some(head) {
-                    let age: u64 = answer.header("age").parse().unwrap();
-                    ages.push((watch.replica.name.clone(), least, age, most));
-                }
+    until("both refuse", async || {
+        for (watch, ended) in group.watches.iter().zip(&mut ended) {
+            let least = observed.elapsed();
+            let answer = watch.replica.get(SUGGESTION).await;
+            let most = observed.elapsed();
+            if answer.status == 503 {
+                ended.get_or_insert(most);
+            } else if newest(&answer) == Some(head) {
+                let age: u64 = answer.header("age").parse().unwrap();
+                ages.push((watch.replica.name.clone(), least, age, most));
             }
-            ended.iter().all(Option::is_some)
-        })
-        .await;
+        }
+        ended.iter().all(Option::is_some)
+    })
+    .await;
     println!("{} is late; refused from an age of {ended:?} on", late.replica.name);
     let is_true = |(_, least, age, most): &&(_, Duration, u64, Duration)| {
         let age = Duration::from_secs(*age);
@@ -193,8 +193,7 @@ async fn a_replica_that_cannot_reach_the_node_serves_what_the_others_get() {
         watch.is_gone();
         watch.replica.freeze();
     }
-    group
-        .until("turns of the one that is cut off", async || cut_off().await.claimed >= claimed + 2)
+    until("turns of the one that is cut off", async || cut_off().await.claimed >= claimed + 2)
         .await;
     for watch in &group.watches[..2] {
         watch.replica.thaw();
@@ -210,7 +209,7 @@ async fn a_rate_limit_that_one_replica_meets_is_kept_by_all_and_by_those_that_st
     let group = Group::start("limit", 3, Redis::start()).await;
     let first = group.node.tally().calls;
     group.node.is(Mood::Limited(LIMIT.as_secs()));
-    group.until("a call that is refused", async || group.node.tally().calls > first).await;
+    until("a call that is refused", async || group.node.tally().calls > first).await;
     let refused = group.node.calls()[first].at;
     // Whoever asks now would be answered, and counted.
     group.node.is(Mood::Well);
@@ -220,7 +219,7 @@ async fn a_rate_limit_that_one_replica_meets_is_kept_by_all_and_by_those_that_st
     restarted.replica.start_again();
     restarted.replica.is_ready().await;
     restarted.is_back();
-    group.until("a further call", async || group.node.tally().calls > first + 1).await;
+    until("a further call", async || group.node.tally().calls > first + 1).await;
     let calls: Vec<_> = group.node.calls()[first + 1..].to_vec();
     let pause = calls[0].at - refused;
     println!("asked again after {pause:?}: {calls:?}");
@@ -237,21 +236,20 @@ async fn replicas_that_are_started_again_do_not_ask_for_the_chain_again() {
     let group = Group::start("proof", 3, Redis::start()).await;
     // Whoever polls is started again, until each of them has polled.
     let mut have_polled = [false; 3];
-    group
-        .until("each has polled", async || {
-            for (watch, has_polled) in group.watches.iter().zip(&mut have_polled) {
-                if watch.replica.counts("a").await.claimed > 0 {
-                    *has_polled = true;
-                    watch.is_gone();
-                    watch.replica.kill();
-                    watch.replica.start_again();
-                    watch.replica.is_ready().await;
-                    watch.is_back();
-                }
+    until("each has polled", async || {
+        for (watch, has_polled) in group.watches.iter().zip(&mut have_polled) {
+            if watch.replica.counts("a").await.claimed > 0 {
+                *has_polled = true;
+                watch.is_gone();
+                watch.replica.kill();
+                watch.replica.start_again();
+                watch.replica.is_ready().await;
+                watch.is_back();
             }
-            have_polled == [true; 3]
-        })
-        .await;
+        }
+        have_polled == [true; 3]
+    })
+    .await;
     let methods = group.node.methods(0);
     println!("{methods:?}");
     assert_eq!(methods["eth_chainId"], 1, "{methods:?}");
@@ -273,7 +271,7 @@ async fn whoever_is_struck_in_the_middle_of_its_poll_costs_one_block() {
             struck.replica.freeze();
         }
         let answers = || group.node.answers(first + 1);
-        group.until("further polls", async || answers().len() >= 3).await;
+        until("further polls", async || answers().len() >= 3).await;
         if is_killed {
             struck.replica.start_again();
             struck.replica.is_ready().await;
@@ -283,7 +281,7 @@ async fn whoever_is_struck_in_the_middle_of_its_poll_costs_one_block() {
             struck.replica.thaw();
             struck.is_thawed(SECOND);
         }
-        group.until("further polls", async || answers().len() >= 5).await;
+        until("further polls", async || answers().len() >= 5).await;
         let record = group.take();
         let by = if is_killed { "killed" } else { "frozen" };
         println!("{} is {by}: {record:?}", struck.replica.name);
@@ -297,6 +295,92 @@ async fn whoever_is_struck_in_the_middle_of_its_poll_costs_one_block() {
             assert!(pause <= BLOCK + SECOND / 2, "{pause:?}: {polls:#?}");
             assert!(pause >= SECOND / 4, "{pause:?}: {polls:#?}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_that_start_together_ask_the_node_once() {
+    let redis = Redis::start();
+    // They all come within the first slot, as a rule.
+    let node = ClockNode::start(ID, 10 * BLOCK).await;
+    let chain = chain("a", ID, &node.url(), "").replace("\"1s\"", "\"10s\"");
+    let config = at(&redis.url(0)) + &chain;
+    let started = Instant::now();
+    let replicas: Vec<_> =
+        (0..6).map(|place| Replica::start(&format!("together-{place}"), &config)).collect();
+    for replica in &replicas {
+        replica.is_ready().await;
+        let answer = replica.get(SUGGESTION).await;
+        let newest = newest(&answer).unwrap();
+        assert_eq!(answer.body, Terms::default().suggestion("a", newest), "{answer:?}");
+    }
+    let (took, methods) = (started.elapsed(), node.methods(0));
+    println!("{methods:?} in {took:?}");
+    assert!(took < 8 * BLOCK, "too slow for a slot: {took:?}");
+    assert_eq!(methods["eth_chainId"], 1, "{methods:?}");
+    assert!(methods["eth_feeHistory"] <= 2, "{methods:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poll_that_fails_is_made_up_for_within_seconds_by_one_for_all() {
+    const FAILING: Duration = Duration::from_secs(11);
+    let redis = Redis::start();
+    let node = ClockNode::start(ID, BLOCK).await;
+    node.is(Mood::Broken);
+    let chain = chain("a", ID, &node.url(), "max_age = \"40m\"\n").replace("\"1s\"", "\"10m\"");
+    let config = at(&redis.url(0)) + &chain;
+    let replicas: Vec<_> =
+        (0..3).map(|place| Replica::start(&format!("failing-{place}"), &config)).collect();
+    for replica in &replicas {
+        replica.is_live().await;
+    }
+    until("a poll that fails", async || node.tally().calls > 0).await;
+    // What must not happen needs the time not to: a poll each five seconds, not one of each replica.
+    tokio::time::sleep(FAILING).await;
+    let failed = node.tally().calls;
+    node.is(Mood::Well);
+    let since = Instant::now();
+    until("all serve", async || {
+        for replica in &replicas {
+            if replica.get(SUGGESTION).await.status != 200 {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    let (took, methods) = (since.elapsed(), node.methods(failed));
+    println!("{failed} calls in {FAILING:?}, then {methods:?}, served after {took:?}");
+    assert!((2..=4).contains(&failed), "{failed}");
+    assert!(took <= 7 * SECOND, "{took:?}");
+    assert_eq!((methods["eth_chainId"], methods["eth_feeHistory"]), (1, 1), "{methods:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_starts_while_the_head_stands_knows_for_how_long() {
+    let redis = Redis::start();
+    let node = ClockNode::start(ID, Duration::from_hours(1)).await;
+    let config = at(&redis.url(0)) + &chain("a", ID, &node.url(), "stall_after = \"4s\"\n");
+    let start = |name: &str| Replica::start(name, &config);
+    let mut replicas = vec![start("standing-0"), start("standing-1")];
+    let since = Instant::now();
+    for replica in &replicas {
+        replica.is_ready().await;
+        let answer = replica.get(SUGGESTION).await;
+        assert_eq!((answer.status, answer.header("x-stale")), (200, ""), "{answer:?}");
+    }
+    for replica in &replicas {
+        let is_stale = async || replica.get(SUGGESTION).await.header("x-stale") == "true";
+        until("it is labelled", is_stale).await;
+    }
+    let took = since.elapsed();
+    assert!(took >= 4 * SECOND && took <= 7 * SECOND, "{took:?}");
+    replicas.push(start("standing-new"));
+    replicas[2].is_ready().await;
+    for replica in &replicas {
+        let answer = replica.get(SUGGESTION).await;
+        let age: u64 = answer.header("age").parse().unwrap();
+        assert!(answer.header("x-stale") == "true" && age <= 2, "{}: {answer:?}", replica.name);
     }
 }
 
@@ -405,6 +489,13 @@ async fn what_is_shared_is_served_on_every_route_and_priced_by_each_for_itself()
             let apart = at.duration_since(same_at).or_else(|_| same_at.duration_since(at)).unwrap();
             assert!(apart < SECOND / 4, "{apart:?}");
         }
+    }
+    // Whoever follows one of them hears of each block.
+    let stream = raw::get("/v1/a/gas-suggestion/stream", "");
+    for replica in &replicas {
+        let mut client = Connection::open(replica.address).await;
+        client.send(&stream).await;
+        client.bytes_until(b"\ndata: {\"chain_name\":\"a\",", 3).await;
     }
     // What is configured of prices is each one's own.
     assert_eq!(dear[1].json(), plain[1].json());

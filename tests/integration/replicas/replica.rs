@@ -193,14 +193,23 @@ impl Replica {
 
     /// Waits until a connection is taken and `/readyz` is 200, and gives how long that took.
     pub(crate) async fn is_ready(&self) -> Duration {
+        self.is_well_at("/readyz").await
+    }
+
+    /// Waits until it answers at all.
+    pub(crate) async fn is_live(&self) -> Duration {
+        self.is_well_at("/livez").await
+    }
+
+    async fn is_well_at(&self, path: &str) -> Duration {
         let since = Instant::now();
         loop {
-            let answer = self.try_get("/readyz", PATIENCE).await;
+            let answer = self.try_get(path, PATIENCE).await;
             if answer.as_ref().is_ok_and(|answer| answer.status == 200) {
                 return since.elapsed();
             }
             let is_over = since.elapsed() > PATIENCE || self.has_ended();
-            assert!(!is_over, "{} is not ready: {answer:?}\n{}", self.name, self.log());
+            assert!(!is_over, "{} at {path}: {answer:?}\n{}", self.name, self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
