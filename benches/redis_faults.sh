@@ -26,7 +26,7 @@ directory=$(mktemp -d)
 started=()
 redis=
 end() {
-    for process in "${started[@]}" $redis; do
+    for process in "${started[@]}" ${service:-} $redis; do
         kill -KILL "$process" && wait "$process" || true
     done 2>/dev/null
     rm -r "$directory"
@@ -67,7 +67,7 @@ port=
 start_redis
 cat >"$directory/chains.toml" <<TOML
 [log]
-filter = "warn"
+filter = "info,gas_suggestion::requests=warn"
 
 [redis]
 url = "redis://127.0.0.1:$port"
