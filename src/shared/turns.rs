@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use turn::Place;
 pub use turn::{Outcome, Permit, Published, Turn};
 
 use super::board::{Board, Edition};
@@ -51,23 +52,14 @@ pub struct Turns {
     waiting: Waiting,
     /// Not before then this polls without Redis: this slot's poll is done.
     alone_from: Instant,
+    /// When the last poll began.
+    polling_since: Instant,
     /// Whether anything is known of the chain.
     has_data: bool,
     /// How many polls in a row were in doubt.
     doubts: u32,
     /// When the last value that was looked into was received, and the last failure.
     listened: (Option<Instant>, Option<u64>),
-}
-
-/// When a replica goes for its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// As soon as the slot begins: it had the last one.
-    First,
-    /// A moment later.
-    Among,
-    /// After those: its last poll has failed.
-    Last,
 }
 
 #[derive(Debug, Default)]
@@ -118,6 +110,7 @@ impl Turns {
             silent_slots: 0,
             waiting: Waiting::default(),
             alone_from: now,
+            polling_since: now,
             has_data: false,
             doubts: 0,
             listened: (None, None),
@@ -383,15 +376,17 @@ impl Turns {
     /// Has a poll begin.
     fn permit(&mut self, permit: Permit, now: Instant) {
         self.waiting.permit = Some(permit);
+        self.polling_since = now;
         self.alone_from = now + self.slots.length;
     }
 
-    /// Publishes what a poll has given, for its slot or, where that was nobody's, the one that it is now.
+    /// Publishes what a poll has given, for its slot.
     async fn publish(&mut self, permit: Permit, history: &FeeHistory, seen: LastSeen) {
         let Some(clock) = self.clock else { return };
         let slot = match permit {
             Permit::Slot(slot) => slot,
-            Permit::Alone => self.slots.at(&clock, Instant::now()),
+            // That in which it began, as with all others: later it would keep out what they have polled since.
+            Permit::Alone => self.slots.at(&clock, self.polling_since),
         };
         let edition =
             Edition { slot, epoch: self.epoch, history, seen, max_age: self.max_age, clock };

@@ -42,3 +42,14 @@ pub struct Published {
     /// Whether the head went back, or leapt, which was believed only when it was confirmed.
     pub was_confirmed: bool,
 }
+
+/// When a replica goes for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// As soon as the slot begins: it had the last one.
+    First,
+    /// A moment later.
+    Among,
+    /// After those: its last poll has failed.
+    Last,
+}
