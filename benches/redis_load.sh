@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# What replicas that share 100 chains of a block every 2 s cost Redis, measured with 1, 4 and 8 of them, and computed
+# for 100 along the line through the first and the last. Usage: benches/redis_load.sh [seconds] [replicas...]
+#
+# Fails unless they poll each block once together. Takes four minutes once everything is built; 100 real ones take
+# 2 GiB and a minute more to start.
+
+cd "$(dirname "$0")/.."
+. benches/common.sh
+seconds=${1:-60}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- 1 4 8
+chains=100
+
+need redis-server "apt-get install redis-server"
+need redis-cli "apt-get install redis-tools"
+need python3 "apt-get install python3"
+need curl "apt-get install curl"
+
+cargo build --release --quiet
+
+directory=$(mktemp -d)
+processes=()
+end() {
+    for process in "${processes[@]}"; do
+        kill "$process" && wait "$process" || true
+    done 2>/dev/null
+    rm -r "$directory"
+}
+trap end EXIT
+
+start_redis() { # on a free port; sets `port`
+    local deadline=$((SECONDS + 10)) redis
+    until [ $SECONDS -ge $deadline ]; do
+        port=$((20000 + RANDOM % 12000))
+        redis-server --port $port --bind 127.0.0.1 --save '' --appendonly no --dir "$directory" >"$directory/redis" &
+        redis=$!
+        sleep 0.3
+        if [ "$(redis-cli -p $port info server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')" = $redis ]; then
+            processes+=($redis)
+            return
+        fi
+    done 2>/dev/null
+    cat "$directory/redis" >&2
+    echo "redis-server did not start" >&2
+    exit 1
+}
+
+python3 benches/redis_node.py >"$directory/node" &
+processes+=($!)
+until node=$(grep . "$directory/node"); do sleep 0.05; done
+for chain in $(seq $chains); do
+    printf '[chains.c%d]\nchain_id = %d\nrpc_urls = ["http://127.0.0.1:%d/%d"]\n' "$chain" "$chain" "$node" "$chain"
+done >"$directory/replica.toml"
+
+admins=()
+polls() { # of all replicas, that gave something
+    for admin in "${admins[@]}"; do
+        curl -sSf -m 5 "$admin/metrics"
+    done | awk '/^gas_suggestion_polls_total.*"ok"/ { count += $2 } END { print count }'
+}
+
+sample() { # polls, when, when, scripts, their time in µs, publications, bytes in and out, processor time in s
+    local began=$EPOCHREALTIME
+    printf '%s ' "$(polls)"
+    # To ask many replicas takes a while.
+    printf '%s %s ' "$began" "$EPOCHREALTIME"
+    redis-cli -p $port info everything | tr -d '\r' | awk -F'[:,=]' '
+        $1 ~ /^cmdstat_(evalsha|publish)$/ { calls[$1] = $3; spent[$1] = $5 }
+        $1 == "total_net_input_bytes" { input = $2 }
+        $1 == "total_net_output_bytes" { output = $2 }
+        $1 ~ /^used_cpu_(user|sys)$/ { cpu += $2 }
+        END {
+            print calls["cmdstat_evalsha"], spent["cmdstat_evalsha"], calls["cmdstat_publish"], input, output, cpu
+        }'
+}
+
+show() { # replicas, scripts, messages, ms in scripts, ms, Mbit in and out a second
+    printf '%8s  %9.0f  %10.0f  %13.1f  %19.1f  %9.2f  %11.2f\n' "$@"
+}
+
+echo "a second, over $seconds s, with $chains chains:"
+echo "replicas    scripts    messages  ms in scripts  ms of the processor  Mbit in    Mbit out"
+rows=()
+for replicas in "$@"; do
+    start_redis
+    admins=()
+    first=${#processes[@]}
+    for _ in $(seq "$replicas"); do
+        GAS_REDIS__URL=redis://127.0.0.1:$port start_service --config "$directory/replica.toml"
+        processes+=("$service")
+        admins+=("$admin")
+    done
+    # Until everybody has found its place.
+    sleep 5
+    before=$(sample)
+    sleep "$seconds"
+    after=$(sample)
+    row=$(awk -v replicas="$replicas" -v before="$before" -v after="$after" '
+        BEGIN {
+            split(before, b, " "); split(after, a, " ")
+            for (i in a) d[i] = a[i] - b[i]
+            polls = d[1] / d[2]
+            took = d[3]
+            for (i in d) d[i] /= took
+            print replicas, d[4], d[6] * replicas, d[5] / 1e3, d[9] * 1e3, d[7] * 8 / 1e6, d[8] * 8 / 1e6, polls
+        }')
+    read -r -a rates <<<"$row"
+    show "${rates[@]:0:7}"
+    rows+=("$row")
+    awk -v polls="${rates[7]}" -v blocks=$((chains / 2)) 'BEGIN { exit !(polls > 0.95 * blocks && polls < 1.05 * blocks) }' ||
+        { echo "NOT once per block: ${rates[7]} polls a second" >&2; exit 1; }
+    memory=$(redis-cli -p $port info memory | tr -d '\r' | awk -F: -v replicas="$replicas" '
+        { bytes[$1] = $2 }
+        END { printf "%.1f MiB are used, %d bytes for each client", bytes["used_memory"] / 2 ^ 20, bytes["mem_clients_normal"] / replicas }')
+    value=$(redis-cli -p $port --scan --pattern 'gas:v1:{1:*}:value')
+    length=$(redis-cli -p $port strlen "$value")
+    usage=$(redis-cli -p $port memory usage "$value")
+    for process in $(seq $((${#processes[@]} - 1)) -1 $((first - 1))); do
+        kill "${processes[process]}" && wait "${processes[process]}" || true
+        unset "processes[process]"
+    done 2>/dev/null
+done
+printf '%s\n' "${rows[@]}" | awk '
+    { for (i = 2; i <= 7; i++) row[NR, i] = $i; replicas[NR] = $1 }
+    END {
+        if (NR < 2 || replicas[NR] >= 100) exit
+        printf "100"
+        for (i = 2; i <= 7; i++)
+            printf " %f", row[1, i] + (row[NR, i] - row[1, i]) / (replicas[NR] - replicas[1]) * (100 - replicas[1])
+        print ""
+    }' >"$directory/computed"
+if [ -s "$directory/computed" ]; then
+    read -r -a rates <"$directory/computed"
+    show "${rates[@]}"
+    echo "(the last line is computed)"
+fi
+echo "with $replicas replicas $memory; a value has $length bytes and takes $usage"
