@@ -148,21 +148,19 @@ async fn share_again(watches: &[Watch], node: &ClockNode, returned: Instant) -> 
     const TURNS: usize = 4;
     let replicas = || watches.iter().map(|watch| &*watch.replica);
     let at_first = counts(replicas()).await;
-    let mut rejoined = None;
-    // What must not be any more after this time needs the time to pass.
-    while returned.elapsed() < REJOINING {
+    let rejoined = loop {
         let now = counts(replicas()).await;
         let mut pairs = now.iter().zip(&at_first);
         let shares = |(now, first): (&Counts, &Counts)| {
             now.redis_up == 1 && now.claimed + now.left > first.claimed + first.left
         };
-        if rejoined.is_none() && pairs.all(shares) {
-            rejoined = Some(returned.elapsed());
+        if pairs.all(shares) {
+            break returned.elapsed();
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let told = || format!("{at_first:#?}");
-    let rejoined = rejoined.unwrap_or_else(|| panic!("they do not all share again: {}", told()));
+        let told = || format!("{at_first:#?}, then {now:#?}");
+        assert!(returned.elapsed() < REJOINING, "they do not all share again: {}", told());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     // From one call to another, with what was counted right after each.
     let call = async |number| until("a call", async || node.tally().calls > number).await;
     let first = node.tally().calls;

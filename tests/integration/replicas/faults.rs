@@ -66,7 +66,7 @@ impl Case {
 }
 
 /// How many cases are played at once: they mostly wait.
-const PLAYERS: usize = 3;
+const PLAYERS: usize = 4;
 
 /// Plays all.
 fn play(cases: Vec<Case>) {

@@ -37,7 +37,7 @@ pub(crate) struct Counts {
     pub(crate) alone: u64,
     /// Shared values that were news to it.
     pub(crate) adopted: u64,
-    /// Shared values that were not taken: what cannot be one, and older ones.
+    /// Shared values that were not taken: what cannot be one or cannot be true, and older ones.
     pub(crate) refused: u64,
     /// The gauge.
     pub(crate) redis_up: u64,
@@ -184,8 +184,10 @@ impl Replica {
             left: of_chain("turns_total", "left"),
             alone: of_chain("turns_total", "alone"),
             adopted: of_chain("shared_values_total", "adopted"),
-            refused: of_chain("shared_values_total", "foreign")
-                + of_chain("shared_values_total", "older"),
+            refused: ["foreign", "implausible", "older"]
+                .map(|outcome| of_chain("shared_values_total", outcome))
+                .iter()
+                .sum(),
             redis_up: sum(&metrics, "redis_up", &[]),
             redis_failures: sum(&metrics, "redis_failures_total", &[]),
         }
