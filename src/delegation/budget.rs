@@ -349,4 +349,35 @@ mod tests {
         let Err(Spent(wait)) = budget.take().await else { panic!("one too many") };
         assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
     }
+
+    #[test]
+    fn whoever_has_lost_redis_takes_nothing_until_its_share_is_free() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut known = Known::default();
+        assert_eq!(known.own_share(start), Ok(Some(Share::LEAST)));
+        known.lose(start);
+        assert_eq!(known.own_share(start), Ok(Some(Share::LEAST)), "there was nothing to lose");
+        known.learn(4, start);
+        assert_eq!(known.own_share(start), Ok(None));
+        known.learn(4, after(10));
+        known.lose(after(11));
+        // To lose it again changes nothing.
+        known.lose(after(20));
+        assert_eq!(known.own_share(after(12)), Err(Spent(Duration::from_secs(14))));
+        assert_eq!(known.own_share(after(26)), Ok(Some(Share::of(4))));
+        // Who has just come, or gone, may not have been told of to all.
+        known.learn(5, after(30));
+        known.lose(after(34));
+        assert_eq!(known.own_share(after(60)), Ok(Some(Share::LEAST)));
+    }
+
+    #[test]
+    fn redis_is_not_asked_again_at_once_when_it_has_nothing_to_give() {
+        let start = Instant::now();
+        let [again, free] = [250, 4000].map(|millis| start + Duration::from_millis(millis));
+        let known = Known { contact: Contact::Now, spent: Some([again, free]), ..Known::default() };
+        assert_eq!(known.own_share(start), Err(Spent(Duration::from_secs(4))));
+        assert_eq!(known.own_share(again), Ok(None));
+    }
 }

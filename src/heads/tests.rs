@@ -178,3 +178,22 @@ fn a_head_that_stands_calls_for_a_second_opinion_now_and_then() {
     }
     assert_eq!(wanted, [3, 6, 9]);
 }
+
+#[test]
+fn what_others_have_published_is_believed_as_far_as_it_can_be() {
+    let start = Instant::now();
+    let mut heads = Heads::new(BLOCK);
+    assert_eq!(heads.adopt(100, start, false), Ok(()));
+    assert_eq!(heads.adopt(100, start, false), Ok(()));
+    assert_eq!(heads.adopt(99, start + BLOCK, false), Err(Implausible::Behind));
+    assert_eq!(heads.adopt(1000, start + BLOCK, false), Err(Implausible::Ahead));
+    // It has been longer than it seems: the chain can be that far by now.
+    assert_eq!(heads.adopt(1000, start + BLOCK * 900, false), Ok(()));
+    // Somebody has looked into these.
+    assert_eq!(heads.adopt(50_000, start + BLOCK * 901, true), Ok(()));
+    assert_eq!(heads.adopt(10, start + BLOCK * 902, true), Ok(()));
+    // The own polls go on from there.
+    let mut round = heads.round(start + BLOCK * 903);
+    assert_eq!(round.offer(0, 9), Err(Implausible::Behind));
+    assert_eq!(round.offer(0, 11), Ok(Verdict::Publish));
+}
