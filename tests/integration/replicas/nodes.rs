@@ -408,8 +408,9 @@ async fn what_one_polls_reaches_the_others_at_once() {
     }
     delays.sort_unstable();
     println!("{delays:?}");
-    // By the next turn they would have it in any case. A busy machine holds one up, not most of them.
-    assert!(delays[POLLS / 2] < BLOCK / 2, "{delays:?}");
+    // Those who do not hear of it find it when they look for a turn, an eighth of a slot after the poll. A busy
+    // machine may hold up each, but hardly all.
+    assert!(delays[0] < BLOCK / 8, "{delays:?}");
     group.is_well();
 }
 
