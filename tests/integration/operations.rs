@@ -1,5 +1,5 @@
-//! What docs/operations.md says of the configuration and the metrics is what there is; and the command that
-//! asks a running service for its health.
+//! What docs/operations.md says of the configuration, the metrics and the rights in Redis is what there is; and
+//! the command that asks a running service for its health.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -7,9 +7,12 @@ use std::net::TcpListener;
 use gas_suggestion::config::Config;
 
 use crate::command::{FREE_PORTS, File, Process, command};
+use crate::delegate_api::DelegateApi;
+use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::fixtures;
 use crate::raw::free_port;
 use crate::read_node::{ReadNode, Say};
+use crate::replicas::redis::Redis;
 use crate::service::Service;
 
 /// The names in the first column of the table below `heading`.
@@ -89,6 +92,51 @@ async fn what_is_told_of_sharing_is_told_by_those_that_share_alone() {
     let of_sharing = ["redis_failures_total", "redis_up", "shared_values_total", "turns_total"]
         .map(|name| format!("gas_suggestion_{name}"));
     assert!(of_sharing.iter().all(|name| table("Metrics").contains(name) && !names.contains(name)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_in_redis_that_the_guide_names_are_enough_and_none_is_too_many() {
+    let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
+    let (_, rest) = guide.split_once("\nuser gas on >PASSWORD ").unwrap();
+    let rights: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
+    let redis = Redis::start();
+    redis.say(&[&["ACL", "SETUSER", "gas", "on", ">PASSWORD"][..], &rights].concat());
+    redis.say(&["CONFIG", "RESETSTAT"]);
+
+    let well = || Answer::Result(fee_history(1000, 3, 40));
+    let (node, api) = (FakeNode::start(7, well()).await, DelegateApi::start().await);
+    let service = Service::start(&format!(
+        "[redis]\nurl = {:?}\n[delegation]\napi_url = {:?}\n\
+         [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
+        redis.url_as("gas:PASSWORD"),
+        api.url(),
+        node.url(),
+    ))
+    .await;
+    let foreign = "gas_suggestion_shared_values_total{chain=\"a\",outcome=\"foreign\"} ";
+    let is_sharing = |text: &str| text.contains("{chain=\"a\",outcome=\"claimed\"} 3");
+    service.wait_admin("/metrics", |answer| is_sharing(&answer.body)).await;
+    for from in [1, 2] {
+        let path = format!("/registry/v2/check/all?from=0x{from:040}&to=0x{:040}", 0);
+        service.wait_for(&path, |answer| answer.status != 429).await;
+    }
+    node.say(Answer::Raw(429, String::new()));
+    let is_there = |what: &str| {
+        let keys = redis.keys("gas:v1:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
+        keys.into_iter().find(|key| key.contains(what))
+    };
+    service.wait_admin("/metrics", |_| is_there(":cooldown:").is_some()).await;
+    redis.say(&["SET", &is_there(":value").unwrap(), "nothing of ours", "EX", "60"]);
+    let is_seen = |text: &str| text.contains(foreign) && !text.contains(&format!("{foreign}0"));
+    let told = service.wait_admin("/metrics", |answer| is_seen(&answer.body)).await;
+    service.wait_admin("/metrics", |_| is_there(":value").is_none()).await;
+
+    assert!(!told.body.contains("gas_suggestion_redis_failures_total{"), "{}", told.body);
+    assert_eq!(redis.say(&["ACL", "LOG"]).into_list(), []);
+    let used = String::from_utf8(redis.say(&["INFO", "commandstats"]).into_bytes()).unwrap();
+    for command in rights.iter().filter_map(|right| right.strip_prefix('+')) {
+        assert!(used.contains(&format!("cmdstat_{command}:")), "{command} is not used: {used}");
+    }
 }
 
 /// The exit code and the complaint of `healthcheck` for a service whose admin listener is there.
