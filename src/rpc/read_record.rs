@@ -73,10 +73,6 @@ impl ReadRecord {
         Standing::Well
     }
 
-    pub(super) fn rate_limited_for(&self, now: Instant) -> Duration {
-        self.health.rate_limited_for(now)
-    }
-
     pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
         self.health.is_rate_limited(now)
     }

@@ -73,10 +73,6 @@ impl Upstream {
     /// Remembers that a call to this node failed, which says when it is asked next.
     pub fn failed(&self, error: &Error) {
         self.learn(|knowledge| knowledge.health.failed(error.penalty(), Instant::now()));
-        self.tell_of_limit(error);
-    }
-
-    fn tell_of_limit(&self, error: &Error) {
         if matches!(error, Error::RateLimited(_)) {
             self.limits.notify_one();
         }
@@ -89,10 +85,10 @@ impl Upstream {
         hex::encode(digest.get(..BYTES).unwrap_or_default())
     }
 
-    /// For how much longer it has asked to be left alone; zero: it has not.
+    /// For how much longer it has asked polls to let it be; zero: it has not. What it asks of reads is between it
+    /// and them: no client can make it that others are not polled.
     pub(crate) fn rate_limited_for(&self, now: Instant) -> Duration {
-        let of_reads = self.reads().rate_limited_for(now);
-        self.knowledge().health.rate_limited_for(now).max(of_reads)
+        self.knowledge().health.rate_limited_for(now)
     }
 
     /// Takes note that it has asked another replica to be left alone for `wait`.
@@ -250,10 +246,7 @@ impl Upstream {
         let outcome = self.client.read(&self.node, call, memory).await;
         match &outcome {
             Ok(_) => self.reads().succeeded(call.method, Instant::now()),
-            Err(error) => {
-                self.reads().failed(error, call.method, Instant::now());
-                self.tell_of_limit(error);
-            }
+            Err(error) => self.reads().failed(error, call.method, Instant::now()),
         }
         outcome
     }
@@ -283,10 +276,7 @@ impl Upstream {
         match &outcome {
             Ok(()) => self.reads().checked_chain(Instant::now()),
             // Before the next in turn looks.
-            Err(error) => {
-                self.reads().failed_check(error, Instant::now());
-                self.tell_of_limit(error);
-            }
+            Err(error) => self.reads().failed_check(error, Instant::now()),
         }
         outcome.map_err(|error| match error {
             Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,

@@ -33,7 +33,7 @@ fn run(arguments: &[&str], text: &str, variables: &[(&str, &str)]) -> (Option<i3
 fn no_command_tells_a_secret() {
     let (code, told) = run(&["check-config"], &config(""), &[]);
     assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("a (id 7, 1 RPC URL)") && told.contains("redis"), "{told}");
+    assert!(told.contains("a (id 7, 1 RPC URL)") && told.contains("ws_urls"), "{told}");
 
     // Secrets under keys and in places that are wrong.
     let url = "https://canary-user:canary-password@node.example/canary-path";
