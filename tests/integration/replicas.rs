@@ -9,6 +9,7 @@ mod faults;
 mod nodes;
 pub(crate) mod redis;
 mod replica;
+mod script;
 mod watch;
 
 use std::sync::Arc;
