@@ -710,6 +710,7 @@ scenario("screen readers are told what everything is, and of no number by itself
         const { page } = dashboard;
         await dashboard.isLive("ronin");
         await page.getByRole("img").waitFor();
+        await dashboard.isCalm();
         const snapshot = await page.locator("main").ariaSnapshot();
         const told = snapshot.slice(0, snapshot.indexOf("\n  - paragraph: \"Medium is"));
         assert.equal(told.replace(/read \d+ s ago/, "read just now"), SNAPSHOT);
