@@ -39,9 +39,6 @@ pub struct Poller {
 type Priced = (FeeHistory, Market);
 
 impl Poller {
-    /// How long after a failed poll the next one comes at the latest, however far apart blocks are.
-    const RETRY: Duration = Duration::from_secs(5);
-
     /// A poller of the chain that `publisher` writes, through that chain's `upstreams`, at each block time or
     /// when it has one of the `turns`.
     #[must_use]
@@ -79,8 +76,8 @@ impl Poller {
         loop {
             ticker.tick().await;
             let (outcome, _) = self.poll().await;
-            if outcome != Outcome::Good && self.chain.block_time > Self::RETRY {
-                ticker.reset_after(Self::RETRY);
+            if outcome != Outcome::Good && self.chain.block_time > Upstreams::RETRY {
+                ticker.reset_after(Upstreams::RETRY);
             }
         }
     }

@@ -93,7 +93,7 @@ impl Server {
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
         let shared = Shared::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
         let shared = shared.context("cannot set up the Redis client")?;
-        let api = self.config.delegation.api_url.expose().as_str();
+        let api = &self.config.delegation.api_url;
         let pool = shared.as_ref().map(|shared| shared.pool(api));
         let turns = match shared {
             Some(shared) => {

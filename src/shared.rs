@@ -22,7 +22,7 @@ pub use pool::{Holds, NotTaken, Pool, Taken};
 pub use publication::{Adoption, Publication};
 pub use turns::{Outcome, Permit, Published, Turn, Turns};
 
-use crate::config;
+use crate::config::{self, UpstreamUrl};
 use crate::metrics::Metrics;
 use crate::rpc::Upstreams;
 use board::Board;
@@ -75,10 +75,10 @@ impl Shared {
         Ok(Some(Self { connector, link, replica, turns }))
     }
 
-    /// The places for requests to the API of this `name`, which Redis does not learn.
+    /// The places for requests to the API at this URL, which Redis does not learn.
     #[must_use]
-    pub fn pool(&self, name: &str) -> Pool {
-        Pool::new(self.link.clone(), self.replica.clone(), name)
+    pub fn pool(&self, api: &UpstreamUrl) -> Pool {
+        Pool::new(self.link.clone(), self.replica.clone(), api)
     }
 
     /// The turns of each chain, and what keeps the connection they take; that never ends by itself.

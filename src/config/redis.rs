@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::Deserialize;
 
-use super::upstream_url::secrets_of;
+use super::upstream_url::{optional, secrets_of};
 
 /// What replicas share by.
-#[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
     /// The Redis or Valkey server; `None`, also written `""`: this process shares nothing.
@@ -58,14 +58,6 @@ impl FromStr for RedisUrl {
         let database = url.path().trim_start_matches('/');
         let has_database = database.is_empty() || database.parse::<u32>().is_ok();
         if is_whole && is_understood && has_database { Ok(Self(url)) } else { Err(ALLOWED) }
-    }
-}
-
-/// A URL, or `""` for none.
-fn optional<'de, D: Deserializer<'de>>(input: D) -> Result<Option<RedisUrl>, D::Error> {
-    match String::deserialize(input)?.as_str() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(D::Error::custom),
     }
 }
 

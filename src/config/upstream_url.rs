@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use alloy_primitives::hex;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Error};
+use sha2::{Digest, Sha256};
 
 /// The URL of a node or another upstream. It may carry a key, so it has no `Display` and its `Debug` is blank.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,6 +43,13 @@ impl UpstreamUrl {
         has_user || has_key || url.query().is_some() || url.fragment().is_some()
     }
 
+    /// What those call it who must not learn it.
+    pub(crate) fn alias(&self) -> String {
+        const BYTES: usize = 12;
+        let digest = Sha256::digest(self.0.as_str());
+        hex::encode(digest.get(..BYTES).unwrap_or_default())
+    }
+
     /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
         secrets_of(&self.0)
@@ -48,9 +57,11 @@ impl UpstreamUrl {
 }
 
 /// A URL, or `""` for none.
-pub(super) fn optional<'de, D: Deserializer<'de>>(
-    input: D,
-) -> Result<Option<UpstreamUrl>, D::Error> {
+pub(super) fn optional<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
     match String::deserialize(input)?.as_str() {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(D::Error::custom),

@@ -29,8 +29,6 @@ use crate::shared::{self, Holds, Pool};
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     places: Arc<Mutex<Places>>,
-    /// A request has ended by then.
-    timeout: Duration,
     /// For how long a request may wait for a place that gets free.
     patience: Duration,
     /// `None`: this process shares with nobody.
@@ -112,7 +110,6 @@ impl Budget {
         let count = |outcome| metrics.delegation_budget(outcome);
         Self {
             places: Arc::new(Mutex::new(Places::new(timeout))),
-            timeout,
             patience,
             pool: pool.map(pooled).map(Arc::new),
             counts: Counts {
@@ -224,7 +221,7 @@ impl Budget {
             places: places.holds(now).enumerate().map(held).collect(),
             closed_for: places.is_closed_for(now),
             usual: places.usual(),
-            timeout: self.timeout,
+            timeout: places.timeout(),
             window: WINDOW,
             requests: REQUESTS,
         }

@@ -124,7 +124,7 @@ impl Health {
     /// It has asked somebody else to be left alone for `wait`.
     pub(super) fn is_cooling(&mut self, wait: Duration, now: Instant) {
         // What they make of it has its jitter already.
-        let wait = wait.min(with_most_jitter(Self::MAX_COOL_DOWN));
+        let wait = wait.min(Self::MAX_COOL_DOWN + Self::MAX_COOL_DOWN / 10);
         self.cooling_until = self.cooling_until.max(Some(now + wait));
     }
 
@@ -169,10 +169,6 @@ fn is_ahead(until: Option<Instant>, now: Instant) -> bool {
 /// `first`, doubled `times` times, at most `most`.
 fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times)).min(most)
-}
-
-fn with_most_jitter(wait: Duration) -> Duration {
-    wait + wait / 10
 }
 
 /// Never less than `wait`, and up to a tenth more, so that those who were refused together do not

@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use alloy_primitives::hex;
 use serde_json::json;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
 use super::fee_history::{BlockCount, FeeHistoryRequest};
@@ -79,10 +77,8 @@ impl Upstream {
     }
 
     /// What others call this node, who must not learn its URL.
-    pub(crate) fn identity(&self) -> String {
-        const BYTES: usize = 12;
-        let digest = Sha256::digest(self.node.url.expose().as_str());
-        hex::encode(digest.get(..BYTES).unwrap_or_default())
+    pub(crate) fn alias(&self) -> String {
+        self.node.url.alias()
     }
 
     /// For how much longer it has asked polls to let it be; zero: it has not. What it asks of reads is between it

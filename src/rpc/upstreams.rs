@@ -24,6 +24,9 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
+    /// How long after none of them gave anything they are asked again at the latest, however far apart blocks are.
+    pub const RETRY: Duration = Duration::from_secs(5);
+
     /// The upstreams that each of `chains` configures. Nothing is asked yet.
     #[must_use]
     pub fn of_all(client: &Client, chains: &[config::Chain], metrics: &Metrics) -> Vec<Arc<Self>> {

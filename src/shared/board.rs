@@ -162,7 +162,7 @@ impl Board {
             let millis = millis(upstream.rate_limited_for(now));
             if millis > 0 {
                 commands.pset_ex(&keys.cool_down, 1, millis).ignore();
-                let told = news::of_cool_down(&keys.identity, millis);
+                let told = news::of_cool_down(&keys.alias, millis);
                 commands.publish(&self.keys.channel, told).ignore();
             }
         }

@@ -22,7 +22,7 @@ pub(super) struct Keys {
 #[derive(Debug)]
 pub(super) struct OfUpstream {
     /// What the replicas call it.
-    pub(super) identity: String,
+    pub(super) alias: String,
     /// It has asked to be left alone while this is there.
     pub(super) cool_down: String,
     /// It need not prove which chain it serves while this is there.
@@ -41,17 +41,17 @@ impl Keys {
             pricing.window_blocks,
             percentiles.join(",")
         );
-        let of_upstream = |identity: String| OfUpstream {
-            cool_down: format!("{prefix}:cooldown:{identity}"),
-            proof: format!("{prefix}:proof:{identity}"),
-            identity,
+        let of_upstream = |alias: String| OfUpstream {
+            cool_down: format!("{prefix}:cooldown:{alias}"),
+            proof: format!("{prefix}:proof:{alias}"),
+            alias,
         };
         Self {
             value: format!("{prefix}:value"),
             claim: format!("{prefix}:claim"),
             // Messages know no databases.
             channel: format!("{prefix}:news:{database}"),
-            upstreams: upstreams.all().iter().map(|node| of_upstream(node.identity())).collect(),
+            upstreams: upstreams.all().iter().map(|node| of_upstream(node.alias())).collect(),
         }
     }
 }

@@ -35,12 +35,10 @@ pub(super) fn of_chain(upstreams: &Arc<Upstreams>) -> (Ear, watch::Receiver<Hear
     let ear = move |message: Bytes| match read(&message) {
         Some(News::Value(value)) => tell.send_modify(|heard| heard.value = Some(value)),
         Some(News::Failed(slot)) => tell.send_modify(|heard| heard.failed = Some(slot)),
-        Some(News::CoolDown(identity, wait)) => {
+        Some(News::CoolDown(alias, wait)) => {
             let upstreams = upstreams.upgrade();
             let named = upstreams.iter().flat_map(|upstreams| upstreams.all());
-            named
-                .filter(|node| node.identity() == identity)
-                .for_each(|node| node.is_rate_limiting(wait));
+            named.filter(|node| node.alias() == alias).for_each(|node| node.is_rate_limiting(wait));
         }
         // A value all the same, so that it is counted.
         None => {
@@ -64,8 +62,8 @@ pub(super) fn of_failure(slot: u64) -> String {
 }
 
 /// That an upstream has asked to be left alone.
-pub(super) fn of_cool_down(identity: &str, millis: u64) -> String {
-    format!("cool {identity} {millis}")
+pub(super) fn of_cool_down(alias: &str, millis: u64) -> String {
+    format!("cool {alias} {millis}")
 }
 
 fn read(message: &Bytes) -> Option<News<'_>> {
@@ -83,9 +81,9 @@ fn read(message: &Bytes) -> Option<News<'_>> {
         }
         b"failed" => Some(News::Failed(number(rest)?)),
         b"cool" => {
-            let (identity, millis) = split(rest)?;
+            let (alias, millis) = split(rest)?;
             let wait = Duration::from_millis(number(millis)?);
-            Some(News::CoolDown(str::from_utf8(identity).ok()?, wait))
+            Some(News::CoolDown(str::from_utf8(alias).ok()?, wait))
         }
         _ => None,
     }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use alloy_primitives::hex;
 use redis::Script;
-use sha2::{Digest, Sha256};
 
 use super::link::{Failed, Link, POOL};
+use crate::config::UpstreamUrl;
 
 /// Places that are taken by all replicas that ask the same API. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -53,11 +52,9 @@ pub enum NotTaken {
 }
 
 impl Pool {
-    /// The places of the API that `name` stands for, which Redis does not learn.
-    pub(super) fn new(link: Link, replica: String, name: &str) -> Self {
-        const BYTES: usize = 12;
-        let digest = Sha256::digest(name);
-        let api = hex::encode(digest.get(..BYTES).unwrap_or_default());
+    /// The places of the API at this URL, which Redis does not learn.
+    pub(super) fn new(link: Link, replica: String, api: &UpstreamUrl) -> Self {
+        let api = api.alias();
         let key = |last| format!("gas:v1:{{delegation:{api}}}:{last}");
         let keys = ["places", "sent", "closed", "replicas", "since"].map(key);
         Self { link, keys, replica, script: Script::new(POOL) }

@@ -15,9 +15,9 @@ use turn::Place;
 pub use turn::{Outcome, Permit, Published, Turn};
 
 use super::board::{Board, Edition};
-use super::clock::{Clock, Slots};
+use super::clock::Clock;
 use super::counts::Counts;
-use super::link::{Link, State};
+use super::link::State;
 use super::news::{Heard, Message};
 use super::publication::{Adoption, Foreign, Publication, Way};
 use crate::book::LastSeen;
@@ -31,10 +31,7 @@ use crate::rpc::Upstreams;
 #[derive(Debug)]
 pub struct Turns {
     board: Board,
-    link: Link,
-    slots: Slots,
     max_age: Duration,
-    upstreams: Arc<Upstreams>,
     heard: watch::Receiver<Heard>,
     counts: Counts,
     clock: Option<Clock>,
@@ -81,10 +78,6 @@ impl Turns {
     const MAX_HANDICAP: Duration = Duration::from_millis(250);
     /// How many polls in a row a replica goes first although their heads were in doubt.
     const DOUBTS: u32 = 3;
-    /// What a poll may take.
-    const LONGEST_POLL: Duration = Duration::from_millis(1500);
-    /// How long after a failed poll the one who has the slot polls again.
-    const RETRY: Duration = Duration::from_secs(5);
 
     pub(super) fn new(
         chain: &config::Chain,
@@ -94,9 +87,6 @@ impl Turns {
     ) -> Self {
         let now = Instant::now();
         Self {
-            link: board.link.clone(),
-            slots: board.slots,
-            upstreams: Arc::clone(&board.upstreams),
             board,
             max_age: chain.max_age,
             heard,
@@ -138,9 +128,9 @@ impl Turns {
                 self.waiting.again = None;
                 return Turn::Poll(Permit::Slot(slot));
             }
-            let upstreams = Arc::clone(&self.upstreams);
+            let upstreams = Arc::clone(&self.board.upstreams);
             // The first attempt to connect is soon over, and then it is known what to do.
-            let is_connecting = matches!(*self.link.state(), State::Connecting);
+            let is_connecting = matches!(*self.board.link.state(), State::Connecting);
             let again = self.waiting.again.map_or(self.due, |(at, _)| at);
             let due = self.due.min(self.look_at).min(again);
             // None of them first: whatever comes over a channel must not keep this from polling.
@@ -150,7 +140,7 @@ impl Turns {
                         return turn;
                     }
                 }
-                () = self.link.changed() => self.connection_changed(),
+                () = self.board.link.changed() => self.connection_changed(),
                 () = upstreams.have_limited() => self.board.tell_of_limits().await,
                 () = tokio::time::sleep_until(due.into()), if !is_connecting => {
                     if let Some(turn) = self.look().await {
@@ -201,7 +191,7 @@ impl Turns {
             Outcome::InDoubt if self.doubts <= Self::DOUBTS => Place::First,
             Outcome::InDoubt | Outcome::Failed => Place::Last,
         };
-        let again = Instant::now() + Self::RETRY;
+        let again = Instant::now() + Upstreams::RETRY;
         match permit {
             Permit::Slot(slot) => {
                 self.plan(slot.saturating_add(1));
@@ -258,7 +248,7 @@ impl Turns {
     /// Whether this slot has begun, and nothing was known of what came of it.
     fn is_next(&self, slot: u64) -> bool {
         let now = Instant::now();
-        let has_begun = |clock: &Clock| slot <= self.slots.at(clock, now).saturating_add(1);
+        let has_begun = |clock: &Clock| slot <= self.board.slots.at(clock, now).saturating_add(1);
         self.clock.as_ref().is_some_and(has_begun) && self.next_slot.is_none_or(|next| slot >= next)
     }
 
@@ -267,7 +257,7 @@ impl Turns {
         self.counts.left.increment(1);
         self.gives_way();
         self.waiting.again = self.waiting.again.filter(|(_, own)| *own > slot);
-        self.alone_from = self.alone_from.max(Instant::now() + self.slots.length);
+        self.alone_from = self.alone_from.max(Instant::now() + self.board.slots.length);
         self.plan(slot.saturating_add(1));
     }
 
@@ -281,23 +271,23 @@ impl Turns {
     /// Goes for `slot` next.
     fn plan(&mut self, slot: u64) {
         let Some(clock) = &self.clock else { return };
-        let handicap = (self.slots.length / 8).min(Self::MAX_HANDICAP);
+        let handicap = (self.board.slots.length / 8).min(Self::MAX_HANDICAP);
         let delay = match self.place {
             Place::First => Self::MARGIN,
             Place::Among => handicap + jitter::up_to(handicap),
             Place::Last => 2 * handicap + jitter::up_to(handicap),
         };
         self.next_slot = Some(slot);
-        self.due = self.slots.start_of(clock, slot) + delay;
+        self.due = self.board.slots.start_of(clock, slot) + delay;
     }
 
     fn connection_changed(&mut self) {
         /// Replicas that come back together do not come at the same moment.
         const SPREAD: Duration = Duration::from_millis(500);
-        if let State::Up(_) = *self.link.state() {
+        if let State::Up(_) = *self.board.link.state() {
             let now = Instant::now();
             let is_first = self.clock.is_none() && self.due <= now;
-            let spread = SPREAD.min(self.slots.length / 4);
+            let spread = SPREAD.min(self.board.slots.length / 4);
             // What is due stays so: a connection that comes and goes is no reason to poll.
             self.look_at = if is_first { now } else { now + jitter::up_to(spread) };
             // It may be another server, with another clock.
@@ -347,8 +337,9 @@ impl Turns {
     fn pass(&mut self, slot: u64, now: Instant) {
         self.gives_way();
         self.plan(slot.saturating_add(1));
-        // A poll takes a moment, however short slots are.
-        let slots = Self::LONGEST_POLL.as_nanos().div_ceil(self.slots.length.as_nanos().max(1));
+        // A poll takes up to two attempts, however short slots are, and is heard of after that.
+        let longest = self.board.upstreams.attempt_deadline().saturating_mul(3);
+        let slots = longest.as_nanos().div_ceil(self.board.slots.length.as_nanos().max(1));
         let patience = u32::try_from(slots).unwrap_or(u32::MAX).max(Self::PATIENCE);
         if self.silent_slots >= patience {
             self.counts.alone.increment(1);
@@ -357,7 +348,7 @@ impl Turns {
         }
         self.counts.left.increment(1);
         self.silent_slots = self.silent_slots.saturating_add(1);
-        let soon = now + Self::RETRY;
+        let soon = now + Upstreams::RETRY;
         if !self.has_data && soon < self.due {
             // With slots that long whoever has this one should have told by then.
             (self.silent_slots, self.due) = (patience, soon);
@@ -377,7 +368,7 @@ impl Turns {
     fn permit(&mut self, permit: Permit, now: Instant) {
         self.waiting.permit = Some(permit);
         self.polling_since = now;
-        self.alone_from = now + self.slots.length;
+        self.alone_from = now + self.board.slots.length;
     }
 
     /// Publishes what a poll has given, for its slot.
@@ -386,7 +377,7 @@ impl Turns {
         let slot = match permit {
             Permit::Slot(slot) => slot,
             // That in which it began, as with all others: later it would keep out what they have polled since.
-            Permit::Alone => self.slots.at(&clock, self.polling_since),
+            Permit::Alone => self.board.slots.at(&clock, self.polling_since),
         };
         let edition =
             Edition { slot, epoch: self.epoch, history, seen, max_age: self.max_age, clock };

@@ -6,6 +6,7 @@ mod apart;
 mod chaos;
 mod clock_node;
 mod faults;
+mod life;
 mod nodes;
 pub(crate) mod redis;
 mod replica;

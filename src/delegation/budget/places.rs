@@ -153,6 +153,11 @@ impl Places {
         })
     }
 
+    /// What an answer takes at most.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// What an answer takes, as far as is known.
     pub(super) fn usual(&self) -> Duration {
         // Whoever comes back will wait for a moment, which is the least that an answer takes.

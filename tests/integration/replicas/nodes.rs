@@ -10,7 +10,8 @@ use super::watch::{MOST, Record, Watch};
 use super::{BLOCK, Group, ID, READING, at, chain, until};
 use crate::failover::dead_url;
 use crate::raw::{self, Connection};
-use crate::service::Answer;
+use crate::read_node::{ReadNode, Say};
+use crate::service::{Answer, Service};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
@@ -543,4 +544,29 @@ async fn what_is_shared_is_served_on_every_route_and_priced_by_each_for_itself()
         let counts = replica.counts("a").await;
         assert!(counts.alone == 0 && counts.claimed + counts.left > 0, "{counts:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_refuses_a_client_keeps_no_replica_from_polling() {
+    let redis = Redis::start();
+    let node = ReadNode::start(Say::Raw(429, "slow down".into())).await;
+    let config = at(&redis.url(0))
+        + &format!(
+            "[chains.a]\nchain_id = 2020\nblock_time = \"250ms\"\nrpc_urls = [\"{}\"]\n",
+            node.url()
+        );
+    let services = [Service::start(&config).await, Service::start(&config).await];
+    until("polls", async || node.polls() >= 2).await;
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":[]}"#;
+    let refused = reqwest::Client::new().post(services[0].url("/rpc/a")).body(call).send();
+    let refused = Answer::of(refused.await.unwrap()).await;
+    assert_eq!(refused.json()["error"]["code"], -32005, "{refused:?}");
+    let polls = node.polls();
+    until("further polls", async || {
+        let keys = redis.keys("gas:v1:");
+        let keys = keys.iter().map(|key| String::from_utf8_lossy(key));
+        assert!(keys.into_iter().all(|key| !key.contains(":cooldown:")));
+        node.polls() >= polls + 3
+    })
+    .await;
 }

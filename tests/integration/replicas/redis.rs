@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::life::Life;
 use crate::raw::{PATIENCE, free_port};
 use crate::wall_clock::WallClock;
 
@@ -21,7 +22,7 @@ pub(crate) struct Redis {
     /// What it takes for the time of day; `None`: what everybody does.
     wall_clock: Option<WallClock>,
     password: Mutex<Option<String>>,
-    process: Mutex<Option<Child>>,
+    life: Life,
     /// The test's own connection, which stays the same as long as it works.
     client: Mutex<Option<Client>>,
     overheard: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>,
@@ -74,7 +75,7 @@ impl Redis {
             folder,
             arguments: arguments.iter().map(ToString::to_string).collect(),
             password: Mutex::new(password.map(str::to_owned)),
-            process: Mutex::default(),
+            life: Life::default(),
             client: Mutex::default(),
             overheard: Arc::default(),
             wall_clock,
@@ -97,14 +98,12 @@ impl Redis {
             .stdout(log)
             .spawn()
             .expect("redis-server is needed (Debian: apt-get install redis-server)");
-        let before = self.process.lock().unwrap().replace(process);
-        assert!(before.is_none(), "it runs still");
+        self.life.begin(process);
         let deadline = Instant::now() + PATIENCE;
         while self.try_say(&["PING"]).ok() != Some(Reply::Text("PONG".into())) {
             let log = || std::fs::read_to_string(self.folder.join("log"));
-            let ended = self.process.lock().unwrap().as_mut().unwrap().try_wait().unwrap();
             assert!(
-                ended.is_none() && Instant::now() < deadline,
+                !self.life.has_ended() && Instant::now() < deadline,
                 "it does not answer: {:?}",
                 log()
             );
@@ -114,23 +113,16 @@ impl Redis {
 
     /// Ends it at once, with all that is in it.
     pub(crate) fn kill(&self) {
-        let mut process = self.process.lock().unwrap().take().expect("it does not run");
-        process.kill().unwrap();
-        process.wait().unwrap();
+        self.life.kill();
     }
 
     /// From now on it takes connections and says nothing, until [`thaw`](Self::thaw).
     pub(crate) fn freeze(&self) {
-        self.signal("-STOP");
+        self.life.freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal("-CONT");
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.process.lock().unwrap().as_ref().expect("it does not run").id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.life.thaw();
     }
 
     /// From now on its time of day is off by this, such as `-1h`.
@@ -248,10 +240,7 @@ fn variables(clock: &WallClock) -> Vec<(&'static str, String)> {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        if let Some(mut process) = self.process.get_mut().unwrap().take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        self.life.end();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fs::File as LogFile;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::Value;
 
+use super::life::Life;
 use crate::command::{File, command};
 use crate::raw::{PATIENCE, free_port};
 use crate::service::Answer;
@@ -22,7 +22,7 @@ pub(crate) struct Replica {
     config: File,
     log: File,
     variables: Vec<(String, String)>,
-    process: Mutex<Option<Child>>,
+    life: Life,
     client: Client,
 }
 
@@ -73,7 +73,7 @@ impl Replica {
             config,
             log: File::new(&format!("{name}-log"), ""),
             variables: variables.collect(),
-            process: Mutex::default(),
+            life: Life::default(),
             client,
         };
         replica.start_again();
@@ -86,34 +86,26 @@ impl Replica {
         let log = LogFile::options().append(true).open(self.log.path()).unwrap();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let process = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
-        assert!(self.process.lock().unwrap().replace(process).is_none(), "it runs still");
+        self.life.begin(process);
     }
 
     /// Ends it at once.
     pub(crate) fn kill(&self) {
-        let mut process = self.process.lock().unwrap().take().expect("it does not run");
-        process.kill().unwrap();
-        process.wait().unwrap();
+        self.life.kill();
     }
 
     /// Lets it do nothing until [`thaw`](Self::thaw).
     pub(crate) fn freeze(&self) {
-        self.signal("-STOP");
+        self.life.freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal("-CONT");
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.process.lock().unwrap().as_ref().expect("it does not run").id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.life.thaw();
     }
 
     /// Whether the process has ended by itself.
     pub(crate) fn has_ended(&self) -> bool {
-        let mut process = self.process.lock().unwrap();
-        process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_some())
+        self.life.has_ended()
     }
 
     /// What it has logged in all its lives.
@@ -213,15 +205,6 @@ impl Replica {
             let is_over = since.elapsed() > PATIENCE || self.has_ended();
             assert!(!is_over, "{} at {path}: {answer:?}\n{}", self.name, self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        if let Some(mut process) = self.process.get_mut().unwrap().take() {
-            let _ = process.kill();
-            let _ = process.wait();
         }
     }
 }
