@@ -34,7 +34,7 @@ pub(super) struct Prometheus {
 impl Prometheus {
     /// How often it asks its targets, and evaluates its rules.
     const INTERVAL: Duration = Duration::from_millis(400);
-    const DEADLINE: Duration = Duration::from_secs(30);
+    const DEADLINE: Duration = Duration::from_secs(90);
 
     pub(super) async fn start(rules: &str) -> Self {
         let port = free_port();

@@ -71,7 +71,7 @@ impl Well {
 
     /// A little of it until `is_enough`.
     pub(super) async fn traffic_until(&self, is_enough: impl AsyncFn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while !is_enough().await {
             self.traffic().await;
             assert!(Instant::now() < deadline, "it is never enough");

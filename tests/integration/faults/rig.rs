@@ -26,7 +26,7 @@ pub(super) const MAX_AGE: Duration = Duration::from_secs(3);
 const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// No event takes this long unless it never comes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// For how long a machine that is busy with other things may hold up anything.
 pub(super) const SLACK: Duration = Duration::from_millis(1500);
