@@ -42,6 +42,9 @@ enum Command {
         /// How often the recorded chains have a new block, from 10ms to 1h
         #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = block_time)]
         block_time: Duration,
+        /// By how much of that a block may come early or late, in percent, from 0 to 40
+        #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=40))]
+        jitter: u8,
     },
     /// Check the configuration and exit
     CheckConfig,
@@ -82,8 +85,8 @@ impl Cli {
         let config = Config::load(file.as_deref()).map_err(Failure::Configuration)?;
         match self.command.unwrap_or(Command::Serve) {
             Command::Serve => serve(config, None).map_err(Failure::Running),
-            Command::Demo { block_time } => {
-                serve(config, Some(block_time)).map_err(Failure::Running)
+            Command::Demo { block_time, jitter } => {
+                serve(config, Some(demo::Pace { block_time, jitter })).map_err(Failure::Running)
             }
             Command::CheckConfig => print(&summary(&config)).map_err(Failure::Running),
             Command::Healthcheck => check_health(&config).map_err(Failure::Running),
@@ -95,20 +98,19 @@ impl Cli {
     }
 }
 
-/// Runs the service; with `demo`, on recorded chains with that block time.
+/// Runs the service; with `demo`, on recorded chains at that pace.
 #[tokio::main]
-async fn serve(mut config: Config, demo: Option<Duration>) -> anyhow::Result<()> {
+async fn serve(mut config: Config, demo: Option<demo::Pace>) -> anyhow::Result<()> {
     let _logs = telemetry::init(&config.log)?;
     let traces = traces::init(&config.tracing)?;
     let mut signals = Signals::listen()?;
     for key in &config.not_in_force {
-        tracing::warn!(key, "this key is accepted, but not in force in this version");
+        tracing::warn!(key, "this key has no effect: with redis.url replicas poll in turns");
     }
     let node = match demo {
-        Some(block_time) => {
-            let node =
-                demo::Node::bind(block_time).await.context("cannot start the recorded chains")?;
-            config.chains = demo::chains(node.address()?, block_time)?;
+        Some(pace) => {
+            let node = demo::Node::bind(pace).await.context("cannot start the recorded chains")?;
+            config.chains = demo::chains(node.address()?, pace.block_time)?;
             // Others would take what was recorded for what is.
             config.redis = Redis::default();
             // What is recorded has no contracts.
@@ -200,7 +202,7 @@ fn summary(config: &Config) -> String {
     let notes = config
         .not_in_force
         .iter()
-        .map(|key| format!("Note: {key} is accepted, but not in force in this version."));
+        .map(|key| format!("Note: {key} has no effect: with redis.url replicas poll in turns."));
     let lines = ["The configuration is valid. Chains:".to_owned()].into_iter().chain(chains);
     lines.chain(notes).collect::<Vec<_>>().join("\n")
 }

@@ -30,7 +30,7 @@ pub use rpc::{Rpc, RpcMethod};
 pub use server::{Cors, Limits, Log, LogFormat, Server};
 pub use tracing::Tracing;
 pub use units::Multiplier;
-pub use upstream_url::UpstreamUrl;
+pub use upstream_url::{UpstreamUrl, WebSocketUrl};
 pub use verification::Verification;
 
 use error::ENVIRONMENT_PREFIX;
@@ -65,7 +65,7 @@ pub struct Config {
     pub redis: Redis,
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
-    /// Keys that are set, that the contract knows, and that nothing reads yet.
+    /// Keys that are set and have no effect because replicas poll in turns.
     pub not_in_force: Vec<String>,
 }
 
@@ -153,7 +153,9 @@ impl Config {
             return at(&format!("delegation.{key}"), allowed);
         }
         let chains = checked_chains(sections.chains, layers)?;
-        let not_in_force = chains.iter().flat_map(Chain::not_in_force).collect();
+        let is_shared = sections.redis.url.is_some();
+        let unheard = chains.iter().filter(|chain| is_shared && !chain.ws_urls.is_empty());
+        let not_in_force = unheard.map(|chain| format!("{CHAINS}.{}.ws_urls", chain.key)).collect();
         Ok(Self {
             server: sections.server,
             limits: sections.limits,

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use crate::config::{self, Config, ConfigError};
 
 pub use recording::{BadRecording, Recording};
-pub use replay::Replay;
+pub use replay::{Pace, Replay};
 
 const CHAINS: &str = include_str!("../config/demo.toml");
 
@@ -65,11 +65,11 @@ impl Node {
     /// # Errors
     ///
     /// When no port can be had.
-    pub async fn bind(block_time: Duration) -> io::Result<Self> {
+    pub async fn bind(pace: Pace) -> io::Result<Self> {
         let mut replays = BTreeMap::new();
         for (key, bytes) in RECORDINGS {
             let recording = Recording::from_gzip(bytes).map_err(io::Error::other)?;
-            replays.insert(key, Replay::start(recording, block_time));
+            replays.insert(key, Replay::start(recording, pace));
         }
         let replays = Arc::new(replays);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;

@@ -19,6 +19,7 @@ mod address;
 pub mod api;
 mod blank;
 pub mod book;
+pub mod cadence;
 mod chart;
 pub mod cli;
 mod clients;

@@ -234,6 +234,16 @@ impl Metrics {
         self.of_upstream(names::IN_USE, chain, upstream)
     }
 
+    /// The count of blocks of the chain that were announced.
+    pub(crate) fn new_heads(&self, chain: &str) -> Counter {
+        self.with(|| counter!(names::NEW_HEADS, "chain" => chain.to_owned()))
+    }
+
+    /// Whether somebody is there to announce the chain's blocks.
+    pub(crate) fn new_heads_up(&self, chain: &str) -> Gauge {
+        self.with(|| gauge!(names::NEW_HEADS_UP, "chain" => chain.to_owned()))
+    }
+
     /// Whether the chain's upstream at this place is not asked because it served another chain.
     pub(crate) fn wrong_chain(&self, chain: &str, upstream: usize) -> Gauge {
         self.of_upstream(names::WRONG_CHAIN, chain, upstream)

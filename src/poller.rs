@@ -1,4 +1,4 @@
-//! One chain: tick, fetch, price, publish; where replicas share, whoever's turn it is.
+//! One chain: wait for a block, fetch, price, publish; where replicas share, whoever's turn it is.
 //!
 //! A poll that fails leaves the last good value where it is; its age tells. The loop never ends by
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::MissedTickBehavior;
+use tokio::sync::watch;
 
 use crate::book::Publisher;
+use crate::cadence::Cadence;
 use crate::config;
 use crate::fees::{self, FeeHistory, Market};
 use crate::heads::{Heads, Implausible, Round, Verdict};
@@ -31,21 +32,28 @@ pub struct Poller {
     heads: Heads,
     publisher: Publisher,
     reports: Reports,
-    /// `None`: this process shares nothing.
-    turns: Option<Turns>,
+    timing: Timing,
+}
+
+/// What tells when to poll.
+#[derive(Debug)]
+pub enum Timing {
+    /// When blocks came so far and, where nodes announce them, the number of the newest one that was announced.
+    Blocks(Option<watch::Receiver<u64>>),
+    /// Turns that replicas take.
+    Turns(Box<Turns>),
 }
 
 /// A fee history that can be priced, and its price.
 type Priced = (FeeHistory, Market);
 
 impl Poller {
-    /// A poller of the chain that `publisher` writes, through that chain's `upstreams`, at each block time or
-    /// when it has one of the `turns`.
+    /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
     #[must_use]
     pub fn new(
         upstreams: Arc<Upstreams>,
         publisher: Publisher,
-        turns: Option<Turns>,
+        timing: Timing,
         metrics: Metrics,
     ) -> Self {
         let chain = publisher.chain().config().clone();
@@ -56,28 +64,48 @@ impl Poller {
             reports: Reports::new(metrics, &chain),
             publisher,
             chain,
-            turns,
+            timing,
         }
     }
 
-    /// Polls now and then once per block time, or sooner after a failure; where there are turns, whenever it has
-    /// one. For ever.
+    /// Polls now and then for each block, or sooner after a failure; where there are turns, whenever it has one.
+    /// For ever.
     pub async fn run(mut self) -> Infallible {
-        match self.turns.take() {
-            Some(turns) => self.run_in_turns(turns).await,
-            None => self.run_alone().await,
+        match std::mem::replace(&mut self.timing, Timing::Blocks(None)) {
+            Timing::Turns(turns) => self.run_in_turns(*turns).await,
+            Timing::Blocks(announced) => self.run_alone(announced).await,
         }
     }
 
-    async fn run_alone(mut self) -> Infallible {
-        let mut ticker = tokio::time::interval(self.chain.block_time);
-        // A poll that took longer than a block is followed by a pause, not by a burst.
-        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    async fn run_alone(mut self, mut announced: Option<watch::Receiver<u64>>) -> Infallible {
+        let most = self.chain.max_polls_per_block.get();
+        let mut cadence = Cadence::new(self.chain.block_time, most, Instant::now());
         loop {
-            ticker.tick().await;
+            self.wait(&mut cadence, &mut announced).await;
+            let sent = Instant::now();
             let (outcome, _) = self.poll().await;
-            if outcome != Outcome::Good && self.chain.block_time > Upstreams::RETRY {
-                ticker.reset_after(Upstreams::RETRY);
+            match self.publisher.newest_block() {
+                Some(head) if outcome == Outcome::Good => cadence.polled(sent, head),
+                _ => cadence.failed(sent, Upstreams::RETRY),
+            }
+        }
+    }
+
+    /// Waits until a poll is due, by the `cadence` or because a block is announced that is not known.
+    async fn wait(&self, cadence: &mut Cadence, announced: &mut Option<watch::Receiver<u64>>) {
+        loop {
+            let news = async {
+                let Some(announced) = announced else { return std::future::pending().await };
+                while announced.changed().await.is_ok() {
+                    if self.publisher.newest_block() < Some(*announced.borrow_and_update()) {
+                        return;
+                    }
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(cadence.next().into()) => return,
+                () = news => cadence.announced(Instant::now()),
             }
         }
     }

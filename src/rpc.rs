@@ -11,6 +11,7 @@
 mod excerpt;
 mod fee_history;
 mod health;
+mod new_heads;
 mod quantity;
 mod read;
 mod read_record;
@@ -28,6 +29,7 @@ use serde_json::value::RawValue;
 pub use excerpt::Excerpt;
 pub use fee_history::{FeeHistoryRequest, Malformed};
 pub use health::{Condition, Standing};
+pub use new_heads::NewHeads;
 pub(crate) use quantity::parse as parse_quantity;
 pub use read::{Call, Unanswered};
 pub use reply::{Answer, read_reply};

@@ -18,10 +18,10 @@ use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
 use crate::listener::{Listener, MAX_REFUSALS, Stop};
 use crate::metrics::Metrics;
-use crate::poller::Poller;
+use crate::poller::{Poller, Timing};
 use crate::proxy::Proxy;
 use crate::reads::Reads;
-use crate::rpc::{Client, Upstreams};
+use crate::rpc::{Client, NewHeads, Upstreams};
 use crate::shared::Shared;
 use crate::{gauges, telemetry, traces};
 
@@ -95,16 +95,16 @@ impl Server {
         let shared = shared.context("cannot set up the Redis client")?;
         let api = &self.config.delegation.api_url;
         let pool = shared.as_ref().map(|shared| shared.pool(api));
-        let turns = match shared {
+        let timings = match shared {
             Some(shared) => {
                 let (turns, connection) = shared.open();
                 self.background.spawn(connection.map(|never| match never {}));
-                turns.into_iter().map(Some).collect()
+                turns.into_iter().map(|turns| Timing::Turns(Box::new(turns))).collect()
             }
-            None => upstreams.iter().map(|_| None).collect::<Vec<_>>(),
+            None => self.listen_for_blocks(&metrics).context("cannot set up the HTTP client")?,
         };
-        for ((publisher, upstreams), turns) in publishers.into_iter().zip(upstreams).zip(turns) {
-            let poller = Poller::new(upstreams, publisher, turns, metrics.clone());
+        for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
+            let poller = Poller::new(upstreams, publisher, timing, metrics.clone());
             self.background.spawn(async move { match poller.run().await {} });
         }
         // The admin listener answers while the public one drains: that is when it is asked.
@@ -154,14 +154,30 @@ impl Server {
 }
 
 impl Server {
+    /// Each chain's announcements, where it has any.
+    fn listen_for_blocks(&mut self, metrics: &Metrics) -> Result<Vec<Timing>, reqwest::Error> {
+        let mut timings = Vec::new();
+        for chain in &self.config.chains {
+            let announced = NewHeads::new(chain, metrics)?.map(|(listener, announced)| {
+                self.background.spawn(listener.run().map(|never| match never {}));
+                announced
+            });
+            timings.push(Timing::Blocks(announced));
+        }
+        Ok(timings)
+    }
+
     /// The configured limits, with no more connections than leave some of the process's open files
     /// to the upstreams and the admin listener: a flood of clients must not end the polling.
     fn limits(&self) -> Limits {
         const OTHERS: usize = 64;
-        let urls: usize = self.config.chains.iter().map(|chain| chain.rpc_urls.len()).sum();
+        let chains = self.config.chains.iter();
+        let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
+        let urls: usize = chains.map(|chain| chain.rpc_urls.len()).sum();
         let of_reads = self.config.rpc.max_in_flight.get();
         let reserved = urls
             .saturating_mul(of_reads.saturating_add(2))
+            .saturating_add(sockets)
             .saturating_add(self.config.verification.max_in_flight.get())
             .saturating_add(self.config.delegation.max_in_flight.get())
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);

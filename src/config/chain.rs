@@ -5,12 +5,11 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::pricing::Pricing;
 use super::rpc::RpcMethod;
 use super::units;
-use super::upstream_url::UpstreamUrl;
+use super::upstream_url::{UpstreamUrl, WebSocketUrl};
 
 /// One network. `chain_id` and `rpc_urls` have no default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -23,7 +22,7 @@ pub struct Chain {
     name: Option<String>,
     /// The EIP-155 chain id that every RPC URL must answer.
     pub chain_id: u64,
-    /// The time between two blocks, which is the polling interval.
+    /// The time between two blocks, as often as which the chain is polled at least.
     #[serde(default = "default_block_time", deserialize_with = "units::duration")]
     pub block_time: Duration,
     /// The time between two flashblocks; `None`: the chain has none.
@@ -31,8 +30,12 @@ pub struct Chain {
     pub flashblock_time: Option<Duration>,
     /// The RPC nodes, in order of preference.
     pub rpc_urls: Vec<UpstreamUrl>,
-    /// Accepted, not in force in this version.
-    ws_urls: Option<IgnoredAny>,
+    /// WebSockets of nodes that say when there is a new block, in order of preference.
+    #[serde(default)]
+    pub ws_urls: Vec<WebSocketUrl>,
+    /// In any block time there are never more polls, except of other upstreams after a failure.
+    #[serde(default = "default_max_polls_per_block")]
+    pub max_polls_per_block: NonZeroUsize,
     /// The methods that `/rpc/{chain}` allows; `None`: the usual ones.
     pub rpc_methods: Option<Vec<RpcMethod>>,
     /// Data older than this is not served.
@@ -58,6 +61,10 @@ fn default_max_age() -> Duration {
     Duration::from_secs(30)
 }
 
+fn default_max_polls_per_block() -> NonZeroUsize {
+    NonZeroUsize::new(3).expect("3 is not 0")
+}
+
 fn default_history_blocks() -> NonZeroUsize {
     NonZeroUsize::new(1024).expect("1024 is not 0")
 }
@@ -68,6 +75,7 @@ impl Chain {
     /// What a node can be asked for at once: geth cuts a fee history at 1024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
+    const MAX_POLLS_PER_BLOCK: usize = 10;
     /// They are JSON numbers in answers, and most readers keep no larger ones apart.
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
@@ -127,6 +135,10 @@ impl Chain {
             let least = humantime::format_duration(self.block_time);
             return refuse("stall_after", format!("must be 0s (never) or at least {least}"));
         }
+        if self.max_polls_per_block.get() > Self::MAX_POLLS_PER_BLOCK {
+            let most = Self::MAX_POLLS_PER_BLOCK;
+            return refuse("max_polls_per_block", format!("must be from 1 to {most}"));
+        }
         if self.history_blocks.get() > Self::MAX_HISTORY_BLOCKS {
             return refuse(
                 "history_blocks",
@@ -140,10 +152,5 @@ impl Chain {
             );
         }
         Ok(())
-    }
-
-    /// The keys that this chain sets although nothing reads them yet.
-    pub(super) fn not_in_force(&self) -> impl Iterator<Item = String> {
-        self.ws_urls.iter().map(|_| format!("chains.{}.ws_urls", self.key))
     }
 }

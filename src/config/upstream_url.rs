@@ -164,6 +164,51 @@ impl<'de> Deserialize<'de> for UpstreamUrl {
     }
 }
 
+/// The URL of a node's WebSocket. It may carry a key, so it has no `Display` and its `Debug` is blank.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebSocketUrl(reqwest::Url);
+
+impl WebSocketUrl {
+    /// The URL at which the upgrade is asked for, for the one place that connects to it: `http` for `ws`,
+    /// `https` for `wss`.
+    pub(crate) fn expose(&self) -> reqwest::Url {
+        let mut url = self.0.clone();
+        let scheme = if url.scheme() == "wss" { "https" } else { "http" };
+        // Never refused: all of them are special to the URL standard.
+        let _ = url.set_scheme(scheme);
+        url
+    }
+
+    /// The texts that must not be shown to anybody.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        [secrets_of(&self.0), secrets_of(&self.expose())].concat()
+    }
+}
+
+impl fmt::Debug for WebSocketUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("WebSocketUrl(…)")
+    }
+}
+
+impl FromStr for WebSocketUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        reqwest::Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "ws" | "wss") && url.has_host())
+            .map(Self)
+            .ok_or("expected a ws:// or wss:// URL (not shown: it may carry a key)")
+    }
+}
+
+impl<'de> Deserialize<'de> for WebSocketUrl {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +219,19 @@ mod tests {
         assert_eq!(format!("{url:?}"), "UpstreamUrl(…)");
         for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
             assert!(!wrong.parse::<UpstreamUrl>().unwrap_err().contains("canary"));
+        }
+    }
+
+    #[test]
+    fn a_websocket_is_asked_for_over_http_with_all_that_its_url_has() {
+        let url: WebSocketUrl = "wss://canary:word@node.example:8546/v2/key?a=b".parse().unwrap();
+        assert_eq!(url.expose().as_str(), "https://canary:word@node.example:8546/v2/key?a=b");
+        assert_eq!(format!("{url:?}"), "WebSocketUrl(…)");
+        let plain: WebSocketUrl = "ws://node".parse().unwrap();
+        assert_eq!(plain.expose().as_str(), "http://node/");
+        assert!(plain.secrets().contains(&"ws://node/".into()));
+        for wrong in ["http://canary", "canary", "ws://", "unix:/canary"] {
+            assert!(!wrong.parse::<WebSocketUrl>().unwrap_err().contains("canary"));
         }
     }
 

@@ -14,9 +14,41 @@ use super::recording::Recording;
 #[derive(Debug)]
 pub struct Replay {
     recording: Recording,
-    block_time: Duration,
+    pace: Pace,
     started: Instant,
     started_at: SystemTime,
+}
+
+/// When a replayed chain has its blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// From one block to the next.
+    pub block_time: Duration,
+    /// By how many hundredths of that a block may come early or late, below 50.
+    pub jitter: u8,
+}
+
+impl Pace {
+    /// How long after the start the block at this place among the new ones comes. Each has a moment of its own
+    /// around the one that it would have without jitter, and none comes before the one before it.
+    #[must_use]
+    pub fn due(self, place: u64) -> Duration {
+        // Neighbours are far from each other (the fraction of the golden ratio).
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let chance = u32::try_from(place.wrapping_mul(SPREAD) >> 54).unwrap_or_default();
+        let regular = self.block_time.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX));
+        let most = self.block_time * u32::from(self.jitter) / 100;
+        (regular + most * 2 * chance / 1024).saturating_sub(most)
+    }
+
+    /// How many new blocks have come by then.
+    pub(super) fn blocks(self, elapsed: Duration) -> u64 {
+        let passed = elapsed.as_nanos() / self.block_time.as_nanos().max(1);
+        let next = u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(1);
+        let late =
+            (0..2).take_while(|back| *back < next && self.due(next - back) > elapsed).count();
+        next.saturating_sub(u64::try_from(late).unwrap_or_default())
+    }
 }
 
 /// A JSON-RPC error: code and message.
@@ -33,10 +65,10 @@ impl Replay {
     /// geth's limit on one answer.
     const MAX_BLOCKS: u64 = 1024;
 
-    /// `recording` from now on, a block per `block_time`.
+    /// `recording` from now on, at this pace.
     #[must_use]
-    pub fn start(recording: Recording, block_time: Duration) -> Self {
-        Self { recording, block_time, started: Instant::now(), started_at: SystemTime::now() }
+    pub fn start(recording: Recording, pace: Pace) -> Self {
+        Self { recording, pace, started: Instant::now(), started_at: SystemTime::now() }
     }
 
     /// What is replayed.
@@ -59,8 +91,7 @@ impl Replay {
 
     /// How many blocks came before the newest one.
     fn head(&self) -> u64 {
-        let passed = self.started.elapsed().as_nanos() / self.block_time.as_nanos().max(1);
-        u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(Self::BLOCKS_AT_START - 1)
+        self.pace.blocks(self.started.elapsed()).saturating_add(Self::BLOCKS_AT_START - 1)
     }
 
     fn number(&self, position: u64) -> u64 {
@@ -160,8 +191,9 @@ impl Replay {
     /// When the block at `position` was (or, before the start, would have been) produced, in
     /// seconds since 1970.
     fn timestamp(&self, position: u64) -> u64 {
-        let blocks =
-            |count: u64| self.block_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let blocks = |count: u64| {
+            self.pace.block_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+        };
         let since_epoch = self.started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         since_epoch
             .saturating_add(blocks(position))

@@ -4,7 +4,7 @@ use super::*;
 
 fn replay(block_time: Duration) -> Replay {
     let (_, bytes) = RECORDINGS[1];
-    Replay::start(Recording::from_gzip(bytes).unwrap(), block_time)
+    Replay::start(Recording::from_gzip(bytes).unwrap(), Pace { block_time, jitter: 0 })
 }
 
 /// A block time that no test outlives.
@@ -108,4 +108,28 @@ fn what_was_not_recorded_is_refused() {
     assert_eq!(code("eth_feeHistory", json!([])), -32602);
     assert_eq!(code("eth_feeHistory", json!(["0x1", "0xffffffff", [60]])), -32000);
     assert_eq!(code("eth_getBalance", json!([])), -32601);
+}
+
+#[test]
+fn blocks_come_at_their_own_moments_around_the_regular_ones_and_in_their_order() {
+    let block_time = Duration::from_secs(1);
+    let micros = Duration::from_micros;
+    for jitter in [0, 20, 40] {
+        let pace = Pace { block_time, jitter };
+        let most = block_time * u32::from(jitter) / 100;
+        let mut offsets = BTreeSet::new();
+        let mut at = Duration::ZERO;
+        for block in 1..=200_u32 {
+            // The first moment at which it is there.
+            while pace.blocks(at) < u64::from(block) {
+                at += micros(500);
+            }
+            assert_eq!(pace.blocks(at), u64::from(block), "{jitter} {at:?}");
+            let regular = block_time * block;
+            assert!(at + most >= regular && at <= regular + most + micros(500), "{jitter} {at:?}");
+            offsets.insert((at + most).checked_sub(regular).unwrap());
+        }
+        assert_eq!(offsets.len() > 100, jitter > 0, "{jitter}: {}", offsets.len());
+        assert!(*offsets.last().unwrap() >= *offsets.first().unwrap() + most * 3 / 2, "{jitter}");
+    }
 }

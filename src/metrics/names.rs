@@ -35,6 +35,9 @@ pub(super) const IN_USE: &str = "gas_suggestion_upstream_in_use";
 pub(super) const STANDING: &str = "gas_suggestion_upstream_standing";
 pub(super) const WRONG_CHAIN: &str = "gas_suggestion_upstream_wrong_chain";
 
+pub(super) const NEW_HEADS: &str = "gas_suggestion_new_heads_total";
+pub(super) const NEW_HEADS_UP: &str = "gas_suggestion_new_heads_up";
+
 pub(super) const REDIS_UP: &str = "gas_suggestion_redis_up";
 pub(super) const REDIS_FAILURES: &str = "gas_suggestion_redis_failures_total";
 pub(super) const TURNS: &str = "gas_suggestion_turns_total";
@@ -60,7 +63,7 @@ pub(super) const LINES_DROPPED: &str = "gas_suggestion_log_lines_dropped_total";
 pub(super) const SPANS_LOST: &str = "gas_suggestion_spans_lost_total";
 pub(super) const BUILD: &str = "gas_suggestion_build_info";
 
-pub(super) const COUNTERS: [(&str, &str); 21] = [
+pub(super) const COUNTERS: [(&str, &str); 22] = [
     (HTTP_REQUESTS, "HTTP requests by listener, route, method and status of the answer"),
     (
         ANSWERS,
@@ -70,6 +73,7 @@ pub(super) const COUNTERS: [(&str, &str); 21] = [
     (HEAD_REGRESSIONS, "Newest blocks that were published although they are below the last one"),
     (POLLS, "Polls of a chain by whether they gave something that could be believed"),
     (ATTEMPTS, "Polls of an upstream by its place in rpc_urls and by what came of them"),
+    (NEW_HEADS, "New blocks that a WebSocket of ws_urls announced"),
     (
         REDIS_FAILURES,
         "Attempts to connect to Redis, and commands, that failed, by the kind of failure",
@@ -105,7 +109,7 @@ pub(super) const COUNTERS: [(&str, &str); 21] = [
     (CHARTS_DRAWN, "Charts that were drawn, not taken from memory"),
 ];
 
-pub(super) const GAUGES: [(&str, &str); 24] = [
+pub(super) const GAUGES: [(&str, &str); 25] = [
     (CHAIN_STATUS, "1 for what the chain's data is now: fresh, stale or unavailable"),
     (NEWEST_BLOCK, "Number of the newest block that was published"),
     (DATA_AGE, "Time since a reply was last accepted, whether it may still be served or not"),
@@ -125,6 +129,7 @@ pub(super) const GAUGES: [(&str, &str); 24] = [
     (IN_USE, "1 for the upstream, by its place in rpc_urls, whose reply was published last"),
     (STANDING, "1 for how an upstream stands: well, resting (asked after others) or barred"),
     (WRONG_CHAIN, "1 while an upstream is not asked because it served another chain"),
+    (NEW_HEADS_UP, "1 while a WebSocket of ws_urls is there to announce new blocks"),
     (REDIS_UP, "Whether Redis did what it was asked for last"),
     (STREAMS, "Streams of suggestions that are open"),
     (CACHE_ENTRIES, "Entries of a cache"),

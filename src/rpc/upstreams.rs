@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::health::Standing;
 use super::{Client, Condition, Node, Upstream};
 use crate::blank::Blanks;
-use crate::config::{self, UpstreamUrl};
+use crate::config::{self, UpstreamUrl, WebSocketUrl};
 use crate::metrics::Metrics;
 
 /// All upstreams of one chain, in order of preference.
@@ -31,8 +31,9 @@ impl Upstreams {
     #[must_use]
     pub fn of_all(client: &Client, chains: &[config::Chain], metrics: &Metrics) -> Vec<Arc<Self>> {
         // A node may know the URL of another, so the URLs of all chains are blanked for each.
-        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls);
-        let blanks = Arc::new(Blanks::of(urls.flat_map(UpstreamUrl::secrets)));
+        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls).flat_map(UpstreamUrl::secrets);
+        let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
+        let blanks = Arc::new(Blanks::of(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
         let of_chain = |chain| Arc::new(Self::new(client, chain, &blanks, metrics));
         chains.iter().map(of_chain).collect()
     }

@@ -38,6 +38,7 @@ mod listener;
 mod logged;
 mod logs;
 mod message;
+mod new_heads;
 mod openapi;
 mod operations;
 mod pages;

@@ -49,8 +49,8 @@ fn the_guide_has_each_key_of_the_configuration_and_no_other() {
     let known: BTreeSet<_> = plain
         .chain(of_chains)
         .chain(of_pricing)
-        // It is a table of its own, and accepted without being in force.
-        .filter(|key| key != "chains.{chain}.pricing" && key != "chains.{chain}.ws_urls")
+        // It is a table of its own.
+        .filter(|key| key != "chains.{chain}.pricing")
         .collect();
     assert_eq!(table("Configure"), known);
 }
@@ -74,7 +74,12 @@ async fn the_guide_has_each_metric_and_no_other() {
     let client = reqwest::Client::new();
     let answer = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
     assert_eq!(answer.status(), 200);
-    let (names, exposed) = metrics_of(&service).await;
+    let (mut names, mut exposed) = metrics_of(&service).await;
+    // What announces blocks is there where replicas do not share.
+    let announced = chain + "ws_urls = [\"ws://127.0.0.1:1\"]\n";
+    let (more, also_exposed) = metrics_of(&Service::start(&announced).await).await;
+    names.extend(more);
+    exposed += &also_exposed;
     assert_eq!(table("Metrics"), names);
     // Each says what it is.
     for name in names {

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# How long after a node has a block the service serves it, and how many polls a block that takes: against anvil and
+# the recorded chains of `demo`, with blocks every 2 s and every 250 ms that are regular, or up to a fifth of that
+# early or late; with and without announcements (ws_urls), beside a plain ticker. Prints a Markdown table.
+# Usage: benches/freshness.sh [blocks of 2 s] [blocks of 250 ms]
+#
+# Fails unless, with regular blocks of 2 s, the median is at most 50 ms and the 99th percentile 250 ms at no more than
+# 1.5 polls a block, and with announcements the median is at most 15 ms at 1.0 polls. All nodes of one block time run
+# side by side. Takes seven minutes once everything is built.
+
+cd "$(dirname "$0")/.."
+. benches/common.sh
+blocks_of_2s=${1:-150}
+blocks_of_250ms=${2:-400}
+anvil_binary=${ANVIL:-tests/node/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil}
+
+need curl "apt-get install curl"
+need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's anvil"
+
+cargo build --release --quiet
+bench=$(executable freshness)
+
+directory=$(mktemp -d)
+# What has this for its input ends with this script.
+mkfifo "$directory/alive"
+exec {alive}<>"$directory/alive"
+started=()
+end() {
+    exec {alive}>&-
+    for process in "${started[@]}"; do
+        kill "$process" && wait "$process" || true
+    done 2>/dev/null
+    rm -r "$directory"
+}
+trap end EXIT
+
+start() { # sets `address` to where the command listens
+    local output=$directory/${#started[@]} deadline=$((SECONDS + 20))
+    : >"$output"
+    "$@" >>"$output" 2>&1 <"$directory/alive" &
+    started+=($!)
+    until address=$(sed -n 's/^\(Listening on \)\?\(127\.0\.0\.1:[0-9]*\)$/\2/p' "$output" | grep .); do
+        [ $SECONDS -lt $deadline ] || { cat "$output" >&2; echo "$1 did not start" >&2; exit 1; }
+        sleep 0.05
+    done
+}
+
+serve() { # name, chain, node, chain id, block time in ms, more: adds a service to `services`
+    local config=$directory/$1.toml
+    cat >"$config" <<TOML
+[chains.$2]
+chain_id = $4
+rpc_urls = ["http://$3"]
+block_time = "$5ms"
+$6
+TOML
+    start_service --config "$config"
+    started+=("$service")
+    services+=("$1=${url#http://},${admin#http://},$2")
+}
+
+watch() { # kind, blocks, node, block time in ms
+    local kind=$1
+    { "$bench" watch "$2" "$3" "$4" 60 "${services[@]}" | sed "s/^/$kind,/" >"$directory/rows-$kind.csv"; } &
+    watching+=($!)
+}
+
+measure() { # block time in ms, blocks
+    local block=$1 blocks=$2 jitter services watching=() node
+    for jitter in 0 20; do
+        if [ $jitter = 0 ]; then
+            start "$anvil_binary" --port 0 --chain-id 31337 --block-time "$(awk "BEGIN { print $block / 1000 }")"
+            node=$address
+        else
+            start "$anvil_binary" --port 0 --chain-id 31337 --no-mining
+            node=$address
+            "$bench" mine "$node" "$block" $jitter <"$directory/alive" &
+            started+=($!)
+        fi
+        services=()
+        serve "by-the-cadence" anvil "$node" 31337 "$block" ""
+        serve "by-announcements" anvil "$node" 31337 "$block" "ws_urls = [\"ws://$node\"]"
+        watch "anvil-$block-$jitter" "$blocks" "$node" "$block"
+        start "$bench" node "$block" $jitter
+        services=()
+        serve "by-the-cadence" ethereum "$address/ethereum" 1 "$block" ""
+        watch "demo-$block-$jitter" "$blocks" "$address/ethereum" "$block"
+    done
+    for process in "${watching[@]}"; do
+        wait "$process"
+    done
+    for process in "${started[@]}"; do
+        kill "$process" && wait "$process" || true
+    done 2>/dev/null
+    started=()
+}
+
+measure 2000 "$blocks_of_2s"
+measure 250 "$blocks_of_250ms"
+
+printf '| Node | Blocks | Polled | Polls per block | Median | 90 %% | 99 %% | Most |\n|---|---|---|---|---|---|---|---|\n'
+awk -F, '
+    {
+        split($1, node, "-")
+        irregular = node[3] > 0 ? " ± " node[3] " %" : ""
+        gsub("-", " ", $2)
+        printf "| %s | %d every %s ms%s | %s | %s | %s ms | %s ms | %s ms | %s ms |\n",
+            node[1], $3, node[2], irregular, $2, $4, $5, $6, $7, $8
+        if (node[2] == 2000 && node[3] == 0) {
+            if ($2 == "by the cadence" && ($4 > 1.5 || $5 > 50 || $7 > 250)) failed = 1
+            if ($2 == "by announcements" && ($4 > 1.0 || $5 > 15)) failed = 1
+        }
+    }
+    END { exit failed }' "$directory"/rows-{anvil,demo}-{2000,250}-{0,20}.csv ||
+    { echo "The service is later, or asks more often, than it may" >&2; exit 1; }
