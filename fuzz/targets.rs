@@ -84,7 +84,7 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         assert_eq!(Some(block.base_fee), quantity(base_fees[index]), "block {index}");
         let ratio = ratios.get(index).and_then(|json| json.get().parse::<f64>().ok());
         assert_eq!(block.gas_used_ratio, ratio.filter(|ratio| (0.0..=1.0).contains(ratio)));
-        let columns = pricing.reward_percentiles.as_slice().len();
+        let columns = pricing.percentiles().as_slice().len();
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
         let row: Option<Vec<u128>> =
             row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
@@ -285,7 +285,7 @@ fn check_config(config: &Config, secret: &str) {
 
 fn check_pricing(pricing: &Pricing) {
     assert!(pricing.window_blocks.get() <= 1024);
-    let percentiles = pricing.reward_percentiles.as_slice();
+    let percentiles = pricing.percentiles().as_slice();
     let percentiles: Vec<f64> =
         percentiles.iter().map(|number| number.as_f64().expect("a percentile is finite")).collect();
     assert!(matches!(percentiles.len(), 1 | 2) && percentiles.is_sorted());

@@ -24,7 +24,7 @@ use serde::Deserialize;
 pub use chain::Chain;
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::ConfigError;
-pub use pricing::{Pricing, RewardPercentiles, ZeroBaseFee};
+pub use pricing::{Pricing, RewardPercentiles, Strategy, ZeroBaseFee};
 pub use redis::{Redis, RedisUrl};
 pub use rpc::{Rpc, RpcMethod};
 pub use server::{Cors, Limits, Log, LogFormat, Server};

@@ -2,8 +2,10 @@
 //!
 //! All amounts are wei in `u128`. Averages and multiplications round down. Arithmetic that does not
 //! fit rejects the history: such numbers are a broken node's, not a market's. The rules are
-//! section 2.3 of the network document; where it is silent the reason stands beside the code.
+//! section 2.3 of the network document; where it is silent the reason stands beside the code. A chain
+//! may be configured to be priced in another way (`adaptive`).
 
+mod adaptive;
 mod history;
 mod market;
 
@@ -12,7 +14,7 @@ pub use market::{
     CoveredBlocks, FloorsApplied, GasUsedRatio, Market, PricingType, Suggestion, Tier, Trend,
 };
 
-use crate::config::{Pricing, ZeroBaseFee};
+use crate::config::{Pricing, Strategy, ZeroBaseFee};
 
 /// Why a well-formed fee history gives no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,15 +48,20 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, Rejectio
         average(history.blocks().iter().map(|block| block.base_fee))?.unwrap_or_default();
     let average_reward = average_rewards(history)?;
     let pricing_type = pricing_type(history, pricing);
+    let upcoming = history.newest_known_base_fee();
 
+    let (typical_base_fee, tips) = match pricing.strategy {
+        Strategy::Network => (average_base_fee, tips(average_reward, pricing)?),
+        Strategy::Adaptive => (average_base_fee.max(upcoming), adaptive::tips(history, pricing)?),
+    };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,
         PricingType::Eip1559 => pricing
             .base_fee_multiplier
-            .apply(average_base_fee.max(pricing.base_fee_floor))
+            .apply(typical_base_fee.max(pricing.base_fee_floor))
             .ok_or(Rejection::Overflow)?,
     };
-    let (medium, high) = tips(average_reward, pricing)?;
+    let Tips { medium, high, is_floor } = tips;
     let suggestion = Suggestion {
         pricing_type,
         base_fee_per_gas,
@@ -62,16 +69,14 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, Rejectio
         high: tier(high, base_fee_per_gas)?,
     };
 
-    let upcoming = history.newest_known_base_fee();
     Ok(Market {
         average_base_fee,
         average_reward,
         next_base_fee: history.next_base_fee(),
         floors_applied: FloorsApplied {
             base_fee: pricing_type == PricingType::Eip1559
-                && average_base_fee < pricing.base_fee_floor,
-            priority_fee: average_reward
-                .is_none_or(|reward| reward.medium < pricing.priority_fee_floor),
+                && typical_base_fee < pricing.base_fee_floor,
+            priority_fee: is_floor,
         },
         gas_used_ratio: GasUsedRatio::of(history.blocks()),
         base_fee_trend: Trend::between(average_base_fee, upcoming)?,
@@ -92,22 +97,43 @@ fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
     }
 }
 
-/// Medium's and high's tip. Without a single usable reward both fall to the floor.
-fn tips(average: Option<Rewards>, pricing: &Pricing) -> Result<(u128, u128), Rejection> {
-    let floor = pricing.priority_fee_floor;
-    let medium = match average {
-        Some(reward) => reward.medium.max(floor),
-        None if floor == 0 => return Err(Rejection::NoRewards),
-        None => floor,
-    };
-    let high = if pricing.reward_percentiles.has_high() {
+/// What the tiers pay above the base fee, in wei per gas.
+struct Tips {
+    medium: u128,
+    /// At least medium.
+    high: u128,
+    /// Whether medium is the floor because the blocks paid less.
+    is_floor: bool,
+}
+
+impl Tips {
+    /// Both tips where no block has a usable reward.
+    fn of_floor(pricing: &Pricing) -> Result<Self, Rejection> {
+        let medium = pricing.priority_fee_floor;
+        if medium == 0 {
+            return Err(Rejection::NoRewards);
+        }
+        let high = if pricing.percentiles().has_high() {
+            medium
+        } else {
+            pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?
+        };
+        Ok(Self { medium, high, is_floor: true })
+    }
+}
+
+/// The network's rule: the average rewards. Without a single usable reward both tips fall to the floor.
+fn tips(average: Option<Rewards>, pricing: &Pricing) -> Result<Tips, Rejection> {
+    let Some(average) = average else { return Tips::of_floor(pricing) };
+    let medium = average.medium.max(pricing.priority_fee_floor);
+    let high = if pricing.percentiles().has_high() {
         // A row whose second percentile is below its first is malformed; high never undercuts
         // medium because of one.
-        average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
+        average.high.map_or(medium, |high| high.max(medium))
     } else {
         pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?
     };
-    Ok((medium, high))
+    Ok(Tips { medium, high, is_floor: average.medium < pricing.priority_fee_floor })
 }
 
 fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, Rejection> {

@@ -107,7 +107,7 @@ impl Chart {
         let config = chain.config();
         let picture = Picture {
             chain_name: config.name(),
-            percentiles: config.pricing.reward_percentiles.as_slice(),
+            percentiles: config.pricing.percentiles().as_slice(),
             excerpt,
             suggestion: reading.observation.quote.suggestion(),
             is_stale: reading.is_stale,

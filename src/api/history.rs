@@ -83,7 +83,7 @@ impl<'a> FeeHistory<'a> {
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,
-            reward_percentiles: config.pricing.reward_percentiles.as_slice(),
+            reward_percentiles: config.pricing.percentiles().as_slice(),
             blocks,
             next_base_fee_per_gas: excerpt.next_base_fee.map(Wei),
         }

@@ -74,7 +74,7 @@ impl<'a> FeeMarket<'a> {
         let config = chain.config();
         let observation = &reading.observation;
         let market = &observation.market;
-        let percentiles = &config.pricing.reward_percentiles;
+        let percentiles = config.pricing.percentiles();
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,

@@ -151,6 +151,10 @@ impl Chain {
                 format!("must be from 1 to {}", Self::MAX_WINDOW_BLOCKS),
             );
         }
+        if !self.pricing.has_enough_percentiles() {
+            let allowed = "must be two with strategy = \"adaptive\", such as [10, 60]";
+            return refuse("pricing.reward_percentiles", allowed.into());
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The `[chains.*.pricing]` section: the constants of one network's fee rules.
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 
@@ -13,11 +14,12 @@ const GWEI: u128 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pricing {
+    /// How the tips and the buffered base fee follow from the blocks.
+    pub strategy: Strategy,
     /// How many of the newest blocks are averaged.
     pub window_blocks: NonZeroUsize,
-    /// The reward percentiles asked for, one or two. With one, high's tip is medium's times
-    /// [`high_multiplier`](Self::high_multiplier); with two, the second is high's own.
-    pub reward_percentiles: RewardPercentiles,
+    /// As configured; `None`: those of the strategy.
+    reward_percentiles: Option<RewardPercentiles>,
     /// The least average base fee, in wei.
     #[serde(deserialize_with = "units::amount")]
     pub base_fee_floor: u128,
@@ -26,7 +28,7 @@ pub struct Pricing {
     /// The least medium tip, in wei; under legacy pricing the least gas price.
     #[serde(deserialize_with = "units::amount")]
     pub priority_fee_floor: u128,
-    /// High's tip over medium's when there is one percentile.
+    /// High's tip over medium's when there is one percentile, or the strategy is adaptive.
     pub high_multiplier: Multiplier,
     /// What a base fee of 0 means on this chain.
     pub zero_base_fee: ZeroBaseFee,
@@ -39,7 +41,8 @@ impl Default for Pricing {
         let factor = |text: &str| text.parse().expect("a factor between 1 and 1000");
         Self {
             window_blocks: NonZeroUsize::new(20).expect("20 is not 0"),
-            reward_percentiles: RewardPercentiles(vec![60.into()]),
+            strategy: Strategy::Network,
+            reward_percentiles: None,
             base_fee_floor: GWEI,
             base_fee_multiplier: factor("2"),
             priority_fee_floor: 20 * GWEI,
@@ -48,6 +51,38 @@ impl Default for Pricing {
             base_fee_change_denominator: NonZeroU64::new(8).expect("8 is not 0"),
         }
     }
+}
+
+impl Pricing {
+    /// The reward percentiles asked for, one or two. By the network's rule high's tip is medium's times
+    /// [`high_multiplier`](Self::high_multiplier) with one, and with two the second is high's own; the adaptive
+    /// strategy has two.
+    #[must_use]
+    pub fn percentiles(&self) -> &RewardPercentiles {
+        static OF_NETWORK: LazyLock<RewardPercentiles> =
+            LazyLock::new(|| RewardPercentiles(vec![60.into()]));
+        static OF_ADAPTIVE: LazyLock<RewardPercentiles> =
+            LazyLock::new(|| RewardPercentiles(vec![10.into(), 60.into()]));
+        self.reward_percentiles.as_ref().unwrap_or(match self.strategy {
+            Strategy::Network => &OF_NETWORK,
+            Strategy::Adaptive => &OF_ADAPTIVE,
+        })
+    }
+
+    /// Whether the strategy has the percentiles that it needs.
+    pub(super) fn has_enough_percentiles(&self) -> bool {
+        self.strategy == Strategy::Network || self.percentiles().has_high()
+    }
+}
+
+/// How a suggestion follows from a fee history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// The network's own rule (network document, section 2.3).
+    Network,
+    /// Tips from the dearest third of the blocks, and a base fee that follows a rise at once.
+    Adaptive,
 }
 
 /// What a base fee of 0 says about a chain.

@@ -213,6 +213,11 @@ fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
             "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
         ),
         (
+            "pricing.strategy = \"adaptive\"\npricing.reward_percentiles = [60]",
+            "pricing.reward_percentiles: must be two with strategy = \"adaptive\", such as [10, 60]",
+        ),
+        ("max_polls_per_block = 11", "max_polls_per_block: must be from 1 to 10"),
+        (
             "pricing.base_fee_floor = \"1\"",
             "pricing.base_fee_floor: found \"1\", expected an amount such as \"20 gwei\" or \"1 wei\"",
         ),

@@ -190,3 +190,78 @@ fn a_history_has_a_block_and_numbers_that_fit() {
     let last = FeeHistory::new(u64::MAX, vec![block(1, 1)], None).unwrap();
     assert_eq!(last.newest_block(), u64::MAX);
 }
+
+/// A block with this share of its gas used, and these rewards.
+fn crowded(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
+    let rewards = Some(Rewards { medium, high: Some(high) });
+    Block { base_fee: 100, gas_used_ratio, rewards }
+}
+
+fn adaptive(blocks: Vec<Block>, next_base_fee: Option<u128>, changes: &str) -> Market {
+    let pricing = pricing(&format!("strategy = \"adaptive\"\n{changes}"));
+    price(&history(blocks, next_base_fee), &pricing).unwrap()
+}
+
+#[test]
+fn the_adaptive_tip_is_what_the_dearest_third_of_the_blocks_asked_for() {
+    // Of five blocks two: the crowded one's high percentile, and the highest low one of the others.
+    let blocks = vec![
+        crowded(Some(0.5), 10, 900),
+        crowded(Some(0.7), 4, 301),
+        crowded(Some(0.69), 7, 200),
+        crowded(None, 11, 100),
+        crowded(Some(0.0), 0, 100),
+    ];
+    let market = adaptive(blocks, Some(100), NO_FLOORS);
+    // (301 + 11) / 2; never below the average of the high percentile: (900 + 301 + 200 + 100 + 100) / 5.
+    assert_eq!(amounts(&market.suggestion), (200, 156, 356, 320, 520));
+    assert_eq!(market.average_reward, Some(Rewards { medium: 6, high: Some(320) }));
+    assert_eq!(market.floors_applied, FloorsApplied { base_fee: false, priority_fee: false });
+}
+
+#[test]
+fn the_adaptive_tip_is_never_above_the_average_of_the_high_percentile() {
+    let mut blocks = vec![crowded(Some(0.2), 1, 2); 19];
+    blocks.push(crowded(Some(1.0), 1, 1_000_000));
+    let market = adaptive(blocks, Some(100), NO_FLOORS);
+    // The dearest seven ask for 142,858 on average, all for 50,001 in their high percentile.
+    assert_eq!(amounts(&market.suggestion), (200, 50_001, 50_201, 60_001, 60_201));
+}
+
+#[test]
+fn adaptive_tips_have_the_floor_and_without_rewards_nothing_else() {
+    let cheap = vec![crowded(Some(0.9), 3, 5); 20];
+    let floor = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"20 wei\"";
+    let market = adaptive(cheap, Some(100), floor);
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
+    assert!(market.floors_applied.priority_fee);
+
+    let silent = vec![Block { base_fee: 100, gas_used_ratio: Some(0.9), rewards: None }; 20];
+    let market = adaptive(silent.clone(), Some(100), floor);
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
+    let pricing = pricing(&format!("strategy = \"adaptive\"\n{NO_FLOORS}"));
+    assert_eq!(price(&history(silent, None), &pricing).unwrap_err(), Rejection::NoRewards);
+    // A row whose second percentile is below its first is malformed.
+    let market = adaptive(vec![crowded(Some(0.9), 5, 1); 3], Some(100), NO_FLOORS);
+    assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
+}
+
+#[test]
+fn the_adaptive_base_fee_follows_a_rise_at_once_and_a_fall_slowly() {
+    let blocks = |base_fees: [u128; 4]| {
+        base_fees.map(|base_fee| Block { base_fee, ..crowded(Some(0.5), 1, 1) }).to_vec()
+    };
+    let base_fee =
+        |base_fees, next| adaptive(blocks(base_fees), next, NO_FLOORS).suggestion.base_fee_per_gas;
+    assert_eq!(base_fee([100, 112, 126, 142], Some(160)), 320);
+    assert_eq!(base_fee([160, 142, 126, 112], Some(100)), 270);
+    // Where the node does not tell the next one.
+    assert_eq!(base_fee([100, 112, 126, 142], None), 284);
+    let market = adaptive(
+        blocks([1; 4]),
+        Some(2),
+        "base_fee_floor = \"7 wei\"\npriority_fee_floor = \"0 wei\"",
+    );
+    assert_eq!(market.suggestion.base_fee_per_gas, 14);
+    assert!(market.floors_applied.base_fee);
+}

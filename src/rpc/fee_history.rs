@@ -41,7 +41,7 @@ impl FeeHistoryRequest {
     pub fn new(pricing: &Pricing) -> Self {
         Self {
             blocks: pricing.window_blocks.get(),
-            percentiles: pricing.reward_percentiles.as_slice().to_vec(),
+            percentiles: pricing.percentiles().as_slice().to_vec(),
         }
     }
 

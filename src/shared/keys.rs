@@ -33,7 +33,7 @@ impl Keys {
     pub(super) fn new(chain: &config::Chain, upstreams: &Arc<Upstreams>, database: u32) -> Self {
         let pricing = &chain.pricing;
         let percentiles: Vec<_> =
-            pricing.reward_percentiles.as_slice().iter().map(ToString::to_string).collect();
+            pricing.percentiles().as_slice().iter().map(ToString::to_string).collect();
         let prefix = format!(
             "gas:v1:{{{}:{}ms:{}:{}}}",
             chain.chain_id,

@@ -27,23 +27,52 @@ fn polygon_windows_are_priced_as_expected() {
     check("tests/fixtures/recordings/polygon.json.gz", "polygon");
 }
 
+#[test]
+fn every_window_is_priced_as_expected_by_the_adaptive_strategy() {
+    for (recording, chain) in [
+        ("src/demo/recordings/ethereum.json.gz", "ethereum"),
+        ("src/demo/recordings/base.json.gz", "base"),
+        ("tests/fixtures/recordings/polygon.json.gz", "polygon"),
+    ] {
+        let recording = Recording::from_gzip(&fixtures::read(recording)).unwrap();
+        let lines = lines(&format!("adaptive-{chain}"));
+        for line in &lines[1..] {
+            let columns: Vec<_> = line.split(',').collect();
+            let [newest, base_floor, tip_floor, ..] = columns[..] else { panic!("{line}") };
+            let pricing = format!(
+                "strategy = \"adaptive\"\nbase_fee_floor = \"{base_floor} wei\"\n\
+                 priority_fee_floor = \"{tip_floor} wei\""
+            );
+            let found = priced(&recording, newest.parse().unwrap(), &pricing);
+            assert_eq!(found, columns[3..].join(","), "{chain}: {line}");
+        }
+        // Two pricings of each window.
+        assert_eq!(lines.len() - 1, 2 * 1005);
+    }
+}
+
+/// The lines of a file of expectations.
+fn lines(name: &str) -> Vec<String> {
+    let mut expected = String::new();
+    let file = fixtures::read(&format!("tests/fixtures/expected/{name}.csv.gz"));
+    GzDecoder::new(file.as_slice()).read_to_string(&mut expected).unwrap();
+    expected.lines().map(str::to_owned).collect()
+}
+
 /// What one chain's file of expectations holds: three pricings of 1,340 windows.
 const ROWS: usize = 4020;
 
 fn check(recording: &str, chain: &str) {
     let recording = Recording::from_gzip(&fixtures::read(recording)).unwrap();
-    let mut expected = String::new();
-    let file = fixtures::read(&format!("tests/fixtures/expected/{chain}.csv.gz"));
-    GzDecoder::new(file.as_slice()).read_to_string(&mut expected).unwrap();
-    let mut lines = expected.lines();
+    let lines = lines(chain);
     assert_eq!(
-        lines.next().unwrap(),
+        lines[0],
         "newest_block,percentiles,base_fee_floor_wei,priority_fee_floor_wei,base_fee_per_gas,\
          medium_max_priority_fee_per_gas,medium_max_fee_per_gas,high_max_priority_fee_per_gas,\
          high_max_fee_per_gas"
     );
     let mut rows = 0;
-    for line in lines {
+    for line in &lines[1..] {
         let columns: Vec<_> = line.split(',').collect();
         let [newest, percentiles, base_floor, tip_floor, ..] = columns[..] else {
             panic!("{line}")
@@ -68,7 +97,7 @@ fn priced(recording: &Recording, newest: u64, pricing: &str) -> String {
     let start = end - 20;
     let hex = |number: &u64| format!("{number:#x}");
     let columns: Vec<_> = pricing
-        .reward_percentiles
+        .percentiles()
         .as_slice()
         .iter()
         .map(|percentile| recording.column(percentile.as_f64().unwrap()).unwrap())

@@ -109,7 +109,7 @@ impl Poller {
         for node in 0..nodes {
             let lag = if random.below(8) == 0 { random.below(12) } else { 0 };
             let head = head.saturating_sub(u64::try_from(lag).unwrap());
-            let percentiles = self.chain.pricing.reward_percentiles.as_slice().len();
+            let percentiles = self.chain.pricing.percentiles().as_slice().len();
             let reply = reply(head, hostility, percentiles, random);
             let outcome = read(&reply, &self.request, &self.chain).and_then(|(history, market)| {
                 let claimed = history.newest_block();

@@ -43,7 +43,7 @@ pub(super) fn write(document: &mut OpenApi, config: &Config) {
 
 /// As many blocks as the window has.
 fn blocks(chain: &config::Chain) -> Option<FeeHistory> {
-    let has_high = chain.pricing.reward_percentiles.has_high();
+    let has_high = chain.pricing.percentiles().has_high();
     let rewards = Rewards { medium: 20 * GWEI, high: has_high.then_some(24 * GWEI) };
     let block = |gas_used_ratio| Block {
         base_fee: GWEI,

@@ -1,0 +1,39 @@
+//! The adaptive strategy: pay what is asked, not what is usual.
+//!
+//! A block's price is its low percentile, or its high one where the block was at least 70 % full: only there
+//! was anybody left out for paying too little. The tip is the average over the dearest third of the blocks, so
+//! that a busy block among quiet ones counts, and never above the network's own average of the high percentile.
+//! How it was found, and what it does on recorded blocks, is in docs/pricing.md.
+
+use super::history::{Block, FeeHistory};
+use super::{Rejection, Tips, average};
+use crate::config::Pricing;
+
+/// From this share of its gas limit on a block is crowded.
+const CROWDED: f64 = 0.7;
+
+/// What the tiers pay above the base fee.
+pub(super) fn tips(history: &FeeHistory, pricing: &Pricing) -> Result<Tips, Rejection> {
+    let usable = history.blocks().iter().filter_map(|block| Some((block, block.rewards?)));
+    let (mut prices, mut highs) = (Vec::new(), Vec::new());
+    for (block, rewards) in usable {
+        // A row whose second percentile is below its first is malformed.
+        let high = rewards.high.map_or(rewards.medium, |high| high.max(rewards.medium));
+        prices.push(if is_crowded(block) { high } else { rewards.medium });
+        highs.push(high);
+    }
+    let Some(most) = average(highs.into_iter())? else { return Tips::of_floor(pricing) };
+    prices.sort_unstable_by(|one, other| other.cmp(one));
+    let third = prices.len().div_ceil(3);
+    let dear = average(prices.into_iter().take(third))?.unwrap_or_default();
+    let asked = dear.min(most);
+    let medium = asked.max(pricing.priority_fee_floor);
+    let above = pricing.high_multiplier.apply(asked).ok_or(Rejection::Overflow)?;
+    let high = medium.max(most).max(above);
+    Ok(Tips { medium, high, is_floor: asked < pricing.priority_fee_floor })
+}
+
+/// Nobody knows of a block whose ratio is missing that anybody was left out.
+fn is_crowded(block: &Block) -> bool {
+    block.gas_used_ratio.is_some_and(|ratio| ratio >= CROWDED)
+}
