@@ -6,7 +6,7 @@
 
 mod axes;
 mod lettering;
-mod palette;
+pub(crate) mod palette;
 
 use plotters::backend::SVGBackend;
 use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
@@ -21,8 +21,10 @@ use serde_json::Number;
 
 use crate::book::Excerpt;
 use crate::fees::{Block, GasUsedRatio, PricingType, Rewards, Suggestion};
-use axes::{Blocks, Gwei, Share, about_gwei};
-use lettering::{bold, escaped, fitted, text, width, write};
+pub(crate) use axes::about_gwei;
+use axes::{Blocks, Gwei, Share};
+pub(crate) use lettering::escaped;
+use lettering::{bold, fitted, text, width, write};
 
 /// What is drawn.
 #[derive(Debug)]

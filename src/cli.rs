@@ -1,5 +1,7 @@
 //! The command line.
 
+mod backtest;
+
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, ConfigError, DelegationSource, FILE_VARIABLE, Redis};
 use crate::server::Server;
 use crate::{api, demo, outbound, telemetry, traces};
+use backtest::Backtest;
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
@@ -48,6 +51,8 @@ enum Command {
     },
     /// Check the configuration and exit
     CheckConfig,
+    // Its documentation is that of its arguments.
+    Backtest(Box<Backtest>),
     /// Ask a running service whether it is ready: exit code 0 when it is, else 1
     Healthcheck,
     /// Print the OpenAPI document of this configuration
@@ -58,18 +63,24 @@ enum Command {
 /// How a run failed, which decides the exit code.
 enum Failure {
     Configuration(ConfigError),
+    /// What is asked for cannot be, for this reason.
+    Arguments(String),
     Running(anyhow::Error),
 }
 
 impl Cli {
     /// Runs the command to its end: exit code 0 when it ended as asked, 1 when it failed while
-    /// running, 2 for a wrong configuration.
+    /// running, 2 for a wrong configuration or wrong arguments.
     #[must_use]
     pub fn run(self) -> ExitCode {
         match self.try_run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(Failure::Configuration(error)) => {
                 complain(&error.to_string());
+                ExitCode::from(2)
+            }
+            Err(Failure::Arguments(problem)) => {
+                complain(&problem);
                 ExitCode::from(2)
             }
             Err(Failure::Running(error)) => {
@@ -89,6 +100,7 @@ impl Cli {
                 serve(config, Some(demo::Pace { block_time, jitter })).map_err(Failure::Running)
             }
             Command::CheckConfig => print(&summary(&config)).map_err(Failure::Running),
+            Command::Backtest(backtest) => print(&backtest.run(&config)?).map_err(Failure::Running),
             Command::Healthcheck => check_health(&config).map_err(Failure::Running),
             Command::OpenApi => {
                 let document = api::document(&config).context("cannot write the document");

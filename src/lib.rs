@@ -13,10 +13,11 @@
 //! the result in the [`book`], which is all that [`api`] ever reads for them. [`reads`] passes clients'
 //! reads of chain state on to the same nodes, [`delegation`] reads a contract through it or asks an API
 //! through a [`proxy`], as contract verification does. [`server`] puts them together, [`demo`] provides recorded
-//! chains to run against, [`cli`] is the command line.
+//! chains to run against, [`backtest`] replays recorded ones through [`fees`], [`cli`] is the command line.
 
 mod address;
 pub mod api;
+pub mod backtest;
 mod blank;
 pub mod book;
 pub mod cadence;

@@ -11,6 +11,7 @@
 mod excerpt;
 mod fee_history;
 mod health;
+mod inquiry;
 mod new_heads;
 mod quantity;
 mod read;
@@ -29,8 +30,9 @@ use serde_json::value::RawValue;
 pub use excerpt::Excerpt;
 pub use fee_history::{FeeHistoryRequest, Malformed};
 pub use health::{Condition, Standing};
+pub(crate) use inquiry::Inquiry;
 pub use new_heads::NewHeads;
-pub(crate) use quantity::parse as parse_quantity;
+pub(crate) use quantity::{NotAQuantity, parse as parse_quantity};
 pub use read::{Call, Unanswered};
 pub use reply::{Answer, read_reply};
 pub use upstream::Upstream;
@@ -279,6 +281,11 @@ impl Error {
             Self::Unchecked => "unchecked",
             Self::FeeHistory(malformed) => malformed.reason(),
         }
+    }
+
+    /// Whether the node finds fault with the parameters.
+    pub(crate) fn is_about_parameters(&self) -> bool {
+        matches!(self, Self::Node(Some(Self::INVALID_PARAMS)))
     }
 
     fn penalty(&self) -> Penalty {

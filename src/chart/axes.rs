@@ -199,7 +199,7 @@ pub(super) fn gwei(wei: u128) -> String {
 }
 
 /// An amount of wei in gwei, to four digits.
-pub(super) fn about_gwei(wei: u128) -> String {
+pub(crate) fn about_gwei(wei: u128) -> String {
     const DIGITS: u32 = 4;
     let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(DIGITS - 1);
     let unit = 10_u128.saturating_pow(surplus);

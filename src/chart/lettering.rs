@@ -55,7 +55,7 @@ pub(super) fn fitted(words: &str, pixels: i32, room: i32) -> String {
 }
 
 /// `text` as it stands between the tags of a document, which some characters may not.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

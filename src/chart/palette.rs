@@ -5,16 +5,16 @@
 
 use plotters::style::RGBColor;
 
-pub(super) const GROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
-pub(super) const TEXT: RGBColor = RGBColor(0x16, 0x19, 0x1f);
-pub(super) const MUTED: RGBColor = RGBColor(0x59, 0x60, 0x6d);
-pub(super) const GRID: RGBColor = RGBColor(0xe0, 0xe4, 0xea);
-pub(super) const BASE_FEE: RGBColor = RGBColor(0x1f, 0x5f, 0xd6);
-pub(super) const FIRST_TIP: RGBColor = RGBColor(0x14, 0x80, 0x3c);
-pub(super) const SECOND_TIP: RGBColor = RGBColor(0x7a, 0x3f, 0xc4);
-pub(super) const MEDIUM: RGBColor = RGBColor(0xa6, 0x54, 0x0a);
-pub(super) const HIGH: RGBColor = RGBColor(0xb3, 0x26, 0x1e);
-pub(super) const GAS: RGBColor = RGBColor(0x8a, 0x96, 0xaa);
+pub(crate) const GROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
+pub(crate) const TEXT: RGBColor = RGBColor(0x16, 0x19, 0x1f);
+pub(crate) const MUTED: RGBColor = RGBColor(0x59, 0x60, 0x6d);
+pub(crate) const GRID: RGBColor = RGBColor(0xe0, 0xe4, 0xea);
+pub(crate) const BASE_FEE: RGBColor = RGBColor(0x1f, 0x5f, 0xd6);
+pub(crate) const FIRST_TIP: RGBColor = RGBColor(0x14, 0x80, 0x3c);
+pub(crate) const SECOND_TIP: RGBColor = RGBColor(0x7a, 0x3f, 0xc4);
+pub(crate) const MEDIUM: RGBColor = RGBColor(0xa6, 0x54, 0x0a);
+pub(crate) const HIGH: RGBColor = RGBColor(0xb3, 0x26, 0x1e);
+pub(crate) const GAS: RGBColor = RGBColor(0x8a, 0x96, 0xaa);
 
 const DARK: [(RGBColor, RGBColor); 10] = [
     (GROUND, RGBColor(0x19, 0x1d, 0x25)),
@@ -30,7 +30,7 @@ const DARK: [(RGBColor, RGBColor); 10] = [
 ];
 
 /// The style sheet of every chart.
-pub(super) fn style() -> String {
+pub(crate) fn style() -> String {
     let dark: String = DARK.iter().map(|(light, dark)| rules(*light, *dark)).collect();
     let dashed = [MEDIUM, HIGH].map(|colour| format!("[stroke=\"{}\"]", hex(colour))).join(",");
     format!("{dashed}{{stroke-dasharray:20 12}}@media(prefers-color-scheme:dark){{{dark}}}")
@@ -42,6 +42,6 @@ fn rules(light: RGBColor, dark: RGBColor) -> String {
 }
 
 /// As the library writes it.
-fn hex(RGBColor(red, green, blue): RGBColor) -> String {
+pub(crate) fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

@@ -303,5 +303,5 @@ impl Upstream {
 
 /// Whether the node finds fault with the parameters.
 fn is_refused(answer: &Result<FeeHistory, Error>) -> bool {
-    matches!(answer, Err(Error::Node(Some(Error::INVALID_PARAMS))))
+    answer.as_ref().is_err_and(Error::is_about_parameters)
 }

@@ -1,0 +1,155 @@
+//! Who quotes a price: this service's own rule, and those of other systems as they document or publish them.
+//!
+//! A quote is a pure function of the blocks up to the head and the base fee that follows from them. All amounts are
+//! wei in `u128` and divisions round down, except where a system rounds in another way. What does not fit gives no
+//! quote.
+
+mod foreign;
+mod samples;
+
+use super::recording::{Block, History};
+use crate::config::Pricing;
+use crate::fees::{self, FeeHistory, Rewards};
+use foreign::FOREIGN;
+
+/// What somebody says a transaction should offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quote {
+    /// The tip; `None` where no tips are recorded.
+    pub tip: Option<u128>,
+    /// What the max fee allows for the base fee; `None`: only a tip is quoted.
+    pub base_fee: Option<u128>,
+}
+
+impl Quote {
+    /// The max fee; without its tip where no tips are recorded.
+    #[must_use]
+    pub fn max_fee(&self) -> Option<u128> {
+        self.base_fee?.checked_add(self.tip.unwrap_or_default())
+    }
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Estimator {
+    /// As people know it.
+    pub name: String,
+    /// The reward percentiles that it looks at.
+    pub percentiles: Vec<f64>,
+    /// How many blocks it looks back on.
+    pub window: usize,
+    rule: Rule,
+}
+
+#[derive(Debug)]
+enum Rule {
+    Priced(Pricing, Tier),
+    Foreign(Foreign),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Tier {
+    Medium,
+    High,
+}
+
+/// What another system does, in two parts of which neither depends on the other.
+#[derive(Debug, Clone, Copy)]
+struct Foreign {
+    name: &'static str,
+    percentiles: &'static [f64],
+    window: usize,
+    tip: fn(History<'_>) -> Option<u128>,
+    /// What is quoted for the base fee; `None`: nothing is.
+    base_fee: Option<fn(History<'_>) -> Option<u128>>,
+}
+
+/// Every row: `pricing` as it is configured, the network's own without floors, and the others.
+#[must_use]
+pub fn all(pricing: &Pricing) -> Vec<Estimator> {
+    let bare = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
+    let own = [("configured", pricing), ("network rule without floors", &bare)];
+    let own = own.into_iter().flat_map(|(name, pricing)| {
+        [("medium", Tier::Medium), ("high", Tier::High)]
+            .map(|(tier, kind)| Estimator::priced(format!("{name}, {tier}"), pricing, kind))
+    });
+    own.chain(FOREIGN.iter().map(Estimator::foreign)).collect()
+}
+
+impl Estimator {
+    fn priced(name: String, pricing: &Pricing, tier: Tier) -> Self {
+        let percentiles = pricing.percentiles().as_slice().iter();
+        let percentiles = percentiles.filter_map(serde_json::Number::as_f64).collect();
+        let window = pricing.window_blocks.get();
+        Self { name, percentiles, window, rule: Rule::Priced(pricing.clone(), tier) }
+    }
+
+    fn foreign(foreign: &Foreign) -> Self {
+        let Foreign { name, percentiles, window, .. } = *foreign;
+        let rule = Rule::Foreign(*foreign);
+        Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
+    }
+
+    /// What it quotes when the history is known up to its head; `None` where it does not.
+    #[must_use]
+    pub fn quote(&self, history: History<'_>) -> Option<Quote> {
+        match &self.rule {
+            Rule::Priced(pricing, tier) => quote_priced(history, pricing, *tier),
+            Rule::Foreign(Foreign { tip, base_fee, .. }) => {
+                let has_tips = history.recording().has_tips();
+                let tip = if has_tips { Some(tip(history)?) } else { None };
+                let base_fee = match base_fee {
+                    Some(base_fee) => Some(base_fee(history)?),
+                    None => None,
+                };
+                Some(Quote { tip, base_fee })
+            }
+        }
+    }
+}
+
+/// By the code that serves.
+fn quote_priced(history: History<'_>, pricing: &Pricing, tier: Tier) -> Option<Quote> {
+    let window = pricing.window_blocks.get();
+    let blocks = history.window(window)?;
+    let columns = pricing.percentiles().as_slice().iter();
+    let columns: Option<Vec<_>> =
+        columns.map(|percentile| history.recording().column(percentile.as_f64()?)).collect();
+    let rewards = |block: &Block| {
+        let (medium, high) = match columns.as_deref() {
+            // No tips are recorded, and none is told: with any there is a base fee.
+            None => return Some(Rewards { medium: 0, high: None }),
+            Some(columns) => (columns.first()?, columns.get(1)),
+        };
+        let high = high.map(|column| block.reward(*column));
+        Some(Rewards { medium: block.reward(*medium)?, high: high.flatten() })
+    };
+    let blocks = blocks.iter().map(|block| fees::Block {
+        base_fee: block.base_fee,
+        gas_used_ratio: block.gas_used_ratio,
+        rewards: rewards(block),
+    });
+    let oldest = history.oldest_of(window)?;
+    let history_of_window = FeeHistory::new(oldest, blocks.collect(), history.next_base_fee())?;
+    let suggestion = fees::price(&history_of_window, pricing).ok()?.suggestion;
+    let tier = match tier {
+        Tier::Medium => suggestion.medium,
+        Tier::High => suggestion.high,
+    };
+    let tip = tier.max_priority_fee_per_gas;
+    let base_fee = tier.max_fee_per_gas.checked_sub(tip);
+    Some(Quote { tip: history.recording().has_tips().then_some(tip), base_fee })
+}
+
+/// `amount` times a fraction, rounded down.
+fn times(amount: u128, numerator: u128, denominator: u128) -> Option<u128> {
+    amount.checked_mul(numerator)?.checked_div(denominator)
+}
+
+/// How many blocks any of them looks back on.
+pub(super) fn longest_window(estimators: &[Estimator]) -> usize {
+    estimators.iter().map(|estimator| estimator.window).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Recordings in files: JSON or CSV, plain or gzipped, told apart by what is in them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::recording::Recording;
+use super::{csv, fee_history};
+
+/// What is read of a file, and of what it unpacks to. A day of blocks every second with 21 percentiles takes less.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// The file cannot be read.
+    #[error("cannot be read")]
+    Read(#[source] io::Error),
+    /// It is gzipped, and not to its end.
+    #[error("broken gzip")]
+    Gzip(#[source] io::Error),
+    /// It has more bytes than are read, or unpacks to more.
+    #[error("larger than {} MiB", MOST_BYTES / 1024 / 1024)]
+    TooLarge,
+    /// Neither JSON nor CSV.
+    #[error("not text")]
+    NotText,
+    /// Not JSON, or not with these types.
+    #[error("not a fee history")]
+    Json(#[from] serde_json::Error),
+    /// Something at one place of it cannot be.
+    #[error("{place}{}{problem}", if place.is_empty() { "" } else { ": " })]
+    At {
+        /// A member, an element, or a line.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+}
+
+impl Unusable {
+    pub(super) fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::At { place: place.into(), problem: problem.into() }
+    }
+}
+
+/// Reads the file at `path`. Where it has rewards but does not say of which percentiles, they are of `percentiles`.
+///
+/// # Errors
+///
+/// Why it is no recording, with the place in it.
+pub fn read(path: &Path, percentiles: Option<&[f64]>) -> Result<Recording, Unusable> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    let file = File::open(path).map_err(Unusable::Read)?;
+    let mut bytes = bounded(file, Unusable::Read)?;
+    if bytes.starts_with(&GZIP) {
+        bytes = bounded(MultiGzDecoder::new(bytes.as_slice()), Unusable::Gzip)?;
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Unusable::NotText)?;
+    let name = path.display().to_string();
+    if !text.trim_start().starts_with(['{', '[']) {
+        return csv::read(&text, name);
+    }
+    let part = fee_history::read(&text, percentiles)?;
+    let (oldest_block, percentiles) = (part.oldest_block, part.percentiles);
+    Ok(Recording { name, oldest_block, percentiles, blocks: part.blocks })
+}
+
+fn bounded(from: impl Read, failed: fn(io::Error) -> Unusable) -> Result<Vec<u8>, Unusable> {
+    let mut bytes = Vec::new();
+    let read = from.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let is_too_large = u64::try_from(read).is_ok_and(|read| read > MOST_BYTES);
+    if is_too_large { Err(Unusable::TooLarge) } else { Ok(bytes) }
+}

@@ -1,0 +1,83 @@
+//! Reports as JSON: amounts are wei as decimal strings, shares are numbers from 0 to 1, and what is not known is null.
+
+use serde::Serialize;
+
+use super::Report;
+use super::measures::{Score, Share};
+use crate::wire::Wei;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    landing_percentile: f64,
+    recordings: Vec<Replayed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Replayed<'a> {
+    name: &'a str,
+    oldest_block: u64,
+    newest_block: u64,
+    quotes: usize,
+    has_tips: bool,
+    notes: &'a [String],
+    estimators: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    quotes: u32,
+    included_next: Option<f64>,
+    included_within_5: Option<f64>,
+    covers_after_5: Option<f64>,
+    covers_after_25: Option<f64>,
+    tip_gap_p50: Option<Wei>,
+    tip_gap_p99: Option<Wei>,
+    tip_covered: Option<f64>,
+    overpaid_p50: Option<Wei>,
+    overpaid_p95: Option<Wei>,
+    max_fee_over_base_fee_p50: Option<f64>,
+}
+
+/// All reports as one document.
+///
+/// # Errors
+///
+/// None that is known of.
+pub fn document(reports: &[Report<'_>], landing_percentile: f64) -> serde_json::Result<String> {
+    let recordings = reports.iter().map(|report| Replayed {
+        name: &report.recording.name,
+        oldest_block: report.recording.oldest_block,
+        newest_block: report.recording.newest_block(),
+        quotes: report.heads,
+        has_tips: report.recording.has_tips(),
+        notes: &report.notes,
+        estimators: report.scores.iter().map(row).collect(),
+    });
+    let document = Document { landing_percentile, recordings: recordings.collect() };
+    serde_json::to_string_pretty(&document)
+}
+
+fn row(score: &Score) -> Row<'_> {
+    let share = |share: Option<Share>| share.map(Share::value);
+    let wei = |amount: Option<u128>| amount.map(Wei);
+    Row {
+        name: &score.name,
+        quotes: score.quotes,
+        included_next: share(score.included_next),
+        included_within_5: share(score.included_soon),
+        covers_after_5: share(score.covers_soon),
+        covers_after_25: share(score.covers_horizon),
+        tip_gap_p50: wei(score.tip_gap_p50),
+        tip_gap_p99: wei(score.tip_gap_p99),
+        tip_covered: share(score.tip_covered),
+        overpaid_p50: wei(score.overpaid_p50),
+        overpaid_p95: wei(score.overpaid_p95),
+        max_fee_over_base_fee_p50: score.max_fee_permille.and_then(thousandths),
+    }
+}
+
+/// More than fits is more than anybody would read.
+fn thousandths(number: u128) -> Option<f64> {
+    u32::try_from(number).ok().map(|number| f64::from(number) / 1000.0)
+}

@@ -1,0 +1,256 @@
+//! How quotes are judged against the blocks that came after them.
+//!
+//! A quote is made when a block is the newest and judged against those after it. All estimators are judged at the
+//! same heads: from the first that has the longest window of all, to the last that has [`HORIZON`] blocks after it.
+
+use super::estimators::{Estimator, Quote, longest_window};
+use super::recording::{Block, Recording};
+
+/// The percentile of a block's rewards that counts as the cheapest tip that landed, where none is named: literally
+/// the lowest.
+pub const LANDING_PERCENTILE: f64 = 0.0;
+
+/// The percentile that the realised tip of a block is taken at.
+pub(super) const REALISED_PERCENTILE: f64 = 50.0;
+
+/// Within how many blocks a transaction is still soon.
+const SOON: usize = 5;
+
+/// How many blocks after the head a quote is followed.
+const HORIZON: usize = 25;
+
+/// How one estimator did. What nothing could be said of is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// The estimator.
+    pub name: String,
+    /// How many quotes it gave.
+    pub quotes: u32,
+    /// Of the quotes, those that the next block would have included.
+    pub included_next: Option<Share>,
+    /// Those that one of the next five would have included.
+    pub included_soon: Option<Share>,
+    /// Those whose max fee is not below the base fee of the fifth block after the head.
+    pub covers_soon: Option<Share>,
+    /// The same for the twenty-fifth.
+    pub covers_horizon: Option<Share>,
+    /// Between the tip and the realised median tip of the next block: the median, in wei.
+    pub tip_gap_p50: Option<u128>,
+    /// The 99th percentile of that.
+    pub tip_gap_p99: Option<u128>,
+    /// Of the tips, those that are not below the realised median.
+    pub tip_covered: Option<Share>,
+    /// What was paid above the cheapest tip that landed, of those that the next block would have included: the
+    /// median, in wei.
+    pub overpaid_p50: Option<u128>,
+    /// The 95th percentile of that.
+    pub overpaid_p95: Option<u128>,
+    /// The max fee over the next block's base fee, in thousandths: the median.
+    pub max_fee_permille: Option<u128>,
+}
+
+/// So many of so many; never of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Those that it is the share of.
+    pub hits: u32,
+    /// All that could be judged.
+    pub of: u32,
+}
+
+impl Share {
+    /// From 0 to 1.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        f64::from(self.hits) / f64::from(self.of)
+    }
+}
+
+/// What a recording allows to be judged.
+#[derive(Debug, Clone)]
+pub struct Judge<'a> {
+    recording: &'a Recording,
+    landing: Option<usize>,
+    realised: Option<usize>,
+    /// The positions of the heads.
+    heads: std::ops::RangeInclusive<usize>,
+}
+
+/// There are so few blocks that no quote can be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("has {found} blocks in a row, and at least {needed} are needed")]
+pub struct TooShort {
+    found: usize,
+    needed: usize,
+}
+
+impl<'a> Judge<'a> {
+    /// For quotes of these estimators; tips at `landing_percentile` are the cheapest that land.
+    ///
+    /// # Errors
+    ///
+    /// When the recording is too short.
+    pub fn new(
+        recording: &'a Recording,
+        estimators: &[Estimator],
+        landing_percentile: f64,
+    ) -> Result<Self, TooShort> {
+        let window = longest_window(estimators);
+        let (found, needed) = (recording.blocks.len(), window.saturating_add(HORIZON));
+        let last = found.checked_sub(HORIZON + 1).filter(|_| found >= needed);
+        let last = last.ok_or(TooShort { found, needed })?;
+        Ok(Self {
+            recording,
+            landing: recording.column(landing_percentile),
+            realised: recording.column(REALISED_PERCENTILE),
+            heads: window.saturating_sub(1)..=last,
+        })
+    }
+
+    /// At how many heads quotes are asked for.
+    #[must_use]
+    pub fn count_heads(&self) -> usize {
+        self.heads.clone().count()
+    }
+
+    /// Asks for all quotes of `estimator` and judges them.
+    #[must_use]
+    pub fn score(&self, estimator: &Estimator) -> Score {
+        let mut tally = Tally::default();
+        for head in self.heads.clone() {
+            let Some(history) = self.recording.at(head) else { continue };
+            if let Some(quote) = estimator.quote(history) {
+                self.judge(quote, head, &mut tally);
+            }
+        }
+        tally.score(estimator.name.clone())
+    }
+
+    fn judge(&self, quote: Quote, head: usize, tally: &mut Tally) {
+        let after = |blocks: usize| self.recording.blocks.get(head.saturating_add(blocks));
+        let (Some(next), Some(soon), Some(horizon)) = (after(1), after(SOON), after(HORIZON))
+        else {
+            return;
+        };
+        tally.quotes = tally.quotes.saturating_add(1);
+        let max_fee = quote.max_fee();
+        let covers = |block: &Block| max_fee.map(|max_fee| max_fee >= block.base_fee);
+        tally.covers_soon.count(covers(soon));
+        tally.covers_horizon.count(covers(horizon));
+        let thousandths = max_fee.and_then(|max_fee| max_fee.checked_mul(1000));
+        tally.max_fees.extend(thousandths.and_then(|fee| fee.checked_div(next.base_fee)));
+
+        let Some(tip) = quote.tip else { return };
+        if let Some(realised) = self.realised_tip(next) {
+            tally.gaps.push(tip.abs_diff(realised));
+            tally.tip_covered.count(Some(tip >= realised));
+        }
+        let outcome = |block: &Block| self.outcome(tip, max_fee?, block);
+        let of_next = outcome(next);
+        tally.included_next.count(of_next.map(Outcome::is_included));
+        if let Some(Outcome::Included { overpaid }) = of_next {
+            tally.overpaid.push(overpaid);
+        }
+        let outcomes: Vec<_> = (1..=SOON).filter_map(after).map(outcome).collect();
+        // One that would have included it settles it, whatever is not known of the others.
+        let is_included = outcomes.iter().flatten().any(|outcome| outcome.is_included());
+        let is_known = is_included || outcomes.iter().all(Option::is_some);
+        tally.included_soon.count(is_known.then_some(is_included));
+    }
+
+    /// What a transaction with that tip and max fee would have met with in `block`; `None`: what landed there is not
+    /// known.
+    fn outcome(&self, tip: u128, max_fee: u128, block: &Block) -> Option<Outcome> {
+        // Where nobody paid anything, any tip would have landed.
+        let cheapest = if block.is_empty() { 0 } else { block.reward(self.landing?)? };
+        let Some(room) = max_fee.checked_sub(block.base_fee) else { return Some(Outcome::Left) };
+        Some(match tip.min(room).checked_sub(cheapest) {
+            Some(overpaid) => Outcome::Included { overpaid },
+            None => Outcome::Left,
+        })
+    }
+
+    /// `None` where it is not known, or nobody paid one.
+    fn realised_tip(&self, block: &Block) -> Option<u128> {
+        if block.is_empty() { None } else { block.reward(self.realised?) }
+    }
+}
+
+/// What becomes of a transaction in one block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The base fee is above its max fee, or what is left of that below what landed.
+    Left,
+    /// It pays so much more than the cheapest that landed.
+    Included { overpaid: u128 },
+}
+
+impl Outcome {
+    fn is_included(self) -> bool {
+        matches!(self, Self::Included { .. })
+    }
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Tally {
+    quotes: u32,
+    included_next: Count,
+    included_soon: Count,
+    covers_soon: Count,
+    covers_horizon: Count,
+    tip_covered: Count,
+    gaps: Vec<u128>,
+    overpaid: Vec<u128>,
+    max_fees: Vec<u128>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    hits: u32,
+    of: u32,
+}
+
+impl Count {
+    /// What is not known is not counted.
+    fn count(&mut self, is_hit: Option<bool>) {
+        let Some(is_hit) = is_hit else { return };
+        self.of = self.of.saturating_add(1);
+        self.hits = self.hits.saturating_add(u32::from(is_hit));
+    }
+
+    fn share(&self) -> Option<Share> {
+        (self.of > 0).then_some(Share { hits: self.hits, of: self.of })
+    }
+}
+
+impl Tally {
+    fn score(mut self, name: String) -> Score {
+        for amounts in [&mut self.gaps, &mut self.overpaid, &mut self.max_fees] {
+            amounts.sort_unstable();
+        }
+        Score {
+            name,
+            quotes: self.quotes,
+            included_next: self.included_next.share(),
+            included_soon: self.included_soon.share(),
+            covers_soon: self.covers_soon.share(),
+            covers_horizon: self.covers_horizon.share(),
+            tip_gap_p50: ranked(&self.gaps, 50),
+            tip_gap_p99: ranked(&self.gaps, 99),
+            tip_covered: self.tip_covered.share(),
+            overpaid_p50: ranked(&self.overpaid, 50),
+            overpaid_p95: ranked(&self.overpaid, 95),
+            max_fee_permille: ranked(&self.max_fees, 50),
+        }
+    }
+}
+
+/// The smallest of the ascending amounts that so many percent of them are not above; `None` of nothing.
+fn ranked(sorted: &[u128], percent: usize) -> Option<u128> {
+    let rank = sorted.len().checked_mul(percent)?.div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Consecutive blocks of one chain, with whatever was recorded of what they paid.
+
+/// Blocks without a gap between them, oldest first; at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// What people know it by: a file, or where it was asked for.
+    pub name: String,
+    /// The number of the first block.
+    pub oldest_block: u64,
+    /// Of the rewards of each block, ascending; empty where no tips are recorded.
+    pub percentiles: Vec<f64>,
+    /// The blocks themselves.
+    pub blocks: Vec<Block>,
+}
+
+/// One mined block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// In wei.
+    pub base_fee: u128,
+    /// Gas used over gas limit, from 0 to 1; `None`: not known.
+    pub gas_used_ratio: Option<f64>,
+    /// What its transactions paid above the base fee, in wei, one for each percentile of the recording;
+    /// `None`: not known.
+    pub rewards: Option<Vec<u128>>,
+}
+
+/// How far a recorded percentile may be from the one that is asked for: half of what is between two of those that
+/// recordings usually have.
+const NEAR: f64 = 2.5;
+
+/// The percentile that stands for `wanted`: the nearest, unless that is too far away.
+pub(super) fn nearest(recorded: &[f64], wanted: f64) -> Option<(usize, f64)> {
+    let distance = |(_, percentile): &(usize, f64)| (percentile - wanted).abs();
+    let all = recorded.iter().copied().enumerate();
+    let nearest = all.min_by(|one, other| distance(one).total_cmp(&distance(other)));
+    nearest.filter(|found| distance(found) <= NEAR)
+}
+
+impl Recording {
+    /// Whether anything is known of tips.
+    #[must_use]
+    pub fn has_tips(&self) -> bool {
+        !self.percentiles.is_empty()
+    }
+
+    /// The number of the newest block.
+    #[must_use]
+    pub fn newest_block(&self) -> u64 {
+        let below = u64::try_from(self.blocks.len().saturating_sub(1)).unwrap_or(u64::MAX);
+        self.oldest_block.saturating_add(below)
+    }
+
+    /// What is known when the block at `head` is the newest; `None`: there is no such block.
+    #[must_use]
+    pub fn at(&self, head: usize) -> Option<History<'_>> {
+        let newest = self.blocks.get(head)?;
+        Some(History { recording: self, newest, head })
+    }
+
+    /// Where the rewards of `percentile` are.
+    pub(super) fn column(&self, percentile: f64) -> Option<usize> {
+        nearest(&self.percentiles, percentile).map(|(column, _)| column)
+    }
+}
+
+impl Block {
+    /// The reward at this column, where the block has one.
+    pub(super) fn reward(&self, column: usize) -> Option<u128> {
+        self.rewards.as_ref()?.get(column).copied()
+    }
+
+    /// Whether it is known that it has no transactions.
+    pub(super) fn is_empty(&self) -> bool {
+        self.gas_used_ratio.is_some_and(|ratio| ratio <= 0.0)
+    }
+}
+
+/// The blocks up to one of them, and the base fee of the one after it, which follows from them.
+#[derive(Debug, Clone, Copy)]
+pub struct History<'a> {
+    recording: &'a Recording,
+    newest: &'a Block,
+    head: usize,
+}
+
+impl<'a> History<'a> {
+    /// The base fee of the newest block.
+    pub(super) fn base_fee(&self) -> u128 {
+        self.newest.base_fee
+    }
+
+    /// The base fee of the block after it; `None` at the end of the recording.
+    pub(super) fn next_base_fee(&self) -> Option<u128> {
+        Some(self.recording.blocks.get(self.head.checked_add(1)?)?.base_fee)
+    }
+
+    /// The newest `count` blocks; `None` where there are not that many.
+    pub(super) fn window(&self, count: usize) -> Option<&'a [Block]> {
+        let end = self.head.checked_add(1)?;
+        self.recording.blocks.get(end.checked_sub(count)?..end)
+    }
+
+    /// The number of the block that is the oldest of `count`.
+    pub(super) fn oldest_of(&self, count: usize) -> Option<u64> {
+        let offset = self.head.checked_add(1)?.checked_sub(count)?;
+        self.recording.oldest_block.checked_add(u64::try_from(offset).ok()?)
+    }
+
+    /// Rewards at `percentile` of those of the newest `count` blocks that have some; `None` where that percentile is
+    /// not recorded.
+    pub(super) fn rewards(&self, percentile: f64, count: usize) -> Option<Vec<u128>> {
+        let column = self.recording.column(percentile)?;
+        Some(self.window(count)?.iter().filter_map(|block| block.reward(column)).collect())
+    }
+
+    /// The same with each block's gas used ratio.
+    pub(super) fn rewards_by_ratio(
+        &self,
+        percentile: f64,
+        count: usize,
+    ) -> Option<Vec<(Option<f64>, u128)>> {
+        let column = self.recording.column(percentile)?;
+        let reward = |block: &Block| Some((block.gas_used_ratio, block.reward(column)?));
+        Some(self.window(count)?.iter().filter_map(reward).collect())
+    }
+
+    /// For each of the newest `count` blocks the lowest of its recorded rewards that is `least` at least; `None` where
+    /// the lowest of all is not recorded.
+    pub(super) fn lowest_rewards(&self, count: usize, least: u128) -> Option<Vec<u128>> {
+        self.recording.column(0.0)?;
+        let lowest = |block: &Block| {
+            let rewards = block.rewards.as_ref()?.iter().copied();
+            rewards.filter(|reward| *reward >= least).min()
+        };
+        Some(self.window(count)?.iter().filter_map(lowest).collect())
+    }
+
+    /// The gas used ratios of the newest `count` blocks, as far as they are known.
+    pub(super) fn ratios(&self, count: usize) -> Option<Vec<Option<f64>>> {
+        Some(self.window(count)?.iter().map(|block| block.gas_used_ratio).collect())
+    }
+
+    /// What it was one block earlier.
+    pub(super) fn before(&self) -> Option<Self> {
+        self.recording.at(self.head.checked_sub(1)?)
+    }
+
+    pub(super) fn recording(&self) -> &'a Recording {
+        self.recording
+    }
+}

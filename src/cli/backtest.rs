@@ -1,0 +1,164 @@
+//! `gas-suggestion backtest`: its arguments, and the run that they ask for.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::Failure;
+use crate::backtest::{
+    self, Estimator, LANDING_PERCENTILE, MOST_BLOCKS, Progress, Recording, Report,
+};
+use crate::config::{Chain, Config, Pricing, UpstreamUrl};
+
+/// What the measures are, for `--help`.
+const MEASURES: &str = "\
+Score fee estimators on recorded fee history
+
+At each block the configured pricing, the network's rule without floors, and the estimators of other
+systems quote a tip and a max fee from the blocks up to it. The quotes are judged against the blocks
+after it; all estimators are judged at the same blocks.
+
+  next incl. %    share of quotes that the next block would have included: the max fee is not below
+                  its base fee, and the tip, or what is left of the max fee for it, is not below the
+                  cheapest tip that landed there
+  in 5 incl. %    the same for any of the next five blocks
+  base fee +5 %   share of quotes whose max fee is not below the base fee of the fifth block after
+  base fee +25 %  the same for the twenty-fifth block after
+  tip gap         between the tip and the realised median tip (percentile 50) of the next block, in
+                  gwei: p50 and p99
+  tip ≥ p50 %     share of quotes whose tip is not below that median
+  overpaid        what would have been paid in the next block above the cheapest tip that landed
+                  there, in gwei, of the quotes that it would have included: p50 and p95
+  max fee / base fee  the max fee over the base fee of the next block: p50
+
+The cheapest tip that landed is the block's reward at the landing percentile; in a block without
+transactions any tip lands. Blocks whose rewards are not recorded are left out. Percentiles of what
+was measured are nearest ranks.
+
+A FILE is what eth_feeHistory answered, or CSV with the columns number and base_fee_per_gas_wei, and
+gas_used with gas_limit, or gas_used_ratio. Either may be gzipped.";
+
+/// Score fee estimators on recorded fee history
+#[derive(Debug, Args)]
+#[command(long_about = MEASURES)]
+#[command(group(clap::ArgGroup::new("source").required(true).args(["files", "rpc_url"])))]
+pub(super) struct Backtest {
+    /// Recordings, gzipped or not: what `eth_feeHistory` answered, or base fees as CSV
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Ask this node for its newest blocks instead
+    #[arg(long, value_name = "URL")]
+    rpc_url: Option<UpstreamUrl>,
+    /// How many blocks to ask the node for
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = blocks, conflicts_with = "files")]
+    blocks: usize,
+    /// Of which percentiles the rewards are, where a file does not say, such as 10,50,90
+    #[arg(long, value_name = "P,…", value_delimiter = ',', value_parser = percentile, conflicts_with = "rpc_url")]
+    percentiles: Option<Vec<f64>>,
+    /// The chain whose pricing is scored; may be left out where all have the same
+    #[arg(long, value_name = "KEY")]
+    chain: Option<String>,
+    /// The percentile of a block's rewards that counts as the cheapest tip that landed
+    #[arg(long, value_name = "P", default_value_t = LANDING_PERCENTILE, value_parser = percentile)]
+    landing_percentile: f64,
+    /// Print JSON instead of a table: amounts are wei as decimal strings, shares are from 0 to 1
+    #[arg(long)]
+    json: bool,
+    /// Also draw a chart into this file; with one recording only
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl Backtest {
+    /// What is to be printed.
+    pub(super) fn run(self, config: &Config) -> Result<String, Failure> {
+        let pricing = self.pricing(config)?;
+        if self.svg.is_some() && self.files.len() > 1 {
+            return Err(Failure::Arguments("--svg draws one recording: name one file".into()));
+        }
+        if self.percentiles.as_deref().is_some_and(|all| !all.is_sorted_by(|one, next| one < next))
+        {
+            let problem = "--percentiles: each must be above the one before it";
+            return Err(Failure::Arguments(problem.into()));
+        }
+        let estimators = backtest::all(pricing);
+        let recordings = self.recordings(&estimators).map_err(Failure::Running)?;
+        self.report(&recordings, &estimators).map_err(Failure::Running)
+    }
+
+    /// That of the named chain, or the one that all chains have.
+    fn pricing<'a>(&self, config: &'a Config) -> Result<&'a Pricing, Failure> {
+        let keys =
+            || config.chains.iter().map(|chain| chain.key.as_str()).collect::<Vec<_>>().join(", ");
+        let of = |chain: &'a Chain| &chain.pricing;
+        if let Some(key) = &self.chain {
+            let chain = config.chains.iter().find(|chain| chain.key == *key).map(of);
+            return chain.ok_or_else(|| {
+                Failure::Arguments(format!(
+                    "--chain: no chain {key:?} is configured; there are {}",
+                    keys()
+                ))
+            });
+        }
+        let mut all = config.chains.iter().map(of);
+        let first = all.next().filter(|first| all.all(|other| other == *first));
+        first.ok_or_else(|| {
+            Failure::Arguments(format!(
+                "name the chain whose pricing is meant with --chain: {}",
+                keys()
+            ))
+        })
+    }
+
+    fn recordings(&self, estimators: &[Estimator]) -> anyhow::Result<Vec<Recording>> {
+        let Some(url) = &self.rpc_url else {
+            let read = |path: &PathBuf| {
+                let recording = backtest::read(path, self.percentiles.as_deref());
+                recording.with_context(|| path.display().to_string())
+            };
+            return self.files.iter().map(read).collect();
+        };
+        let mut progress = Progress::of(self.blocks);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let fetched = backtest::fetch(
+            url.clone(),
+            self.blocks,
+            estimators,
+            self.landing_percentile,
+            |count| progress.advance_by(count),
+        );
+        let recording = runtime.context("cannot start")?.block_on(fetched)?;
+        Ok(vec![recording])
+    }
+
+    fn report(&self, recordings: &[Recording], estimators: &[Estimator]) -> anyhow::Result<String> {
+        let mut progress = Progress::of(recordings.len().saturating_mul(estimators.len()));
+        let mut reports = Vec::new();
+        for recording in recordings {
+            let advance = || progress.advance();
+            let report = Report::of(recording, estimators, self.landing_percentile, advance);
+            reports.push(report.with_context(|| recording.name.clone())?);
+        }
+        drop(progress);
+        if let (Some(path), Some(report)) = (&self.svg, reports.first()) {
+            std::fs::write(path, report.chart())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        if self.json {
+            return backtest::document(&reports, self.landing_percentile)
+                .context("cannot write the document");
+        }
+        Ok(reports.iter().map(Report::table).collect::<Vec<_>>().join("\n\n"))
+    }
+}
+
+fn blocks(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=MOST_BLOCKS).contains(count));
+    count.ok_or_else(|| format!("must be from 1 to {MOST_BLOCKS}"))
+}
+
+fn percentile(text: &str) -> Result<f64, String> {
+    let percentile = text.trim().parse().ok().filter(|value| (0.0..=100.0).contains(value));
+    percentile.ok_or_else(|| "must be from 0 to 100".into())
+}
