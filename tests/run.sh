@@ -74,6 +74,9 @@ fi
 [ -x target/python/bin/pip ] || step python3 -m venv target/python
 step target/python/bin/pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt
 
+# The estimator of alloy, which has more dependencies than the service, is a program of its own.
+step cargo build --locked --manifest-path tests/alloy/Cargo.toml --target-dir target/alloy
+
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
 step cargo fmt --check

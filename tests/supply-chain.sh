@@ -30,6 +30,10 @@ command -v node >/dev/null || fail "node is missing. Install Node.js 18 or later
 # An exception that nothing needs any more is an error too.
 cargo deny --locked "${offline[@]}" check -D unmatched-skip -D unnecessary-skip bans licenses sources
 
+# What only a test is built with may come in several versions, but not from anywhere nor under any licence.
+cargo deny --locked --manifest-path tests/alloy/Cargo.toml --config deny.toml "${offline[@]}" check \
+    -A license-not-encountered licenses sources
+
 mkdir -p target
 node tests/sbom.mjs target/sbom.cdx.json
 

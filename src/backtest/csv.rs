@@ -81,10 +81,10 @@ impl Columns {
         cell: impl Fn(usize) -> &'a str,
         place: usize,
     ) -> Result<Option<f64>, Unusable> {
-        let number = |index: usize, name: &str| {
-            let text = cell(index);
-            let parsed: Option<f64> = text.parse().ok();
-            parsed.ok_or_else(|| unexpected(text, place, name, "a number"))
+        let number = |index: usize, name: &str| match cell(index) {
+            // Not known of this block, which no ratio comes of.
+            "" => Ok(f64::NAN),
+            text => text.parse::<f64>().map_err(|_| unexpected(text, place, name, "a number")),
         };
         let ratio = match self.fullness {
             None => return Ok(None),

@@ -44,15 +44,15 @@ const TELL: &str = "const tell = (value) => console.log(JSON.stringify(value, (_
 
 /// A fenced block of a page.
 #[derive(Debug)]
-struct Block {
+pub(crate) struct Block {
     /// The last heading before it.
-    heading: String,
-    language: String,
-    text: String,
+    pub(crate) heading: String,
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
 /// The blocks of the page at this path, in their order.
-fn blocks(path: &str) -> Vec<Block> {
+pub(crate) fn blocks(path: &str) -> Vec<Block> {
     let page = String::from_utf8(fixtures::read(path)).unwrap();
     let mut lines = page.lines();
     let (mut heading, mut blocks) = (String::new(), vec![]);

@@ -9,6 +9,7 @@
 
 mod alerts;
 mod anvil;
+mod backtest;
 mod balancer;
 mod chart;
 mod collector;
