@@ -181,6 +181,8 @@ fn the_gas_station_asks_thirty_gwei_and_follows_the_beginning_of_its_window() {
     assert_eq!(station([10, 11, 100]), some(31 * GWEI, 101));
     // It may come out below 0, which is no amount.
     assert_eq!(station([1000, 0, 5]), None);
+    assert_eq!(station([19, 10, 5]), None);
+    assert_eq!(station([18, 10, 5]), some(31 * GWEI, 0));
     let zeros = within(15, &block(9, 0.5, &[0]), &[], 5.0);
     assert_eq!(quoted("Polygon station, safeLow", &zeros), some(30 * GWEI, 9));
     for (tier, percentile) in [("standard", 15.0), ("fast", 30.0)] {
