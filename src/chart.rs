@@ -23,8 +23,8 @@ use crate::book::Excerpt;
 use crate::fees::{Block, GasUsedRatio, PricingType, Rewards, Suggestion};
 pub(crate) use axes::about_gwei;
 use axes::{Blocks, Gwei, Share};
-pub(crate) use lettering::escaped;
-use lettering::{bold, fitted, text, width, write};
+use lettering::{bold, text, width, write};
+pub(crate) use lettering::{escaped, fitted};
 
 /// What is drawn.
 #[derive(Debug)]

@@ -6,16 +6,20 @@ use plotters::style::RGBColor;
 
 use super::Report;
 use super::measures::{Score, Share};
-use crate::chart::{escaped, palette};
+use crate::chart::{escaped, fitted, palette};
 
 const WIDTH: u32 = 800;
 const MARGIN: u32 = 16;
+/// The height of a line of text.
+const TEXT: i32 = 12;
+/// What a line of text may take.
+const ROOM: i32 = 768;
 /// Above the first row.
 const TOP: u32 = 64;
-const ROW: u32 = 24;
-const BAR: u32 = 8;
+const ROW: u32 = 32;
+const BAR: u32 = 12;
 /// Where bars begin, and how long one of 100 % is.
-const LEFT: u32 = 230;
+const LEFT: u32 = 250;
 const LENGTH: u32 = 480;
 
 /// One bar of each row.
@@ -50,13 +54,14 @@ pub(super) fn draw(report: &Report<'_>) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
          viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title facts\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"12\">\n<title id=\"title\">{title}</title>\n\
+         font-family=\"system-ui, sans-serif\" font-size=\"{TEXT}\">\n<title id=\"title\">{title}</title>\n\
          <desc id=\"facts\">{}</desc>\n<style>{}</style>\n",
         escaped(&facts(report, &bars)),
         palette::style(),
     );
     rect(&mut svg, (0, 0), (WIDTH, height), palette::GROUND);
-    text(&mut svg, &report.title(), (MARGIN, 22), palette::TEXT);
+    let heading = fitted(&report.title(), TEXT, ROOM);
+    text(&mut svg, &heading, (MARGIN, 22), palette::TEXT);
     let mut x = LEFT;
     for bar in &bars {
         rect(&mut svg, (x, 36), (12, 12), bar.colour);
@@ -64,16 +69,16 @@ pub(super) fn draw(report: &Report<'_>) -> String {
         x += LENGTH / 2;
     }
     for (score, y) in report.scores.iter().zip((TOP..).step_by(usize::try_from(ROW).unwrap_or(1))) {
-        text(&mut svg, &score.name, (MARGIN, y + 13), palette::TEXT);
+        text(&mut svg, &score.name, (MARGIN, y + BAR + 4), palette::TEXT);
         for (bar, y) in bars.iter().zip([y, y + BAR + 1]) {
             match (bar.share)(score) {
                 Some(share) => {
                     let length = per_mille(share) * LENGTH / 1000;
                     rect(&mut svg, (LEFT, y), (length, BAR), bar.colour);
                     let label = percent(share);
-                    text(&mut svg, &label, (LEFT + length + 6, y + BAR), palette::MUTED);
+                    text(&mut svg, &label, (LEFT + length + 6, y + BAR - 2), palette::MUTED);
                 }
-                None => text(&mut svg, "–", (LEFT + 6, y + BAR), palette::MUTED),
+                None => text(&mut svg, "–", (LEFT + 6, y + BAR - 2), palette::MUTED),
             }
         }
     }

@@ -59,13 +59,21 @@ pub fn read(path: &Path, percentiles: Option<&[f64]>) -> Result<Recording, Unusa
         bytes = bounded(MultiGzDecoder::new(bytes.as_slice()), Unusable::Gzip)?;
     }
     let text = String::from_utf8(bytes).map_err(|_| Unusable::NotText)?;
-    let name = path.display().to_string();
+    let name = shown(path);
     if !text.trim_start().starts_with(['{', '[']) {
         return csv::read(&text, name);
     }
     let part = fee_history::read(&text, percentiles)?;
     let (oldest_block, percentiles) = (part.oldest_block, part.percentiles);
     Ok(Recording { name, oldest_block, percentiles, blocks: part.blocks })
+}
+
+/// Its name without what is no text on a terminal or in an image.
+fn shown(path: &Path) -> String {
+    let is_text =
+        |character: char| !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}');
+    let name = path.display().to_string();
+    name.chars().map(|character| if is_text(character) { character } else { '?' }).collect()
 }
 
 fn bounded(from: impl Read, failed: fn(io::Error) -> Unusable) -> Result<Vec<u8>, Unusable> {

@@ -42,7 +42,7 @@ fn width_of(character: char, pixels: i32) -> i32 {
 }
 
 /// As much of `words` as has room.
-pub(super) fn fitted(words: &str, pixels: i32, room: i32) -> String {
+pub(crate) fn fitted(words: &str, pixels: i32, room: i32) -> String {
     if width(words, pixels) <= room {
         return words.into();
     }

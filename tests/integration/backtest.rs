@@ -55,7 +55,7 @@ fn row<'a>(recording: &'a Value, name: &str) -> &'a Value {
 type Found = (&'static str, [u32; 4], [&'static str; 2], [u32; 2], [&'static str; 2], u32);
 
 fn check(file: &str, quotes: u32, expected: &[Found]) {
-    let recording = replayed(&[&path(file)]);
+    let recording = replayed(&["--landing-percentile", "0", &path(file)]);
     assert_eq!(recording["quotes"], quotes);
     for (name, counts, gaps, [covered, realised], overpaid, permille) in expected {
         let row = row(&recording, name);
@@ -283,6 +283,22 @@ fn the_landing_percentile_says_which_tips_are_enough() {
     assert_eq!(included("60"), [none, all]);
     // What is not recorded cannot be judged.
     assert_eq!(included("90"), [Value::Null, Value::Null]);
+}
+
+#[test]
+fn a_file_may_have_any_name() {
+    let folder = std::env::temp_dir().join(format!("{}-names", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = folder.join("<a>&\u{1}\u{1b}[31m\u{ffff}");
+    std::fs::copy(fixtures::path(BASE), &name).unwrap();
+    let chart = File::new("names", "");
+    let table = printed(&["--svg", chart.path(), name.to_str().unwrap()]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(table.contains("/<a>&??[31m?: blocks 36964626"), "{table}");
+    let text = chart.text();
+    let document = Document::parse(&text).unwrap();
+    let title = document.descendants().find(|node| node.has_tag_name("title")).unwrap();
+    assert!(title.text().unwrap().contains("/<a>&??[31m?: blocks 36964626"));
 }
 
 #[test]
