@@ -16,14 +16,16 @@ mod notes;
 mod progress;
 mod recording;
 mod table;
+mod unusable;
 
 pub use estimators::{Estimator, Quote, all};
-pub use file::{Unusable, read};
+pub use file::read;
 pub use json::document;
 pub use measures::{Judge, LANDING_PERCENTILE, Score, Share, TooShort};
 pub use node::{MOST_BLOCKS, Unavailable, fetch};
 pub use progress::Progress;
 pub use recording::{Block, History, Recording};
+pub use unusable::Unusable;
 
 /// How all estimators did on one recording.
 #[derive(Debug)]

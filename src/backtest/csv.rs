@@ -3,8 +3,8 @@
 //! Read are `number`, `base_fee_per_gas_wei`, and how full the blocks were: `gas_used` with `gas_limit`, or a column
 //! whose name begins with `gas_used_ratio`. Other columns may be there. Values in quotes are not read.
 
-use super::file::Unusable;
 use super::recording::{Block, Recording};
+use super::unusable::Unusable;
 
 const NUMBER: &str = "number";
 const BASE_FEE: &str = "base_fee_per_gas_wei";

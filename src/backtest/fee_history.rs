@@ -6,8 +6,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::file::Unusable;
 use super::recording::Block;
+use super::unusable::Unusable;
 use crate::rpc::{NotAQuantity, parse_quantity};
 
 /// What one fee history says.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::estimators::Estimator;
 use super::fee_history::{self, Part};
-use super::file::Unusable;
 use super::measures::REALISED_PERCENTILE;
 use super::recording::Recording;
+use super::unusable::Unusable;
 use crate::config::UpstreamUrl;
 use crate::rpc::{Error, Inquiry};
 
