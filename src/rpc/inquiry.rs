@@ -17,7 +17,7 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    /// A fee history of 1,024 blocks with all the percentiles that anybody asks for is about a tenth of this.
+    /// A fee history of 1,024 blocks with a dozen percentiles is less than a tenth of this.
     const CAP: Cap<'static> = Cap { bytes: 8 * 1024 * 1024, memory: None };
     /// What a call may take, for a node may have to read a thousand blocks for it.
     const DEADLINE: Duration = Duration::from_mins(1);
