@@ -8,7 +8,7 @@ mod foreign;
 mod samples;
 
 use super::recording::{Block, History};
-use crate::config::Pricing;
+use crate::config::{Pricing, Strategy};
 use crate::fees::{self, FeeHistory, Rewards};
 use foreign::FOREIGN;
 
@@ -64,11 +64,16 @@ struct Foreign {
     base_fee: Option<fn(History<'_>) -> Option<u128>>,
 }
 
-/// Every row: `pricing` as it is configured, the network's own without floors, and the others.
+/// Every row: `pricing` as it is configured, the network's own and the adaptive one without floors, and the others.
 #[must_use]
 pub fn all(pricing: &Pricing) -> Vec<Estimator> {
     let bare = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
-    let own = [("configured", pricing), ("network rule without floors", &bare)];
+    let adaptive = Pricing { strategy: Strategy::Adaptive, ..bare.clone() };
+    let own = [
+        ("configured", pricing),
+        ("network rule without floors", &bare),
+        ("adaptive without floors", &adaptive),
+    ];
     let own = own.into_iter().flat_map(|(name, pricing)| {
         [("medium", Tier::Medium), ("high", Tier::High)]
             .map(|(tier, kind)| Estimator::priced(format!("{name}, {tier}"), pricing, kind))

@@ -19,7 +19,7 @@ pub struct Pricing {
     /// How many of the newest blocks are averaged.
     pub window_blocks: NonZeroUsize,
     /// As configured; `None`: those of the strategy.
-    reward_percentiles: Option<RewardPercentiles>,
+    pub(crate) reward_percentiles: Option<RewardPercentiles>,
     /// The least average base fee, in wei.
     #[serde(deserialize_with = "units::amount")]
     pub base_fee_floor: u128,

@@ -26,10 +26,51 @@ fn each_table_of_the_page_is_what_the_command_above_it_prints() {
 fn every_estimator_is_on_the_page() {
     let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
     let pricing = gas_suggestion::config::Pricing::default();
-    for estimator in gas_suggestion::backtest::all(&pricing).iter().skip(4) {
+    for estimator in gas_suggestion::backtest::all(&pricing).iter().skip(6) {
         let (system, _) = estimator.name.split_once(',').unwrap_or((&estimator.name, ""));
         let row = format!("| {system} |");
         assert!(page.contains(&row), "{row}");
+    }
+}
+
+/// A row's cells after its name, of what `arguments` print.
+fn row_of(arguments: &[&str], name: &str) -> Vec<String> {
+    let table = printed(arguments);
+    let row = table.lines().find_map(|line| line.strip_prefix(name));
+    let row = row.unwrap_or_else(|| panic!("no {name} in {table}"));
+    row.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_adaptive_strategy_does_on_the_recordings_what_the_page_says_and_is_there_for() {
+    let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
+    let (_, rows) = page.split_once("| Recording | `--landing-percentile` |").unwrap();
+    let rows: Vec<_> = rows.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), 9);
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [recording, landing, included, also_included, paid, also_paid] = cells[..] else {
+            panic!("{row}")
+        };
+        let file = match recording {
+            "Ethereum" => "src/demo/recordings/ethereum.json.gz",
+            "Base" => "src/demo/recordings/base.json.gz",
+            _ => "tests/fixtures/recordings/polygon.json.gz",
+        };
+        let arguments = ["--landing-percentile", landing, file];
+        let network = row_of(&arguments, "network rule without floors, medium");
+        let adaptive = row_of(&arguments, "adaptive without floors, medium");
+        assert_eq!(
+            [&network[0], &adaptive[0], &network[7], &adaptive[7]],
+            [included, also_included, paid, also_paid]
+        );
+        if landing == "0" {
+            let number = |text: &String| text.parse::<f64>().unwrap();
+            // The next block, and the base fee after 25.
+            assert!(number(&adaptive[0]) >= number(&network[0]), "{row}");
+            assert!(number(&adaptive[3]) >= number(&network[3]), "{row}");
+            assert!(number(&adaptive[7]) <= number(&network[7]) / 2.0, "{row}");
+        }
     }
 }
 
