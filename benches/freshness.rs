@@ -5,7 +5,7 @@
 //!   prints. It ends when its input does.
 //! - `freshness mine NODE BLOCK_MS JITTER_PERCENT`: has a node mine, until its input ends.
 //! - `freshness watch BLOCKS NODE BLOCK_MS PERCENTILES [NAME=SERVICE,ADMIN,CHAIN]...`: looks at a node and at
-//!   services that poll it every 2 ms, beside a plain ticker of its own, and prints a row for each: its name, polls
+//!   services that poll it every 2 ms, beside plain tickers of its own, and prints a row for each: its name, polls
 //!   per block, and the median, 90th and 99th percentile and maximum of the milliseconds from the moment at which
 //!   the node was asked when it first had a block to the one at which it was first served. So what it prints is
 //!   exact to about 2 ms.
@@ -25,6 +25,7 @@ use serde_json::Value;
 const LOOK: Duration = Duration::from_millis(2);
 /// Until the service knows the chain's pace.
 const BLOCKS_TO_LEARN: u64 = 20;
+const TICKERS: u32 = 8;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -219,15 +220,19 @@ fn watch(
         head.store(newest, Ordering::Relaxed);
         Ok((asked, Some(newest)))
     });
-    // A plain ticker asks for what the service asks for. It begins anywhere between two blocks.
-    let mut connection = Connection::to(node)?;
+    // A plain ticker asks for what the service asks for. When it begins is chance, so there are several.
     let params = format!("\"0x14\",\"latest\",[{percentiles}]");
-    let ticker = stage.follow(block, move || {
-        let history = connection.call("eth_feeHistory", &params)?;
-        let oldest = number(history.get("oldestBlock").unwrap_or(&Value::Null))?;
-        let blocks = history.get("gasUsedRatio").and_then(Value::as_array).map_or(0, Vec::len);
-        Ok((Instant::now(), (oldest + u64::try_from(blocks)?).checked_sub(1)))
-    });
+    let mut tickers = Vec::new();
+    for _ in 0..TICKERS {
+        let (mut connection, params) = (Connection::to(node)?, params.clone());
+        tickers.push(stage.follow(block, move || {
+            let history = connection.call("eth_feeHistory", &params)?;
+            let oldest = number(history.get("oldestBlock").unwrap_or(&Value::Null))?;
+            let blocks = history.get("gasUsedRatio").and_then(Value::as_array).map_or(0, Vec::len);
+            Ok((Instant::now(), (oldest + u64::try_from(blocks)?).checked_sub(1)))
+        }));
+        thread::sleep(block / TICKERS);
+    }
     let mut watched = Vec::new();
     for service in services {
         let (name, rest) = service.split_once('=').ok_or("NAME=SERVICE,ADMIN,CHAIN")?;
@@ -250,16 +255,22 @@ fn watch(
         }
     };
     wait_for(first + BLOCKS_TO_LEARN);
+    // Far from the polls for any block.
+    thread::sleep(block / 2);
     let before = polls(&watched)?;
     let from = stage.head.load(Ordering::Relaxed) + 1;
     wait_for(from + blocks);
+    thread::sleep(block / 2);
     let after = polls(&watched)?;
     let to = stage.head.load(Ordering::Relaxed);
     // What came last has to be served, too.
     wait_for(to + 3);
     stage.is_over.store(true, Ordering::Relaxed);
     let there = at_node.join().map_err(|_| "a thread has panicked")?;
-    let seen_by_ticker = ticker.join().map_err(|_| "a thread has panicked")?;
+    let mut ticked = Vec::new();
+    for ticker in tickers {
+        ticked.push(ticker.join().map_err(|_| "a thread has panicked")?);
+    }
     if let Some(failure) = stage.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(failure.into());
     }
@@ -268,10 +279,14 @@ fn watch(
         f64::from(u32::try_from(polls).unwrap_or(u32::MAX))
             / f64::from(u32::try_from(to - from + 1).unwrap_or(u32::MAX))
     };
-    row("a plain ticker", 1.0, &lags(&there, &seen_by_ticker, range.clone())?);
+    let mut of_tickers = Vec::new();
+    for seen in ticked {
+        of_tickers.extend(lags(&there, &seen, range.clone())?);
+    }
+    row("a plain ticker", 1.0, of_tickers);
     for (((name, _, _, follow), before), after) in watched.into_iter().zip(before).zip(after) {
         let served = follow.join().map_err(|_| "a thread has panicked")?;
-        row(name, per_block(after - before), &lags(&there, &served, range.clone())?);
+        row(name, per_block(after - before), lags(&there, &served, range.clone())?);
     }
     Ok(())
 }
@@ -291,7 +306,7 @@ fn polls<T>(watched: &[(&str, &str, &str, T)]) -> Result<Vec<u64>, Failure> {
     watched.iter().map(count).collect()
 }
 
-/// How long after it was at the node each block was served, in ascending order.
+/// How long after it was at the node each block was served.
 fn lags(
     there: &Seen,
     served: &Seen,
@@ -302,11 +317,11 @@ fn lags(
         let (_, at) = served.range(block..).next().ok_or("the last blocks were never served")?;
         lags.push(at.saturating_duration_since(*came));
     }
-    lags.sort_unstable();
     Ok(lags)
 }
 
-fn row(name: &str, polls_per_block: f64, lags: &[Duration]) {
+fn row(name: &str, polls_per_block: f64, mut lags: Vec<Duration>) {
+    lags.sort_unstable();
     let at = |percent: usize| {
         let index = (lags.len() * percent / 100).min(lags.len().saturating_sub(1));
         lags.get(index).map_or(0.0, |lag| lag.as_secs_f64() * 1000.0)

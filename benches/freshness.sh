@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How long after a node has a block the service serves it, and how many polls a block that takes: against anvil and
 # the recorded chains of `demo`, with blocks every 2 s and every 250 ms that are regular, or up to a fifth of that
-# early or late; with and without announcements (ws_urls), beside a plain ticker. Prints a Markdown table.
+# early or late; with and without announcements (ws_urls), beside plain tickers that begin at any moment. Prints a Markdown table.
 # Usage: benches/freshness.sh [blocks of 2 s] [blocks of 250 ms]
 #
 # Fails unless, with regular blocks of 2 s, the median is at most 50 ms and the 99th percentile 250 ms at no more than
