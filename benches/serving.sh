@@ -1,39 +1,180 @@
 #!/usr/bin/env bash
-# Requests per second of GET /v1/{chain}/gas-suggestion against an empty hyper service on the same
-# machine, in interleaved runs with 64 keep-alive connections. Usage: benches/serving.sh [rounds]
+# GET /v1/{chain}/gas-suggestion with everything switched on against an empty hyper service and against nginx, which
+# serves the same body as a static file: requests per second, 99th percentile and processor time per request on 64 and
+# on 1,000 keep-alive connections; and 304 and HEAD. Prints Markdown tables. Usage: benches/serving.sh [rounds]
 #
-# Absolute figures drift with the machine; the ratio is the result.
+# With PEERS="NAME=URL=PID …" other services that run already are measured too.
+#
+# wrk runs on the same processors. Absolute figures drift with the machine: the ratios of interleaved runs are the
+# results, as the median of the rounds with the least and the largest.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
 rounds=${1:-7}
-seconds=5
+seconds=${SECONDS_PER_RUN:-4}
+PATH=$PATH:/usr/sbin
 
 need wrk "apt-get install wrk"
 need curl "apt-get install curl"
+need nginx "apt-get install nginx"
+need ab "apt-get install apache2-utils"
+need_files 5000
 
 cargo build --release --quiet
-empty_binary=$(cargo bench --no-run --bench empty_hyper --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*empty_hyper[^"]*\)".*/\1/p')
+empty_binary=$(executable empty_hyper)
 
-start_service
+directory=$(mktemp -d)
+started=()
+end() {
+    for process in "${started[@]}"; do
+        kill "$process" && wait "$process" || true
+    done 2>/dev/null
+    rm -r "$directory"
+}
+trap end EXIT
+
+# No line for each request, as with nginx; the limits are in force.
+export GAS_LOG__FILTER="info,gas_suggestion::requests=warn"
+start_service demo --block-time 1h
+started+=("$service")
+path=/v1/ethereum/gas-suggestion
 coproc EMPTY { exec "$empty_binary"; }
-empty=$EMPTY_PID
-trap 'stop_service; kill $empty 2>/dev/null' EXIT
-read -r empty_address <&"${EMPTY[0]}"
+started+=("$EMPTY_PID")
+read -r -u "${EMPTY[0]}" empty_address
 
-run() {
-    wrk -t2 -c64 -d${seconds}s "$1" | sed -n 's/^Requests\/sec: *//p'
+mkdir -p "$directory/files$(dirname "$path")"
+curl -sSf "$url$path" >"$directory/files$path"
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+cat >"$directory/nginx.conf" <<CONF
+worker_processes $(nproc);
+worker_rlimit_nofile 8192;
+daemon off;
+pid $directory/nginx.pid;
+error_log $directory/nginx.log;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    open_file_cache max=1000 inactive=1h;
+    open_file_cache_valid 1h;
+    keepalive_requests 100000000;
+    keepalive_timeout 1h;
+    default_type application/json;
+    client_body_temp_path $directory; proxy_temp_path $directory; fastcgi_temp_path $directory;
+    uwsgi_temp_path $directory; scgi_temp_path $directory;
+    server { listen 127.0.0.1:$port backlog=4096; root $directory/files; }
+}
+CONF
+nginx -c "$directory/nginx.conf" 2>/dev/null &
+nginx=$!
+started+=("$nginx")
+deadline=$((SECONDS + 10))
+until curl -sf "http://127.0.0.1:$port$path" >/dev/null; do
+    [ $SECONDS -lt $deadline ] || { cat "$directory/nginx.log" >&2; echo "nginx did not start" >&2; exit 1; }
+    sleep 0.05
+done
+cmp "$directory/files$path" <(curl -sSf "http://127.0.0.1:$port$path")
+
+tag=$(curl -sSf -D- -o/dev/null "$url$path" | tr -d '\r' | sed -n 's/^etag: //ip')
+
+ticks() { # of these processes
+    local process total=0
+    for process in "$@"; do
+        total=$((total + $(awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$process/stat")))
+    done
+    echo "$total"
 }
 
-run "$url/v1/ethereum/gas-suggestion" >/dev/null
-run "http://$empty_address/" >/dev/null
-printf 'round  service  empty-hyper  ratio\n'
-ratios=()
-for round in $(seq "$rounds"); do
-    ours=$(run "$url/v1/ethereum/gas-suggestion")
-    theirs=$(run "http://$empty_address/")
-    ratios+=("$(awk -v a="$ours" -v b="$theirs" 'BEGIN { printf "%.3f", a / b }')")
-    printf '%5d  %7.0f  %11.0f  %s\n' "$round" "$ours" "$theirs" "${ratios[-1]}"
+declare -A processes=([service]=$service [empty]=$EMPTY_PID [nginx]="$nginx $(pgrep -P "$nginx" | tr '\n' ' ')")
+
+# One run; adds "requests per second, 99th percentile in ms, µs of processor time per request" to a file.
+run() { # what, whose processes, connections, url, more of wrk's arguments
+    local what=$1 whose=${processes[$2]} connections=$3 target=$4 before after output
+    shift 4
+    before=$(ticks $whose)
+    output=$(wrk -t2 -c"$connections" -d"${seconds}s" --latency "$@" "$target")
+    after=$(ticks $whose)
+    if grep -qE 'Socket errors|Non-2xx or 3xx' <<<"$output"; then
+        echo "$what: $output" >&2
+        exit 1
+    fi
+    awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" '
+        $1 == "99%" { unit = $2; sub(/[0-9.]+/, "", unit); p99 = $2 * (unit == "us" ? 0.001 : unit == "s" ? 1000 : 1) }
+        / requests in / { requests = $1 }
+        $1 == "Requests/sec:" { rate = $2 }
+        END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' <<<"$output" >>"$directory/$what"
+}
+
+# wrk waits for the body that an answer to HEAD does not have. ab does not, and is too slow to need all of the
+# service: what it shows is the processor time.
+heads() { # what, more of ab's arguments
+    local what=$1 before after requests=100000
+    shift
+    before=$(ticks "$service")
+    ab -q -k -c 64 -n $requests "$@" "$url$path" >"$directory/ab" 2>&1
+    after=$(ticks "$service")
+    grep -qx 'Failed requests: *0' "$directory/ab" || { cat "$directory/ab" >&2; exit 1; }
+    awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" -v requests=$requests '
+        $1 == "99%" { p99 = $2 }
+        $1 == "Requests" && $2 == "per" { rate = $4 }
+        END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' "$directory/ab" >>"$directory/$what"
+}
+
+peers=()
+for peer in ${PEERS:-}; do
+    IFS== read -r name peer_url process <<<"$peer"
+    processes[$name]="$process $(pgrep -P "$process" | tr '\n' ' ')"
+    peers+=("$name=$peer_url")
 done
-print_median "${ratios[@]}"
+
+served() { # how many answers
+    curl -sSf "$admin/metrics" |
+        awk '/^gas_suggestion_answers_total.*chain="ethereum"/ { sum += $2 } END { printf "%.0f\n", sum }'
+}
+
+run warm service 64 "$url$path"
+before=$(served)
+for _ in $(seq "$rounds"); do
+    run service-64 service 64 "$url$path"
+    run nginx-64 nginx 64 "http://127.0.0.1:$port$path"
+    run empty-64 empty 64 "http://$empty_address/"
+    run not-modified-64 service 64 "$url$path" -H "If-None-Match: $tag"
+    heads head-64 -i
+    heads get-64
+    run service-1000 service 1000 "$url$path"
+    run nginx-1000 nginx 1000 "http://127.0.0.1:$port$path"
+    run empty-1000 empty 1000 "http://$empty_address/"
+    for peer in "${peers[@]}"; do
+        run "${peer%%=*}-64" "${peer%%=*}" 64 "${peer#*=}"
+    done
+done
+[ $(($(served) - before)) -gt 1000 ] || { echo "that was not the service" >&2; exit 1; }
+
+# The median of a column, and the median ratio of two files' lines with the least and the largest.
+median() { # file, column
+    awk -v column="$2" '{ print $column }' "$directory/$1" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+ratio() { # file, other file, column
+    paste -d' ' "$directory/$1" "$directory/$2" | awk -v c="$3" '{ printf "%.3f\n", $c / $(c + 3) }' | sort -n |
+        awk '{ v[NR] = $1 } END { printf "%.2f (%.2f to %.2f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
+}
+row() { # name, file, what it is compared with
+    printf '| %s | %s | %s | %s | %s | %s |\n' "$1" "$(median "$2" 1)" "$(ratio "$2" "$3" 1)" \
+        "$(median "$2" 2) ms" "$(ratio "$2" "$3" 2)" "$(median "$2" 3) µs"
+}
+for connections in 64 1000; do
+    printf '\n| %s connections | Requests/s | Ratio to nginx | 99 %% | Ratio | Processor time |\n|---|---|---|---|---|---|\n' $connections
+    row "the service" "service-$connections" "nginx-$connections"
+    row "nginx, the same body as a file" "nginx-$connections" "nginx-$connections"
+    row "empty hyper service" "empty-$connections" "nginx-$connections"
+    [ $connections = 64 ] || continue
+    row "304" not-modified-64 nginx-64
+    for peer in "${peers[@]}"; do
+        row "${peer%%=*}" "${peer%%=*}-64" nginx-64
+    done
+done
+printf '\nThe service to the empty hyper service: %s; on 1,000 connections: %s.\n' \
+    "$(ratio service-64 empty-64 1)" "$(ratio service-1000 empty-1000 1)"
+printf '304 to 200: %s; in processor time %s, and HEAD to GET in processor time (ab) %s.\n' \
+    "$(ratio not-modified-64 service-64 1)" "$(ratio not-modified-64 service-64 3)" "$(ratio head-64 get-64 3)"

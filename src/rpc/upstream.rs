@@ -147,7 +147,14 @@ impl Upstream {
         deadline: Duration,
     ) -> Result<FeeHistory, Error> {
         let started = Instant::now();
+        let Knowledge { chain_checked, doubted, .. } = self.knowledge();
         let asked = async {
+            // Nobody has anything yet: the first answer is worth a call that may be in vain.
+            if chain_checked.is_none() && doubted.is_none() {
+                let (checked, history) =
+                    tokio::join!(self.check_chain(), self.ask_fee_history(request));
+                return checked.and(history);
+            }
             self.check_chain().await?;
             self.ask_fee_history(request).await
         };

@@ -1,9 +1,12 @@
 //! What the service makes of its nodes' answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::{Json, Router};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::service::Service;
@@ -271,4 +274,34 @@ async fn a_failed_poll_is_made_up_for_within_seconds_however_slow_the_chain_is()
     let polls = node.calls("eth_feeHistory");
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(node.calls("eth_feeHistory"), polls);
+}
+
+/// A node that proves its chain only once it was asked for the fee history, too.
+#[tokio::test]
+async fn the_first_poll_waits_for_one_answer_and_not_for_one_after_the_other() {
+    let asked = Arc::new(tokio::sync::Semaphore::new(0));
+    let answer = move |Json(call): Json<Value>| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let result = if call["method"] == "eth_chainId" {
+                let _asked = asked.acquire().await.unwrap();
+                json!("0x7")
+            } else {
+                asked.add_permits(1);
+                fee_history(1000, 3, 40)
+            };
+            Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let node = format!("http://{}", listener.local_addr().unwrap());
+    let app = Router::new().fallback(answer);
+    let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let chain = format!(
+        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{node}\"]\nblock_time = \"1m\"\nmax_age = \"3m\"\n"
+    );
+    let service = Service::start(&chain).await;
+    service.wait_for(SUGGESTION, |answer| answer.status == 200).await;
+    assert_eq!(service.count("gas_suggestion_polls_total{chain=\"a\",outcome=\"ok\"}").await, 1);
+    task.abort();
 }

@@ -1,0 +1,149 @@
+"""How soon the service listens and has its first suggestion, and what 200 chains cost.
+
+A node whose every answer takes 100 ms stands for one far away; the processor time and the memory are those of the
+service with 200 chains of 2 s blocks, each from a node of recorded blocks on this machine. Fails when the service does
+not listen within 50 ms, has no suggestion within a round trip and 20 ms more, or takes 64 MB or 5 % of a core for 200
+chains. Usage: benches/start.sh [starts] [seconds of 200 chains]
+"""
+
+import http.client
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SERVICE, RECORDED_NODE = sys.argv[1], sys.argv[2]
+STARTS, SECONDS = int(sys.argv[3]), int(sys.argv[4])
+ROUND_TRIP = 0.1
+HISTORY = {
+    "oldestBlock": hex(981),
+    "baseFeePerGas": ["0xb2d05e00"] * 21,
+    "gasUsedRatio": [0.5] * 20,
+    "reward": [["0x9502f9000"]] * 20,
+}
+
+
+class Far(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        call = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        time.sleep(ROUND_TRIP)
+        result = hex(2020) if call["method"] == "eth_chainId" else HISTORY
+        body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(folder, chains):
+    port, admin = free_port(), free_port()
+    config = os.path.join(folder, "config.toml")
+    with open(config, "w") as file:
+        file.write(f'[server]\nlisten = "127.0.0.1:{port}"\nadmin_listen = "127.0.0.1:{admin}"\n{chains}')
+    began = time.monotonic()
+    return subprocess.Popen([SERVICE, "--config", config], stderr=subprocess.DEVNULL), port, began
+
+
+def end(process):
+    process.terminate()
+    process.wait()
+
+
+def one_start(folder, chains):
+    """Seconds until it listens, and until it has a suggestion."""
+    process, port, began = start(folder, chains)
+    try:
+        while True:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port))
+                break
+            except ConnectionRefusedError:
+                assert time.monotonic() < began + 10, "it does not listen"
+        listens = time.monotonic() - began
+        connection.close()
+        client = http.client.HTTPConnection("127.0.0.1", port)
+        while True:
+            client.request("GET", "/v1/far/gas-suggestion")
+            answer = client.getresponse()
+            answer.read()
+            if answer.status == 200:
+                return listens, time.monotonic() - began
+            assert time.monotonic() < began + 10, "it has no suggestion"
+            time.sleep(0.001)
+    finally:
+        end(process)
+
+
+def many_chains(folder):
+    """Resident bytes, and the share of a core, of 200 chains."""
+    chains = "".join(
+        f'[chains.c{number}]\nchain_id = {number + 1}\nrpc_urls = ["http://{RECORDED}/{number + 1}"]\n'
+        for number in range(200)
+    )
+    process, _, _ = start(folder, chains)
+
+    def ticks():
+        with open(f"/proc/{process.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    try:
+        # Until the service knows when blocks come.
+        time.sleep(60)
+        before, since = ticks(), time.monotonic()
+        time.sleep(SECONDS)
+        spent = (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - since)
+        with open(f"/proc/{process.pid}/status") as file:
+            resident = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+        return resident * 1024, spent
+    finally:
+        end(process)
+
+
+def tell(what, values, most):
+    values = sorted(values)
+    print(f"| {what} | {statistics.median(values):.1f} ms | {values[0]:.1f} to {values[-1]:.1f} ms | {most:.0f} ms |")
+    return statistics.median(values) <= most
+
+
+far = ThreadingHTTPServer(("127.0.0.1", 0), Far)
+far.daemon_threads = True
+threading.Thread(target=far.serve_forever, daemon=True).start()
+recorded = subprocess.Popen([sys.executable, RECORDED_NODE], stdout=subprocess.PIPE, text=True)
+RECORDED = "127.0.0.1:" + recorded.stdout.readline().strip()
+try:
+    with tempfile.TemporaryDirectory() as folder:
+        chain = f'[chains.far]\nchain_id = 2020\nrpc_urls = ["http://127.0.0.1:{far.server_port}"]\n'
+        starts = [one_start(folder, chain) for _ in range(STARTS)]
+        print("| From the start of the process | Median | From, to | Allowed |\n|---|---|---|---|")
+        good = tell("it listens", [1000 * listens for listens, _ in starts], 50)
+        good &= tell(
+            f"first suggestion, of a node {1000 * ROUND_TRIP:.0f} ms away",
+            [1000 * first for _, first in starts],
+            1000 * ROUND_TRIP + 20,
+        )
+        resident, share = many_chains(folder)
+        print(f"\n200 chains, a block every 2 s each: {resident / 1e6:.1f} MB resident, {100 * share:.2f} % of a core.")
+        good &= resident < 64e6 and share < 0.05
+finally:
+    recorded.terminate()
+sys.exit(0 if good else "It takes longer, or more, than it may.")

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# How soon the service listens and has its first suggestion, and what 200 chains cost: see start.py.
+# Usage: benches/start.sh [starts] [seconds of 200 chains]
+
+cd "$(dirname "$0")/.."
+. benches/common.sh
+
+need python3 "apt-get install python3"
+need_files 2000
+cargo build --release --quiet
+exec python3 benches/start.py target/release/gas-suggestion benches/redis_node.py "${1:-21}" "${2:-60}"
