@@ -34,10 +34,16 @@ pub struct Cadence {
     /// Where what was taken for an absent block may have been a late one: the block is not there before this
     /// moment, and how far after it the next poll may look.
     doubt: Option<(Instant, Duration)>,
-    /// Since when a block is said to be there.
+    /// Since when a block is said to be there, if nothing came of that yet.
     announced: Option<Instant>,
-    /// Whether the last block was announced.
-    is_announced: bool,
+    /// Polls for what is announced that came too early.
+    vain: usize,
+    /// Announcements in a row that nothing came of at once.
+    empty: u32,
+    /// How long before the node whoever announces blocks knows of them.
+    ahead: Duration,
+    /// Blocks in a row that were found because they were announced.
+    told: u32,
     /// When to try again after a poll that failed.
     again: Option<Instant>,
     /// The last polls, as many as there may be in a block time.
@@ -58,6 +64,10 @@ impl Cadence {
     const REGULAR: u32 = 4;
     /// After how many finds in a row the steps become larger.
     const PATIENCE: u32 = 4;
+    /// After how many blocks that were announced the next one is waited for.
+    const TOLD: u32 = 3;
+    /// After how many announcements in vain none is followed until one proves right.
+    const MOST_EMPTY: u32 = 3;
     /// A chain that is that much faster is polled as if it were not.
     const MAX_SPEED_UP: u32 = 100;
 
@@ -77,7 +87,10 @@ impl Cadence {
             finds: 0,
             doubt: None,
             announced: None,
-            is_announced: false,
+            vain: 0,
+            empty: 0,
+            ahead: Duration::ZERO,
+            told: 0,
             again: None,
             sent: VecDeque::new(),
             head: None,
@@ -89,16 +102,15 @@ impl Cadence {
     /// When the next poll is due.
     #[must_use]
     pub fn next(&self) -> Instant {
-        let due = match (self.again, self.announced) {
-            (Some(again), _) => again,
-            (None, Some(announced)) => announced + self.pause(),
-            (None, None) => {
-                let expected = self.expected + self.pause();
-                // Whoever announces blocks does so before anybody could know.
-                let patience = if self.is_announced { self.period / 2 } else { Duration::ZERO };
-                self.looks_at().map_or(expected, |look| look.min(expected)) + patience
-            }
-        };
+        // Not held up by those before it: it may be the first that gives anything.
+        if let Some(again) = self.again {
+            return again;
+        }
+        let expected = self.expected + self.pause();
+        // Whoever announces blocks does so before anybody could know.
+        let patience = if self.told >= Self::TOLD { self.period / 2 } else { Duration::ZERO };
+        let due = self.looks_at().map_or(expected, |look| look.min(expected)) + patience;
+        let due = self.follows_at().map_or(due, |at| at.min(due));
         let Some(last) = self.sent.back() else { return due };
         // What is known must not grow old where blocks are far apart.
         let due = due.min(*last + self.block_time * 3 / 2);
@@ -109,15 +121,14 @@ impl Cadence {
     /// Somebody says that there is a block above the newest one.
     pub fn announced(&mut self, now: Instant) {
         self.announced.get_or_insert(now);
-        self.again = None;
     }
 
     /// Takes note of a poll that was sent then and gave nothing. The next one follows after a block time, or
     /// after `retry` where that is less.
     pub fn failed(&mut self, sent: Instant, retry: Duration) {
         self.note(sent);
-        self.announced = None;
-        self.is_announced = false;
+        self.forget_announcement();
+        self.told = 0;
         self.again = Some(sent + self.block_time.min(retry));
     }
 
@@ -131,10 +142,12 @@ impl Cadence {
             // A chain that starts, or starts over.
             _ => {
                 self.moves.clear();
-                self.moves.push_back((head, sent));
                 self.spread = self.period / 8;
                 self.present = 0;
+                self.forget_announcement();
                 self.expect(sent);
+                // The next block comes at any moment until then.
+                self.doubt = Some((sent, self.period));
             }
         }
         self.head = Some(head);
@@ -150,16 +163,24 @@ impl Cadence {
 
     /// A poll has found no block.
     fn stood(&mut self, sent: Instant) {
-        if self.looks_at().is_some_and(|look| sent >= look) {
-            self.doubt = self.doubt.map(|(_, reach)| (sent, reach * 8));
+        if self.follows_at().is_some_and(|at| sent >= at) {
+            self.vain += 1;
+            // One is left for when the block is expected.
+            if self.vain + 1 >= self.most_polls {
+                self.empty = self.empty.saturating_add(1);
+            }
         }
-        if sent < self.expected && self.announced.is_none() {
+        if self.looks_at().is_some_and(|look| sent >= look) {
+            self.doubt = self.doubt.map(|(_, reach)| (sent, reach.saturating_mul(8)));
+            self.close_doubt();
+        }
+        if sent < self.expected {
             return;
         }
-        self.is_announced = false;
+        self.doubt = None;
+        self.told = 0;
         self.misses += 1;
         if self.misses >= self.most_polls || self.absent >= Self::MOST_ABSENT {
-            self.announced = None;
             self.misses = 0;
             self.absent = self.absent.saturating_add(1);
             self.expected = self.slot(sent) + self.step();
@@ -169,24 +190,29 @@ impl Cadence {
     /// A poll has found this many blocks, of which `head` is the newest.
     fn moved(&mut self, sent: Instant, head: u64, blocks: u64) {
         let is_first = self.misses == 0;
+        let is_told = self.follows_at().is_some_and(|at| sent >= at);
         let slot = self.slot(sent);
         let missed = self.periods_after_expected(sent).saturating_add(u64::from(self.absent));
         let was_absent = blocks <= missed;
         let is_regular = self.spread < self.period / 6 && self.present > Self::REGULAR;
         self.present = if was_absent { 0 } else { self.present.saturating_add(1) };
         let doubt = self.doubt.take();
+        let between = sent.saturating_duration_since(self.unseen);
+        // By how much the moment at which it came may be off.
+        let mut blur = Duration::ZERO;
         // When the block came, and when it is taken to have come.
-        let (came, taken) = if self.announced.is_some() && is_first {
+        let (came, taken) = if is_told {
             self.finds = 0;
             let early = self.expected.saturating_duration_since(sent);
             self.learn_spread(early.max(sent.saturating_duration_since(self.expected)));
             (sent, sent)
         } else if let Some((since, _)) = doubt.filter(|_| is_first && sent < self.expected) {
-            // It was late, and so are those that follow.
+            // Earlier than it was taken for, and so are those that follow.
             self.finds = 0;
             let between = sent.saturating_duration_since(since);
-            self.spread = self.spread.max(between / 4);
-            (since + between / 2, since + between / 2)
+            blur = between;
+            self.doubt = Some((since, between));
+            (since + between / 2, sent)
         } else if is_first && (!was_absent || is_regular) {
             self.finds = self.finds.saturating_add(1);
             let came = slot.min(sent);
@@ -197,34 +223,39 @@ impl Cadence {
             (came, came.checked_sub(self.lead()).unwrap_or(came))
         } else {
             self.finds = 0;
-            let between = sent.saturating_duration_since(self.unseen);
             let came = if is_first {
-                let came = self.unseen + self.spread.min(between / 2);
                 self.spread = self.spread * 3 / 2;
-                came
+                self.unseen + (self.spread * 2 / 3).min(between / 2)
             } else {
                 self.unseen + between * 3 / 4
             };
-            if !is_first && !was_absent && self.announced.is_none() {
+            if !is_first && !was_absent {
                 // One miss is what there is to be; more are a sign.
                 let seen = if self.misses == 1 { self.unseen + between / 2 } else { came };
                 self.learn_spread(seen.saturating_duration_since(self.expected));
             }
             (came, came)
         };
-        self.is_announced = self.announced.is_some();
+        self.learn_ahead(sent, is_told);
+        self.told = if is_told { self.told.saturating_add(1) } else { 0 };
         self.spread = self.spread.min(self.period / 4).max(self.least_spread());
-        if self.moves.len() == Self::MOVES {
+        if blur <= self.period / 8 {
+            self.moves.push_back((head, came));
+        }
+        if self.moves.len() > Self::MOVES {
             self.moves.pop_front();
         }
-        self.moves.push_back((head, came));
         self.learn_period();
         self.expect(taken);
         let step = self.step();
         self.doubt = self.doubt.map(|(since, reach)| (since + step, reach));
-        let expected = self.expected;
-        let is_open = |since: Instant| expected.saturating_duration_since(since) > self.period / 8;
-        self.doubt = self.doubt.filter(|(since, _)| is_open(*since));
+        self.close_doubt();
+    }
+
+    /// What is left of a doubt is for the finds to find out.
+    fn close_doubt(&mut self) {
+        let left = |since| self.expected.saturating_duration_since(since);
+        self.doubt = self.doubt.filter(|(since, _)| left(*since) > self.period / 8);
     }
 
     /// When the next block may be there before it is expected.
@@ -233,9 +264,40 @@ impl Cadence {
         self.doubt.map(|(since, reach)| since + reach.min(half(since)))
     }
 
+    /// When the next poll for what is announced is due; `None`: nothing is, or it is in vain.
+    fn follows_at(&self) -> Option<Instant> {
+        let is_followed = self.empty < Self::MOST_EMPTY && self.vain + 1 < self.most_polls.max(2);
+        let pause = (self.least_spread() * 2).max(self.ahead / 8);
+        let announced = self.announced.filter(|_| is_followed)?;
+        Some(announced + self.ahead + pause.saturating_mul(pauses(self.vain)))
+    }
+
+    /// A poll has found a block: how long before that it was announced, if it was.
+    fn learn_ahead(&mut self, sent: Instant, is_told: bool) {
+        if let Some(announced) = self.announced {
+            let least = self.unseen.saturating_duration_since(announced);
+            let most = sent.saturating_duration_since(announced);
+            if is_told && self.vain == 0 {
+                // A little less the next time, so that it does not stay too late.
+                let least_spread = self.least_spread();
+                self.ahead =
+                    (self.ahead * 31 / 32).checked_sub(least_spread / 8).unwrap_or_default();
+                self.empty = 0;
+            } else if most < self.period / 2 {
+                self.ahead = least + (most.saturating_sub(least)) * 3 / 4;
+                self.empty = 0;
+            }
+        }
+        self.forget_announcement();
+    }
+
+    fn forget_announcement(&mut self) {
+        self.announced = None;
+        self.vain = 0;
+    }
+
     /// A block came then; the next one is expected.
     fn expect(&mut self, came: Instant) {
-        self.announced = None;
         self.misses = 0;
         self.absent = 0;
         self.expected = came + self.step();
@@ -261,8 +323,7 @@ impl Cadence {
 
     /// Before the next poll for a block for which some came too early.
     fn pause(&self) -> Duration {
-        let exponent = u32::try_from(self.misses).unwrap_or(u32::MAX).min(16);
-        self.least_pause().saturating_mul(2_u32.saturating_pow(exponent) - 1)
+        self.least_pause().saturating_mul(pauses(self.misses))
     }
 
     fn least_pause(&self) -> Duration {
@@ -313,6 +374,12 @@ impl Cadence {
         let period = if is_exact { median } else { mean };
         self.period = period.max(self.block_time / Self::MAX_SPEED_UP);
     }
+}
+
+/// How many of the least pause come before a poll after so many misses: each is twice as long as the last.
+fn pauses(misses: usize) -> u32 {
+    let exponent = u32::try_from(misses).unwrap_or(u32::MAX).min(16);
+    2_u32.saturating_pow(exponent) - 1
 }
 
 #[cfg(test)]

@@ -106,34 +106,23 @@ struct Tips {
     is_floor: bool,
 }
 
-impl Tips {
-    /// Both tips where no block has a usable reward.
-    fn of_floor(pricing: &Pricing) -> Result<Self, Rejection> {
-        let medium = pricing.priority_fee_floor;
-        if medium == 0 {
-            return Err(Rejection::NoRewards);
-        }
-        let high = if pricing.percentiles().has_high() {
-            medium
-        } else {
-            pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?
-        };
-        Ok(Self { medium, high, is_floor: true })
-    }
-}
-
 /// The network's rule: the average rewards. Without a single usable reward both tips fall to the floor.
 fn tips(average: Option<Rewards>, pricing: &Pricing) -> Result<Tips, Rejection> {
-    let Some(average) = average else { return Tips::of_floor(pricing) };
-    let medium = average.medium.max(pricing.priority_fee_floor);
+    let floor = pricing.priority_fee_floor;
+    let medium = match average {
+        Some(reward) => reward.medium.max(floor),
+        None if floor == 0 => return Err(Rejection::NoRewards),
+        None => floor,
+    };
     let high = if pricing.percentiles().has_high() {
         // A row whose second percentile is below its first is malformed; high never undercuts
         // medium because of one.
-        average.high.map_or(medium, |high| high.max(medium))
+        average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
     } else {
         pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?
     };
-    Ok(Tips { medium, high, is_floor: average.medium < pricing.priority_fee_floor })
+    let is_floor = average.is_none_or(|reward| reward.medium < floor);
+    Ok(Tips { medium, high, is_floor })
 }
 
 fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, Rejection> {

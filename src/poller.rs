@@ -97,7 +97,7 @@ impl Poller {
             let news = async {
                 let Some(announced) = announced else { return std::future::pending().await };
                 while announced.changed().await.is_ok() {
-                    if self.publisher.newest_block() < Some(*announced.borrow_and_update()) {
+                    if self.may_be_new(*announced.borrow_and_update()) {
                         return;
                     }
                 }
@@ -108,6 +108,15 @@ impl Poller {
                 () = news => cadence.announced(Instant::now()),
             }
         }
+    }
+
+    /// Whether there may be a block of this number and it is not known.
+    fn may_be_new(&self, number: u64) -> bool {
+        /// What is further ahead is of another chain; polls catch up with what is not.
+        const MOST_AHEAD: u64 = 128;
+        self.publisher.newest_block().is_none_or(|newest| {
+            (newest.saturating_add(1)..=newest.saturating_add(MOST_AHEAD)).contains(&number)
+        })
     }
 
     async fn run_in_turns(mut self, mut turns: Turns) -> Infallible {

@@ -20,6 +20,7 @@ mod reply;
 mod upstream;
 mod upstreams;
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -95,7 +96,12 @@ impl Client {
         };
         let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
         let shows_replies = !urls.any(UpstreamUrl::may_hold_a_secret);
-        Ok(Self { polls: pool()?, reads: pool()?, shows_replies })
+        // Each reads the system's certificates, for which the first poll would have to wait twice.
+        let (polls, reads) = std::thread::scope(|scope| {
+            let reads = scope.spawn(pool);
+            (pool(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        Ok(Self { polls: polls?, reads: reads?, shows_replies })
     }
 
     /// Calls `method` at `url` for a poll and gives its `result`.

@@ -23,11 +23,13 @@ pub fn read(path: &Path, percentiles: Option<&[f64]>) -> Result<Recording, Unusa
         bytes = bounded(MultiGzDecoder::new(bytes.as_slice()), Unusable::Gzip)?;
     }
     let text = String::from_utf8(bytes).map_err(|_| Unusable::NotText)?;
+    // What spreadsheets begin a text with.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let name = shown(path);
     if !text.trim_start().starts_with(['{', '[']) {
-        return csv::read(&text, name);
+        return csv::read(text, name);
     }
-    let part = fee_history::read(&text, percentiles)?;
+    let part = fee_history::read(text, percentiles)?;
     let (oldest_block, percentiles) = (part.oldest_block, part.percentiles);
     Ok(Recording { name, oldest_block, percentiles, blocks: part.blocks })
 }

@@ -22,15 +22,19 @@ pub(super) fn tips(history: &FeeHistory, pricing: &Pricing) -> Result<Tips, Reje
         prices.push(if is_crowded(block) { high } else { rewards.medium });
         highs.push(high);
     }
-    let Some(most) = average(highs.into_iter())? else { return Tips::of_floor(pricing) };
+    let most = average(highs.into_iter())?;
     prices.sort_unstable_by(|one, other| other.cmp(one));
     let third = prices.len().div_ceil(3);
     let dear = average(prices.into_iter().take(third))?.unwrap_or_default();
-    let asked = dear.min(most);
-    let medium = asked.max(pricing.priority_fee_floor);
-    let above = pricing.high_multiplier.apply(asked).ok_or(Rejection::Overflow)?;
-    let high = medium.max(most).max(above);
-    Ok(Tips { medium, high, is_floor: asked < pricing.priority_fee_floor })
+    let asked = most.map(|most| dear.min(most));
+    let floor = pricing.priority_fee_floor;
+    let medium = match asked {
+        None if floor == 0 => return Err(Rejection::NoRewards),
+        asked => asked.unwrap_or_default().max(floor),
+    };
+    let above = pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?;
+    let high = above.max(most.unwrap_or_default());
+    Ok(Tips { medium, high, is_floor: asked.is_none_or(|asked| asked < floor) })
 }
 
 /// Nobody knows of a block whose ratio is missing that anybody was left out.

@@ -62,9 +62,9 @@ pub enum PricingType {
 /// Which of the configured floors decided the suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub struct FloorsApplied {
-    /// The average base fee was below its floor.
+    /// The base fee that the suggestion starts from was below its floor.
     pub base_fee: bool,
-    /// The average medium reward was below its floor, or there was none.
+    /// What blocks paid, as the strategy reckons it, was below the priority fee floor, or nothing was known of it.
     pub priority_fee: bool,
 }
 

@@ -233,12 +233,12 @@ fn adaptive_tips_have_the_floor_and_without_rewards_nothing_else() {
     let cheap = vec![crowded(Some(0.9), 3, 5); 20];
     let floor = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"20 wei\"";
     let market = adaptive(cheap, Some(100), floor);
-    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
     assert!(market.floors_applied.priority_fee);
 
     let silent = vec![Block { base_fee: 100, gas_used_ratio: Some(0.9), rewards: None }; 20];
     let market = adaptive(silent.clone(), Some(100), floor);
-    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
     let pricing = pricing(&format!("strategy = \"adaptive\"\n{NO_FLOORS}"));
     assert_eq!(price(&history(silent, None), &pricing).unwrap_err(), Rejection::NoRewards);
     // A row whose second percentile is below its first is malformed.

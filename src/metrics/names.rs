@@ -73,7 +73,7 @@ pub(super) const COUNTERS: [(&str, &str); 22] = [
     (HEAD_REGRESSIONS, "Newest blocks that were published although they are below the last one"),
     (POLLS, "Polls of a chain by whether they gave something that could be believed"),
     (ATTEMPTS, "Polls of an upstream by its place in rpc_urls and by what came of them"),
-    (NEW_HEADS, "New blocks that a WebSocket of ws_urls announced"),
+    (NEW_HEADS, "Announcements of new blocks by a WebSocket of ws_urls"),
     (
         REDIS_FAILURES,
         "Attempts to connect to Redis, and commands, that failed, by the kind of failure",

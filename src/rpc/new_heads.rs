@@ -4,7 +4,7 @@
 //! not come changes nothing. The URLs are tried in order of preference, for ever.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use metrics::{Counter, Gauge};
@@ -15,7 +15,7 @@ use reqwest::{StatusCode, Upgraded};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -36,7 +36,7 @@ pub struct NewHeads {
     chain: String,
     urls: Vec<WebSocketUrl>,
     http: reqwest::Client,
-    /// Longer without a word than this, and the connection is given up.
+    /// Longer without a new block than this, and the connection is given up.
     silence: Duration,
     tell: watch::Sender<u64>,
     up: Gauge,
@@ -58,7 +58,7 @@ enum Failure {
     Protocol(#[from] tungstenite::Error),
     #[error("there was no answer in time")]
     Late,
-    #[error("nothing was heard for too long")]
+    #[error("no new block was announced for too long")]
     Silent,
     #[error("the node closed the connection")]
     Closed,
@@ -112,6 +112,8 @@ impl NewHeads {
     const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
     /// A header is about 2 KiB.
     const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+    /// There is little to say: a subscription, and what answers pings. Nobody has to take that.
+    const WRITE_BUFFER_BYTES: [usize; 2] = [4 * 1024, 16 * 1024];
     const LEAST_SILENCE: Duration = Duration::from_secs(30);
     /// Between two attempts at first, and at most.
     const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
@@ -156,25 +158,29 @@ impl NewHeads {
                 std::future::pending::<()>().await;
                 continue;
             };
-            let mut heard = 0_u64;
-            let Err(failure) = self.listen(url, place, &mut heard).await;
+            let began = Instant::now();
+            let mut newest = 0;
+            let Err(failure) = self.listen(url, place, &mut newest).await;
             self.up.set(0);
             self.tell_of(place, &failure);
-            if heard > 0 {
-                pause = first;
+            if newest > 0 {
                 attempts = self.urls.iter().enumerate().cycle();
+            }
+            // One that never lasts is not tried again and again without a pause.
+            if newest > 0 && began.elapsed() > most {
+                pause = first;
             }
             tokio::time::sleep(pause + jitter::up_to(pause)).await;
             pause = (pause * 2).min(most);
         }
     }
 
-    /// Listens at `url` until that fails; `heard` counts the announcements.
+    /// Listens at `url` until that fails; `newest` becomes the highest number that was announced.
     async fn listen(
         &self,
         url: &WebSocketUrl,
         place: usize,
-        heard: &mut u64,
+        newest: &mut u64,
     ) -> Result<Infallible, Failure> {
         let subscribe = async {
             let mut socket = self.connect(url).await?;
@@ -188,16 +194,19 @@ impl NewHeads {
         if self.news.is(Ok(())) {
             tracing::info!(chain = self.chain, websocket = place, "new blocks are announced");
         }
+        // Whatever else is said, such as pings: a subscription can be dead all the same.
+        let mut deadline = tokio::time::Instant::now() + self.silence;
         loop {
-            let message =
-                timeout(self.silence, socket.next()).await.map_err(|_| Failure::Silent)?;
+            let message = timeout_at(deadline, socket.next()).await.map_err(|_| Failure::Silent)?;
             let message = message.ok_or(Failure::Closed)??;
             let Message::Text(text) = message else { continue };
-            if let Some(number) = announced(&text, &subscription) {
-                *heard += 1;
-                self.announcements.increment(1);
-                self.tell.send_replace(number);
+            let Some(number) = announced(&text, &subscription) else { continue };
+            self.announcements.increment(1);
+            if number > *newest {
+                *newest = number;
+                deadline = tokio::time::Instant::now() + self.silence;
             }
+            self.tell.send_replace(number);
         }
     }
 
@@ -225,7 +234,9 @@ impl NewHeads {
         let stream = response.upgrade().await.map_err(http)?;
         let limits = WebSocketConfig::default()
             .max_message_size(Some(Self::MAX_MESSAGE_BYTES))
-            .max_frame_size(Some(Self::MAX_MESSAGE_BYTES));
+            .max_frame_size(Some(Self::MAX_MESSAGE_BYTES))
+            .write_buffer_size(Self::WRITE_BUFFER_BYTES[0])
+            .max_write_buffer_size(Self::WRITE_BUFFER_BYTES[1]);
         Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
     }
 

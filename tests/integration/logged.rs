@@ -40,6 +40,13 @@ impl Process {
         Self { child, log, addresses, _config: config }
     }
 
+    /// The most resident memory that it ever had, in bytes.
+    pub(crate) fn most_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Ends it and gives all that it wrote.
     pub(crate) fn end(mut self) -> String {
         let id = self.child.id().to_string();

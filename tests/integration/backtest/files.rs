@@ -254,6 +254,7 @@ fn a_whole_reply_a_plain_file_and_a_gzipped_one_are_the_same() {
     let files = [
         file("plain", result.to_string().as_bytes()),
         file("reply", reply.as_bytes()),
+        file("marked", format!("\u{feff}{result}").as_bytes()),
         file("zip", &gzipped(result.to_string().as_bytes())),
     ];
     let found = files.each_ref().map(|file| replayed(&[file.path()])["estimators"].take());
