@@ -4,8 +4,9 @@
 //! - `freshness node BLOCK_MS JITTER_PERCENT`: the recorded chains of `demo` on a free loopback port, which it
 //!   prints. It ends when its input does.
 //! - `freshness mine NODE BLOCK_MS JITTER_PERCENT`: has a node mine, until its input ends.
-//! - `freshness watch BLOCKS NODE BLOCK_MS PERCENTILES [NAME=SERVICE,ADMIN,CHAIN]...`: looks at a node and at
-//!   services that poll it every 2 ms, beside plain tickers of its own, and prints a row for each: its name, polls
+//! - `freshness watch BLOCKS NODE BLOCK_MS PERCENTILES [NAME=SERVICE,ADMIN,CHAIN | NAME=HOST/PATH,MEMBER]...`: looks
+//!   at a node and at services that poll it, ours or another that tells the number of its block in a member of its
+//!   JSON, every 2 ms, beside plain tickers of its own, and prints a row for each: its name, polls
 //!   per block, and the median, 90th and 99th percentile and maximum of the milliseconds from the moment at which
 //!   the node was asked when it first had a block to the one at which it was first served. So what it prints is
 //!   exact to about 2 ms.
@@ -233,19 +234,30 @@ fn watch(
         }));
         thread::sleep(block / TICKERS);
     }
-    let mut watched = Vec::new();
+    let (mut watched, mut ours) = (Vec::new(), Vec::new());
     for service in services {
-        let (name, rest) = service.split_once('=').ok_or("NAME=SERVICE,ADMIN,CHAIN")?;
-        let [address, admin, chain] = rest.split(',').collect::<Vec<_>>()[..] else {
-            return Err("NAME=SERVICE,ADMIN,CHAIN".into());
+        let (name, rest) = service.split_once('=').ok_or("NAME=…")?;
+        let follow = match rest.split(',').collect::<Vec<_>>()[..] {
+            [address, admin, chain] => {
+                let path = format!("/v1/{chain}/gas-suggestion");
+                let mut connection = Connection::to(address)?;
+                ours.push((name, admin, chain));
+                stage.follow(LOOK, move || {
+                    let newest = connection.get(&path)?.newest_block;
+                    Ok((Instant::now(), newest))
+                })
+            }
+            [url, member] => {
+                let (mut connection, member) = (Connection::to(url)?, member.to_owned());
+                let path = connection.path.clone();
+                stage.follow(LOOK, move || {
+                    let answer: Value = serde_json::from_slice(&connection.get(&path)?.body)?;
+                    Ok((Instant::now(), answer.get(&member).and_then(Value::as_u64)))
+                })
+            }
+            _ => return Err("NAME=SERVICE,ADMIN,CHAIN or NAME=HOST/PATH,MEMBER".into()),
         };
-        let (mut connection, path) =
-            (Connection::to(address)?, format!("/v1/{chain}/gas-suggestion"));
-        let follow = stage.follow(LOOK, move || {
-            let newest = connection.get(&path)?.newest_block;
-            Ok((Instant::now(), newest))
-        });
-        watched.push((name, admin, chain, follow));
+        watched.push((name, follow));
     }
 
     let wait_for = |number: u64| {
@@ -257,11 +269,11 @@ fn watch(
     wait_for(first + BLOCKS_TO_LEARN);
     // Far from the polls for any block.
     thread::sleep(block / 2);
-    let before = polls(&watched)?;
+    let before = polls(&ours)?;
     let from = stage.head.load(Ordering::Relaxed) + 1;
     wait_for(from + blocks);
     thread::sleep(block / 2);
-    let after = polls(&watched)?;
+    let after = polls(&ours)?;
     let to = stage.head.load(Ordering::Relaxed);
     // What came last has to be served, too.
     wait_for(to + 3);
@@ -283,27 +295,27 @@ fn watch(
     for seen in ticked {
         of_tickers.extend(lags(&there, &seen, range.clone())?);
     }
-    row("a plain ticker", 1.0, of_tickers);
-    for (((name, _, _, follow), before), after) in watched.into_iter().zip(before).zip(after) {
+    row("a plain ticker", "1.00", of_tickers);
+    for (name, follow) in watched {
         let served = follow.join().map_err(|_| "a thread has panicked")?;
-        row(name, per_block(after - before), lags(&there, &served, range.clone())?);
+        let polls = before.get(name).zip(after.get(name)).map(|(before, after)| after - before);
+        let polls = polls.map_or_else(|| "–".into(), |polls| format!("{:.2}", per_block(polls)));
+        row(name, &polls, lags(&there, &served, range.clone())?);
     }
     Ok(())
 }
 
-/// How often each service has polled.
-fn polls<T>(watched: &[(&str, &str, &str, T)]) -> Result<Vec<u64>, Failure> {
-    let count = |(_, admin, chain, _): &(&str, &str, &str, T)| {
-        let metrics = Connection::to(admin)?.get("/metrics")?.body;
-        let metrics = String::from_utf8(metrics)?;
+/// How often each of our services, a name with its admin listener and its chain, has polled.
+fn polls<'a>(services: &[(&'a str, &str, &str)]) -> Result<BTreeMap<&'a str, u64>, Failure> {
+    let count = |(name, admin, chain): &(&'a str, &str, &str)| {
+        let metrics = String::from_utf8(Connection::to(admin)?.get("/metrics")?.body)?;
         let counter = format!("gas_suggestion_polls_total{{chain=\"{chain}\",outcome=\"");
         let counts = metrics.lines().filter_map(|line| line.strip_prefix(&counter));
-        counts
-            .filter_map(|rest| rest.split_once(' '))
-            .map(|(_, count)| Ok(count.parse::<u64>()?))
-            .sum()
+        let counts = counts.filter_map(|rest| rest.split_once(' '));
+        let polls = counts.map(|(_, count)| count.parse::<u64>()).sum::<Result<_, _>>()?;
+        Ok((*name, polls))
     };
-    watched.iter().map(count).collect()
+    services.iter().map(count).collect()
 }
 
 /// How long after it was at the node each block was served.
@@ -320,14 +332,14 @@ fn lags(
     Ok(lags)
 }
 
-fn row(name: &str, polls_per_block: f64, mut lags: Vec<Duration>) {
+fn row(name: &str, polls_per_block: &str, mut lags: Vec<Duration>) {
     lags.sort_unstable();
     let at = |percent: usize| {
         let index = (lags.len() * percent / 100).min(lags.len().saturating_sub(1));
         lags.get(index).map_or(0.0, |lag| lag.as_secs_f64() * 1000.0)
     };
     println!(
-        "{name},{},{polls_per_block:.2},{:.0},{:.0},{:.0},{:.0}",
+        "{name},{},{polls_per_block},{:.0},{:.0},{:.0},{:.0}",
         lags.len(),
         at(50),
         at(90),

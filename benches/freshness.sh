@@ -4,6 +4,9 @@
 # early or late; with and without announcements (ws_urls), beside plain tickers that begin at any moment. Prints a Markdown table.
 # Usage: benches/freshness.sh [blocks of 2 s] [blocks of 250 ms]
 #
+# With PEER="NAME PATH MEMBER COMMAND", COMMAND is started with RPC_URL and PORT in its environment, polls the anvil with
+# regular blocks of 2 s, and tells at PATH, in MEMBER of a JSON object, the number of the block that it is at.
+#
 # Fails unless, with regular blocks of 2 s, the median is at most 50 ms and the 99th percentile 250 ms at no more than
 # 1.5 polls a block, and with announcements the median is at most 15 ms at 1.0 polls. All nodes of one block time run
 # side by side. Takes seven minutes once everything is built.
@@ -59,6 +62,18 @@ TOML
     services+=("$1=${url#http://},${admin#http://},$2")
 }
 
+start_peer() { # name, path, member, command
+    local port deadline=$((SECONDS + 60))
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    RPC_URL=http://$node PORT=$port "${@:4}" >"$directory/peer" 2>&1 &
+    started+=($!)
+    until curl -sf "http://127.0.0.1:$port$2" | grep -q "\"$3\":[0-9]"; do
+        [ $SECONDS -lt $deadline ] || { cat "$directory/peer" >&2; echo "$1 did not start" >&2; exit 1; }
+        sleep 0.2
+    done
+    services+=("$1=127.0.0.1:$port$2,$3")
+}
+
 watch() { # kind, blocks, node, block time in ms
     local kind=$1
     { "$bench" watch "$2" "$3" "$4" 60 "${services[@]}" | sed "s/^/$kind,/" >"$directory/rows-$kind.csv"; } &
@@ -80,6 +95,7 @@ measure() { # block time in ms, blocks
         services=()
         serve "by-the-cadence" anvil "$node" 31337 "$block" ""
         serve "by-announcements" anvil "$node" 31337 "$block" "ws_urls = [\"ws://$node\"]"
+        [ "$block-$jitter" != 2000-0 ] || [ -z "${PEER:-}" ] || start_peer $PEER
         watch "anvil-$block-$jitter" "$blocks" "$node" "$block"
         start "$bench" node "$block" $jitter
         services=()

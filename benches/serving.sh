@@ -124,7 +124,7 @@ heads() { # what, more of ab's arguments
 peers=()
 for peer in ${PEERS:-}; do
     IFS== read -r name peer_url process <<<"$peer"
-    processes[$name]="$process $(pgrep -P "$process" | tr '\n' ' ')"
+    processes[$name]="$process $({ pgrep -P "$process" || true; } | tr '\n' ' ')"
     peers+=("$name=$peer_url")
 done
 

@@ -395,6 +395,6 @@ async fn one_that_asks_without_end_and_takes_no_answer_has_no_memory() {
     until("another connection", async || announcer.connections() > 1).await;
     let memory = process.most_memory();
     println!("{memory} bytes at most");
-    assert!(memory < 90_000_000, "{memory}");
+    assert!(memory < 60_000_000, "{memory}");
     process.end();
 }
