@@ -33,7 +33,9 @@ async fn fees_are_shown_in_wei_and_gwei_while_they_may_be_served_and_no_longer()
     ))
     .await;
     service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
-    let known = service.admin("/metrics").await;
+    // On a busy machine it may take another attempt to know the wrong one.
+    let is_known = "gas_suggestion_upstream_wrong_chain{chain=\"a\",upstream=\"0\"}";
+    let known = service.wait_admin("/metrics", |page| value(page, is_known) == "1").await;
     for (amount, labels, gwei) in FEES {
         let name = format!("gas_suggestion_{amount}");
         assert_eq!(value(&known, &format!("{name}_gwei{labels}")), gwei, "{amount}");
@@ -69,7 +71,8 @@ async fn fees_are_shown_in_wei_and_gwei_while_they_may_be_served_and_no_longer()
     // What is known of it is, as is for how long nothing new was.
     assert_eq!(value(&too_old, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
     let age = value(&too_old, "gas_suggestion_chain_data_age_seconds{chain=\"a\"}");
-    assert!(age.parse::<f64>().unwrap() >= 2.1, "{age}");
+    // It is read a moment before the status.
+    assert!(age.parse::<f64>().unwrap() >= 2.09, "{age}");
 }
 
 #[tokio::test]
