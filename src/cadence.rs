@@ -224,8 +224,9 @@ impl Cadence {
         } else {
             self.finds = 0;
             let came = if is_first {
+                let came = self.unseen + self.spread.min(between / 2);
                 self.spread = self.spread * 3 / 2;
-                self.unseen + (self.spread * 2 / 3).min(between / 2)
+                came
             } else {
                 self.unseen + between * 3 / 4
             };

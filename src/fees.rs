@@ -108,12 +108,7 @@ struct Tips {
 
 /// The network's rule: the average rewards. Without a single usable reward both tips fall to the floor.
 fn tips(average: Option<Rewards>, pricing: &Pricing) -> Result<Tips, Rejection> {
-    let floor = pricing.priority_fee_floor;
-    let medium = match average {
-        Some(reward) => reward.medium.max(floor),
-        None if floor == 0 => return Err(Rejection::NoRewards),
-        None => floor,
-    };
+    let (medium, is_floor) = at_least_the_floor(average.map(|reward| reward.medium), pricing)?;
     let high = if pricing.percentiles().has_high() {
         // A row whose second percentile is below its first is malformed; high never undercuts
         // medium because of one.
@@ -121,8 +116,16 @@ fn tips(average: Option<Rewards>, pricing: &Pricing) -> Result<Tips, Rejection> 
     } else {
         pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?
     };
-    let is_floor = average.is_none_or(|reward| reward.medium < floor);
     Ok(Tips { medium, high, is_floor })
+}
+
+/// The tip, and whether it is the floor because it was below that, or is not known.
+fn at_least_the_floor(tip: Option<u128>, pricing: &Pricing) -> Result<(u128, bool), Rejection> {
+    match (tip, pricing.priority_fee_floor) {
+        (Some(tip), floor) => Ok((tip.max(floor), tip < floor)),
+        (None, 0) => Err(Rejection::NoRewards),
+        (None, floor) => Ok((floor, true)),
+    }
 }
 
 fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, Rejection> {

@@ -32,7 +32,6 @@ pub struct Poller {
     heads: Heads,
     publisher: Publisher,
     reports: Reports,
-    timing: Timing,
 }
 
 /// What tells when to poll.
@@ -50,12 +49,7 @@ type Priced = (FeeHistory, Market);
 impl Poller {
     /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
     #[must_use]
-    pub fn new(
-        upstreams: Arc<Upstreams>,
-        publisher: Publisher,
-        timing: Timing,
-        metrics: Metrics,
-    ) -> Self {
+    pub fn new(upstreams: Arc<Upstreams>, publisher: Publisher, metrics: Metrics) -> Self {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
@@ -64,14 +58,13 @@ impl Poller {
             reports: Reports::new(metrics, &chain),
             publisher,
             chain,
-            timing,
         }
     }
 
     /// Polls now and then for each block, or sooner after a failure; where there are turns, whenever it has one.
     /// For ever.
-    pub async fn run(mut self) -> Infallible {
-        match std::mem::replace(&mut self.timing, Timing::Blocks(None)) {
+    pub async fn run(self, timing: Timing) -> Infallible {
+        match timing {
             Timing::Turns(turns) => self.run_in_turns(*turns).await,
             Timing::Blocks(announced) => self.run_alone(announced).await,
         }

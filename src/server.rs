@@ -104,8 +104,8 @@ impl Server {
             None => self.listen_for_blocks(&metrics).context("cannot set up the HTTP client")?,
         };
         for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
-            let poller = Poller::new(upstreams, publisher, timing, metrics.clone());
-            self.background.spawn(async move { match poller.run().await {} });
+            let poller = Poller::new(upstreams, publisher, metrics.clone());
+            self.background.spawn(poller.run(timing).map(|never| match never {}));
         }
         // The admin listener answers while the public one drains: that is when it is asked.
         let admin = api::admin(&self.config, health.clone(), &metrics);

@@ -15,8 +15,8 @@ use crate::config::{Chain, Config, Pricing, UpstreamUrl};
 const MEASURES: &str = "\
 Score fee estimators on recorded fee history
 
-At each block the configured pricing, the network's rule without floors, and the estimators of other
-systems quote a tip and a max fee from the blocks up to it. The quotes are judged against the blocks
+At each block the configured pricing, the network's rule and the adaptive one without floors, and the
+estimators of other systems quote a tip and a max fee from the blocks up to it. The quotes are judged against the blocks
 after it; all estimators are judged at the same blocks.
 
   next incl. %    share of quotes that the next block would have included: the max fee is not below

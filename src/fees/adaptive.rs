@@ -6,7 +6,7 @@
 //! How it was found, and what it does on recorded blocks, is in docs/pricing.md.
 
 use super::history::{Block, FeeHistory};
-use super::{Rejection, Tips, average};
+use super::{Rejection, Tips, at_least_the_floor, average};
 use crate::config::Pricing;
 
 /// From this share of its gas limit on a block is crowded.
@@ -26,15 +26,10 @@ pub(super) fn tips(history: &FeeHistory, pricing: &Pricing) -> Result<Tips, Reje
     prices.sort_unstable_by(|one, other| other.cmp(one));
     let third = prices.len().div_ceil(3);
     let dear = average(prices.into_iter().take(third))?.unwrap_or_default();
-    let asked = most.map(|most| dear.min(most));
-    let floor = pricing.priority_fee_floor;
-    let medium = match asked {
-        None if floor == 0 => return Err(Rejection::NoRewards),
-        asked => asked.unwrap_or_default().max(floor),
-    };
+    let (medium, is_floor) = at_least_the_floor(most.map(|most| dear.min(most)), pricing)?;
     let above = pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?;
     let high = above.max(most.unwrap_or_default());
-    Ok(Tips { medium, high, is_floor: asked.is_none_or(|asked| asked < floor) })
+    Ok(Tips { medium, high, is_floor })
 }
 
 /// Nobody knows of a block whose ratio is missing that anybody was left out.
