@@ -52,3 +52,39 @@ print_median() { # ratios
         { ratio[NR] = $1 }
         END { printf "median ratio %.3f (from %.3f to %.3f)\n", ratio[int((NR + 1) / 2)], ratio[1], ratio[NR] }'
 }
+
+# A folder of the script's own, `directory`, and the processes that it has `started`: both are gone when it ends.
+keep_house() {
+    directory=$(mktemp -d)
+    started=()
+    trap end_all EXIT
+}
+
+end_started() {
+    local process
+    for process in "${started[@]}"; do
+        kill "$process" && wait "$process" || true
+    done 2>/dev/null
+    started=()
+}
+
+end_all() {
+    end_started
+    rm -r "$directory"
+}
+
+# Starts a command that tells where it listens, last in a line; sets `address` to that. Its input is this one's.
+start_listener() { # command and its arguments
+    local output deadline=$((SECONDS + 20))
+    output=$(mktemp -p "$directory")
+    "$@" >>"$output" 2>&1 <&0 &
+    started+=($!)
+    until address=$(sed -n 's/^\(Listening on \)\?\(127\.0\.0\.1:[0-9]*\)$/\2/p' "$output" | grep .); do
+        [ $SECONDS -lt $deadline ] || { cat "$output" >&2; echo "$1 did not start" >&2; exit 1; }
+        sleep 0.05
+    done
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}

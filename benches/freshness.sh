@@ -23,30 +23,10 @@ need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's an
 cargo build --release --quiet
 bench=$(executable freshness)
 
-directory=$(mktemp -d)
-# What has this for its input ends with this script.
+keep_house
+# What has this for its input ends with this script, and whatever the system does with the script.
 mkfifo "$directory/alive"
 exec {alive}<>"$directory/alive"
-started=()
-end() {
-    exec {alive}>&-
-    for process in "${started[@]}"; do
-        kill "$process" && wait "$process" || true
-    done 2>/dev/null
-    rm -r "$directory"
-}
-trap end EXIT
-
-start() { # sets `address` to where the command listens
-    local output=$directory/${#started[@]} deadline=$((SECONDS + 20))
-    : >"$output"
-    "$@" >>"$output" 2>&1 <"$directory/alive" &
-    started+=($!)
-    until address=$(sed -n 's/^\(Listening on \)\?\(127\.0\.0\.1:[0-9]*\)$/\2/p' "$output" | grep .); do
-        [ $SECONDS -lt $deadline ] || { cat "$output" >&2; echo "$1 did not start" >&2; exit 1; }
-        sleep 0.05
-    done
-}
 
 serve() { # name, chain, node, chain id, block time in ms, more: adds a service to `services`
     local config=$directory/$1.toml
@@ -64,7 +44,7 @@ TOML
 
 start_peer() { # name, path, member, command
     local port deadline=$((SECONDS + 60))
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    port=$(free_port)
     RPC_URL=http://$node PORT=$port "${@:4}" >"$directory/peer" 2>&1 &
     started+=($!)
     until curl -sf "http://127.0.0.1:$port$2" | grep -q "\"$3\":[0-9]"; do
@@ -84,10 +64,10 @@ measure() { # block time in ms, blocks
     local block=$1 blocks=$2 jitter services watching=() node
     for jitter in 0 20; do
         if [ $jitter = 0 ]; then
-            start "$anvil_binary" --port 0 --chain-id 31337 --block-time "$(awk "BEGIN { print $block / 1000 }")"
+            start_listener "$anvil_binary" --port 0 --chain-id 31337 --block-time "$(awk "BEGIN { print $block / 1000 }")" <"$directory/alive"
             node=$address
         else
-            start "$anvil_binary" --port 0 --chain-id 31337 --no-mining
+            start_listener "$anvil_binary" --port 0 --chain-id 31337 --no-mining <"$directory/alive"
             node=$address
             "$bench" mine "$node" "$block" $jitter <"$directory/alive" &
             started+=($!)
@@ -97,7 +77,7 @@ measure() { # block time in ms, blocks
         serve "by-announcements" anvil "$node" 31337 "$block" "ws_urls = [\"ws://$node\"]"
         [ "$block-$jitter" != 2000-0 ] || [ -z "${PEER:-}" ] || start_peer $PEER
         watch "anvil-$block-$jitter" "$blocks" "$node" "$block"
-        start "$bench" node "$block" $jitter
+        start_listener "$bench" node "$block" $jitter <"$directory/alive"
         services=()
         serve "by-the-cadence" ethereum "$address/ethereum" 1 "$block" ""
         watch "demo-$block-$jitter" "$blocks" "$address/ethereum" "$block"
@@ -105,10 +85,7 @@ measure() { # block time in ms, blocks
     for process in "${watching[@]}"; do
         wait "$process"
     done
-    for process in "${started[@]}"; do
-        kill "$process" && wait "$process" || true
-    done 2>/dev/null
-    started=()
+    end_started
 }
 
 measure 2000 "$blocks_of_2s"

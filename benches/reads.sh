@@ -24,31 +24,11 @@ cargo build --release --quiet
 empty_binary=$(executable empty_hyper)
 reads_binary=$(executable reads)
 
-directory=$(mktemp -d)
-started=()
-end() {
-    for process in "${started[@]}" ${service:-}; do
-        kill "$process" && wait "$process" || true
-    done 2>/dev/null
-    rm -r "$directory"
-}
-trap end EXIT
+keep_house
 
-# Starts a command that tells where it listens, last in a line; sets `address` to that.
-start() { # command and its arguments
-    local output=$directory/${#started[@]} deadline=$((SECONDS + 20))
-    : >"$output"
-    "$@" >>"$output" 2>&1 &
-    started+=($!)
-    until address=$(sed -n 's/^\(Listening on \)\?\(127\.0\.0\.1:[0-9]*\)$/\2/p' "$output" | grep .); do
-        [ $SECONDS -lt $deadline ] || { cat "$output" >&2; echo "$1 did not start" >&2; exit 1; }
-        sleep 0.05
-    done
-}
-
-start "$reads_binary" node
+start_listener "$reads_binary" node
 node=$address
-start "$anvil_binary" --port 0 --chain-id 31337 --block-time 2
+start_listener "$anvil_binary" --port 0 --chain-id 31337 --block-time 2
 anvil=$address
 cat >"$directory/chains.toml" <<TOML
 [chains.ronin]
@@ -62,9 +42,10 @@ block_time = "2s"
 rpc_urls = ["http://$anvil"]
 TOML
 start_service --config "$directory/chains.toml"
+started+=("$service")
 
 call='{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00000000000000000000000000000000000000aa","latest"]}'
-start "$empty_binary" "$(curl -sSf -m 5 --json "$call" "$url/rpc/ronin")"
+start_listener "$empty_binary" "$(curl -sSf -m 5 --json "$call" "$url/rpc/ronin")"
 empty=$address
 empty_process=${started[-1]}
 

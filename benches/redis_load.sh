@@ -19,15 +19,7 @@ need curl "apt-get install curl"
 
 cargo build --release --quiet
 
-directory=$(mktemp -d)
-processes=()
-end() {
-    for process in "${processes[@]}"; do
-        kill "$process" && wait "$process" || true
-    done 2>/dev/null
-    rm -r "$directory"
-}
-trap end EXIT
+keep_house
 
 start_redis() { # on a free port; sets `port`
     local deadline=$((SECONDS + 10)) redis
@@ -37,7 +29,7 @@ start_redis() { # on a free port; sets `port`
         redis=$!
         sleep 0.3
         if [ "$(redis-cli -p $port info server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')" = $redis ]; then
-            processes+=($redis)
+            started+=($redis)
             return
         fi
     done 2>/dev/null
@@ -46,8 +38,8 @@ start_redis() { # on a free port; sets `port`
     exit 1
 }
 
-python3 benches/redis_node.py >"$directory/node" &
-processes+=($!)
+python3 benches/recorded_node.py >"$directory/node" &
+started+=($!)
 until node=$(grep . "$directory/node"); do sleep 0.05; done
 for chain in $(seq $chains); do
     printf '[chains.c%d]\nchain_id = %d\nrpc_urls = ["http://127.0.0.1:%d/%d"]\n' "$chain" "$chain" "$node" "$chain"
@@ -85,10 +77,10 @@ rows=()
 for replicas in "$@"; do
     start_redis
     admins=()
-    first=${#processes[@]}
+    first=${#started[@]}
     for _ in $(seq "$replicas"); do
         GAS_REDIS__URL=redis://127.0.0.1:$port start_service --config "$directory/replica.toml"
-        processes+=("$service")
+        started+=("$service")
         admins+=("$admin")
     done
     # Until everybody has found its place.
@@ -116,9 +108,9 @@ for replicas in "$@"; do
     value=$(redis-cli -p $port --scan --pattern 'gas:v1:{1:*}:value')
     length=$(redis-cli -p $port strlen "$value")
     usage=$(redis-cli -p $port memory usage "$value")
-    for process in $(seq $((${#processes[@]} - 1)) -1 $((first - 1))); do
-        kill "${processes[process]}" && wait "${processes[process]}" || true
-        unset "processes[process]"
+    for process in $(seq $((${#started[@]} - 1)) -1 $((first - 1))); do
+        kill "${started[process]}" && wait "${started[process]}" || true
+        unset "started[process]"
     done 2>/dev/null
 done
 printf '%s\n' "${rows[@]}" | awk '

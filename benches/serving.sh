@@ -23,15 +23,7 @@ need_files 5000
 cargo build --release --quiet
 empty_binary=$(executable empty_hyper)
 
-directory=$(mktemp -d)
-started=()
-end() {
-    for process in "${started[@]}"; do
-        kill "$process" && wait "$process" || true
-    done 2>/dev/null
-    rm -r "$directory"
-}
-trap end EXIT
+keep_house
 
 # No line for each request, as with nginx; the limits are in force.
 export GAS_LOG__FILTER="info,gas_suggestion::requests=warn"
@@ -44,7 +36,7 @@ read -r -u "${EMPTY[0]}" empty_address
 
 mkdir -p "$directory/files$(dirname "$path")"
 curl -sSf "$url$path" >"$directory/files$path"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 cat >"$directory/nginx.conf" <<CONF
 worker_processes $(nproc);
 worker_rlimit_nofile 8192;

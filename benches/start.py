@@ -7,45 +7,17 @@ chains. Usage: benches/start.sh [starts] [seconds of 200 chains]
 """
 
 import http.client
-import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SERVICE, RECORDED_NODE = sys.argv[1], sys.argv[2]
 STARTS, SECONDS = int(sys.argv[3]), int(sys.argv[4])
 ROUND_TRIP = 0.1
-HISTORY = {
-    "oldestBlock": hex(981),
-    "baseFeePerGas": ["0xb2d05e00"] * 21,
-    "gasUsedRatio": [0.5] * 20,
-    "reward": [["0x9502f9000"]] * 20,
-}
-
-
-class Far(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        call = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        time.sleep(ROUND_TRIP)
-        result = hex(2020) if call["method"] == "eth_chainId" else HISTORY
-        body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 def free_port():
@@ -125,14 +97,17 @@ def tell(what, values, most):
     return statistics.median(values) <= most
 
 
-far = ThreadingHTTPServer(("127.0.0.1", 0), Far)
-far.daemon_threads = True
-threading.Thread(target=far.serve_forever, daemon=True).start()
-recorded = subprocess.Popen([sys.executable, RECORDED_NODE], stdout=subprocess.PIPE, text=True)
-RECORDED = "127.0.0.1:" + recorded.stdout.readline().strip()
+def recorded_node(*arguments):
+    """The process, and where it listens."""
+    node = subprocess.Popen([sys.executable, RECORDED_NODE, *arguments], stdout=subprocess.PIPE, text=True)
+    return node, "127.0.0.1:" + node.stdout.readline().strip()
+
+
+far, FAR = recorded_node(str(ROUND_TRIP))
+recorded, RECORDED = recorded_node()
 try:
     with tempfile.TemporaryDirectory() as folder:
-        chain = f'[chains.far]\nchain_id = 2020\nrpc_urls = ["http://127.0.0.1:{far.server_port}"]\n'
+        chain = f'[chains.far]\nchain_id = 2020\nrpc_urls = ["http://{FAR}/2020"]\n'
         starts = [one_start(folder, chain) for _ in range(STARTS)]
         print("| From the start of the process | Median | From, to | Allowed |\n|---|---|---|---|")
         good = tell("it listens", [1000 * listens for listens, _ in starts], 50)
@@ -145,5 +120,6 @@ try:
         print(f"\n200 chains, a block every 2 s each: {resident / 1e6:.1f} MB resident, {100 * share:.2f} % of a core.")
         good &= resident < 64e6 and share < 0.05
 finally:
-    recorded.terminate()
+    for node in (far, recorded):
+        end(node)
 sys.exit(0 if good else "It takes longer, or more, than it may.")

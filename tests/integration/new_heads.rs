@@ -18,8 +18,7 @@ use crate::anvil::Anvil;
 use crate::failover::dead_url;
 use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::logged::Process;
-use crate::raw::PATIENCE;
-use crate::service::Service;
+use crate::service::{Service, until};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 const UP: &str = "gas_suggestion_new_heads_up{chain=\"a\"}";
@@ -234,14 +233,6 @@ async fn wait_for_block(service: &Service, number: u64) -> Duration {
     let number = number.to_string();
     service.wait_for(SUGGESTION, |answer| answer.header("x-newest-block") == number).await;
     since.elapsed()
-}
-
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let since = Instant::now();
-    while !is_so().await {
-        assert!(since.elapsed() < PATIENCE, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,7 +21,7 @@ use redis::Redis;
 use replica::{Counts, Replica};
 use watch::{Record, Watch};
 
-use crate::raw::PATIENCE;
+use crate::service::until;
 
 /// The chain of most tests has a block so often, in the configuration and in fact.
 const BLOCK: Duration = Duration::from_secs(1);
@@ -124,15 +124,6 @@ impl Group {
     async fn blocks(&self, count: u64) {
         let last = self.node.head() + count;
         until("blocks", async || self.node.head() >= last).await;
-    }
-}
-
-/// Looks again and again until it is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so().await {
-        assert!(since.elapsed() < PATIENCE, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -129,6 +129,15 @@ impl Service {
     }
 }
 
+/// Looks again and again until it is so.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Asks at `url` again and again until the answer is `as_expected`.
 pub(crate) async fn wait_for(
     client: &Client,

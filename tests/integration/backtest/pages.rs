@@ -29,8 +29,18 @@ fn every_estimator_is_on_the_page() {
     for estimator in gas_suggestion::backtest::all(&pricing).iter().skip(6) {
         let (system, _) = estimator.name.split_once(',').unwrap_or((&estimator.name, ""));
         let row = format!("| {system} |");
-        assert!(page.contains(&row), "{row}");
+        assert!(page.contains(&row), "{row:?}");
     }
+}
+
+/// The cells of the page's table that begins with this line.
+fn rows_below(heading: &str) -> Vec<Vec<String>> {
+    let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
+    let (_, rows) = page.split_once(heading).unwrap();
+    let rows = rows.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cells =
+        |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().into()).collect();
+    rows.map(cells).collect()
 }
 
 /// A row's cells after its name, of what `arguments` print.
@@ -43,14 +53,12 @@ fn row_of(arguments: &[&str], name: &str) -> Vec<String> {
 
 #[test]
 fn the_adaptive_strategy_does_on_the_recordings_what_the_page_says_and_is_there_for() {
-    let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
-    let (_, rows) = page.split_once("| Recording | `--landing-percentile` |").unwrap();
-    let rows: Vec<_> = rows.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    let rows = rows_below("| Recording | `--landing-percentile` |");
     assert_eq!(rows.len(), 9);
-    for row in rows {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+    for row in &rows {
+        let cells: Vec<_> = row.iter().map(String::as_str).collect();
         let [recording, landing, included, also_included, paid, also_paid] = cells[..] else {
-            panic!("{row}")
+            panic!("{row:?}")
         };
         let file = match recording {
             "Ethereum" => "src/demo/recordings/ethereum.json.gz",
@@ -67,22 +75,19 @@ fn the_adaptive_strategy_does_on_the_recordings_what_the_page_says_and_is_there_
         if landing == "0" {
             let number = |text: &String| text.parse::<f64>().unwrap();
             // The next block, and the base fee after 25.
-            assert!(number(&adaptive[0]) >= number(&network[0]), "{row}");
-            assert!(number(&adaptive[3]) >= number(&network[3]), "{row}");
-            assert!(number(&adaptive[7]) <= number(&network[7]) / 2.0, "{row}");
+            assert!(number(&adaptive[0]) >= number(&network[0]), "{row:?}");
+            assert!(number(&adaptive[3]) >= number(&network[3]), "{row:?}");
+            assert!(number(&adaptive[7]) <= number(&network[7]) / 2.0, "{row:?}");
         }
     }
 }
 
 #[test]
 fn what_other_windows_and_factors_come_to_is_as_the_page_says() {
-    let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
-    let (_, rows) = page.split_once("| `window_blocks` | `base_fee_multiplier` |").unwrap();
-    let rows: Vec<_> = rows.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    let rows = rows_below("| `window_blocks` | `base_fee_multiplier` |");
     assert_eq!(rows.len(), 7);
-    for row in rows {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [window, factor, soon, later, multiple] = cells[..] else { panic!("{row}") };
+    for row in &rows {
+        let [window, factor, soon, later, multiple] = row.as_slice() else { panic!("{row:?}") };
         let config = File::new(
             "factors",
             &format!(
@@ -91,9 +96,7 @@ fn what_other_windows_and_factors_come_to_is_as_the_page_says() {
                  base_fee_floor = \"0 wei\"\n"
             ),
         );
-        let table = printed(&["--config", config.path(), AUGUST]);
-        let configured = table.lines().find(|line| line.starts_with("configured, medium"));
-        let found: Vec<_> = configured.unwrap().split_whitespace().collect();
-        assert_eq!([found[4], found[5], found[11]], [soon, later, multiple], "{row}");
+        let found = row_of(&["--config", config.path(), AUGUST], "configured, medium");
+        assert_eq!([&found[2], &found[3], &found[9]], [soon, later, multiple], "{row:?}");
     }
 }

@@ -1,13 +1,15 @@
 """A node of as many chains as anybody asks for: chain N is at /N and has a recorded block of Ethereum every two
-seconds. It listens on a free loopback port, which it prints."""
+seconds. It listens on a free loopback port, which it prints. Usage: recorded_node.py [seconds that an answer takes]"""
 
 import gzip
 import http.server
 import json
+import sys
 import time
 
 with gzip.open("src/demo/recordings/ethereum.json.gz") as file:
     RECORDED = json.load(file)
+PAUSE = float(sys.argv[1]) if len(sys.argv) > 1 else 0
 # The rewards are those of the percentiles 0, 5, ...
 COLUMN = 60 // 5
 
@@ -33,6 +35,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         call = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        time.sleep(PAUSE)
         if call["method"] == "eth_chainId":
             result = hex(int(self.path.strip("/")))
         else:
