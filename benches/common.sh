@@ -1,4 +1,4 @@
-# What the scripts of this folder share. To be sourced from the repository's root.
+# Shared by the scripts of this folder; sourced from the repository root.
 
 set -euo pipefail
 
@@ -6,7 +6,7 @@ need() { # command, how to get it
     command -v "$1" >/dev/null || { echo "$1 is missing: $2" >&2; exit 1; }
 }
 
-# The service needs a file for each connection, and so does the other side.
+# Raises the limit of open files: the service and the client need one per connection each.
 need_files() { # how many
     ulimit -n "$(ulimit -Hn)"
     if [ "$(ulimit -n)" != unlimited ] && [ "$(ulimit -n)" -lt "$1" ]; then
@@ -15,19 +15,19 @@ need_files() { # how many
     fi
 }
 
-# Builds a bench and prints where its program is.
-executable() { # of the bench with this name
+# Builds a bench and prints the path of its executable.
+build_bench() { # name
     cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |
         sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p"
 }
 
-# Starts the release build of the service, without arguments on recorded chains, on free loopback
-# ports; sets `service` to its process id and `url` and `admin` to where it answers.
-start_service() { # its arguments
+# Starts the release build of the service on free loopback ports, without arguments as `demo`. Sets `service` to its
+# process id, and `url` and `admin` to its URLs.
+start_service() { # arguments of the service
     local log
     [ $# -gt 0 ] || set -- demo
     log=$(mktemp)
-    # The limits are in force, and above what one client can ask.
+    # Rate limits stay enabled, above what one client can send.
     GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT=10000000 \
         GAS_LIMITS__REQUEST_BURST_PER_CLIENT=10000000 \
         GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
@@ -53,14 +53,14 @@ print_median() { # ratios
         END { printf "median ratio %.3f (from %.3f to %.3f)\n", ratio[int((NR + 1) / 2)], ratio[1], ratio[NR] }'
 }
 
-# A folder of the script's own, `directory`, and the processes that it has `started`: both are gone when it ends.
-keep_house() {
+# Creates the temporary folder `directory` and the list `started` of processes; both are cleaned up on exit.
+create_workspace() {
     directory=$(mktemp -d)
     started=()
-    trap end_all EXIT
+    trap clean_up EXIT
 }
 
-end_started() {
+stop_started() {
     local process
     for process in "${started[@]}"; do
         kill "$process" && wait "$process" || true
@@ -68,13 +68,14 @@ end_started() {
     started=()
 }
 
-end_all() {
-    end_started
+clean_up() {
+    stop_started
     rm -r "$directory"
 }
 
-# Starts a command that tells where it listens, last in a line; sets `address` to that. Its input is this one's.
-start_listener() { # command and its arguments
+# Starts a command that prints the address on which it listens at the end of a line; sets `address`. The command
+# inherits stdin.
+start_listener() { # command, its arguments
     local output deadline=$((SECONDS + 20))
     output=$(mktemp -p "$directory")
     "$@" >>"$output" 2>&1 <&0 &

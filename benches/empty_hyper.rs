@@ -1,7 +1,7 @@
-//! The least that an HTTP server in this ecosystem does: what `serving.sh` and `reads.sh` compare with.
+//! Minimal hyper server, the baseline of `serving.sh` and `reads.sh`.
 //!
-//! Usage: `empty_hyper [JSON]`. It answers every request with a 200 on a free loopback port, which it
-//! prints: with an empty one, or with that JSON after it has read the request's body.
+//! Usage: `empty_hyper [JSON]`. It prints the free loopback address on which it listens, and responds to every
+//! request with an empty 200, or with JSON after reading the request's body.
 
 use std::convert::Infallible;
 
@@ -13,14 +13,14 @@ use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     json: Bytes,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let is_json = !json.is_empty();
     let mut response = Response::new(Full::new(json));
     if is_json {
-        // One that breaks off ends its connection without the service's help.
+        // hyper closes the connection if the body breaks off.
         let _ = request.into_body().collect().await;
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);
@@ -41,9 +41,9 @@ async fn main() -> std::io::Result<()> {
         let json = json.clone();
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
-            let answer = service_fn(|request| answer(request, json.clone()));
-            // A client that goes away in the middle is no failure of the server.
-            let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+            let service = service_fn(|request| respond(request, json.clone()));
+            // A client may disconnect at any time.
+            let _ = connection.serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }

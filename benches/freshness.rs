@@ -1,15 +1,14 @@
-//! How long after a node has a block a service serves it, and how often it asks for that.
+//! Delay from a node's new block to a service's response for it, and the number of polls.
 //!
 //! Usage, started by `freshness.sh`:
-//! - `freshness node BLOCK_MS JITTER_PERCENT`: the recorded chains of `demo` on a free loopback port, which it
-//!   prints. It ends when its input does.
-//! - `freshness mine NODE BLOCK_MS JITTER_PERCENT`: has a node mine, until its input ends.
-//! - `freshness watch BLOCKS NODE BLOCK_MS PERCENTILES [NAME=SERVICE,ADMIN,CHAIN | NAME=HOST/PATH,MEMBER]...`: looks
-//!   at a node and at services that poll it, ours or another that tells the number of its block in a member of its
-//!   JSON, every 2 ms, beside plain tickers of its own, and prints a row for each: its name, polls
-//!   per block, and the median, 90th and 99th percentile and maximum of the milliseconds from the moment at which
-//!   the node was asked when it first had a block to the one at which it was first served. So what it prints is
-//!   exact to about 2 ms.
+//! - `freshness node BLOCK_MS JITTER_PERCENT`: serves the recorded chains of `demo` on a free loopback address, which it
+//!   prints, until stdin ends.
+//! - `freshness mine NODE BLOCK_MS JITTER_PERCENT`: makes a node mine until stdin ends.
+//! - `freshness watch BLOCKS NODE BLOCK_MS PERCENTILES [NAME=SERVICE,ADMIN,CHAIN | NAME=HOST/PATH,MEMBER]...`: samples
+//!   a node and the services that poll it every 2 ms. A service is this one, or another that serves its block number in
+//!   MEMBER of a JSON object. It also runs plain tickers. Prints a row for each: name, number of blocks, polls per
+//!   block, and the median, 90th and 99th percentile and maximum delay in milliseconds. A delay runs from the request
+//!   that first showed the block at the node to the response that first had it, so it is exact to about 2 ms.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,19 +22,21 @@ use std::time::{Duration, Instant};
 use gas_suggestion::demo;
 use serde_json::Value;
 
-const LOOK: Duration = Duration::from_millis(2);
-/// Until the service knows the chain's pace.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
+/// Blocks to wait until the service has learnt the block schedule.
 const BLOCKS_TO_LEARN: u64 = 20;
 const TICKERS: u32 = 8;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
-        ["node", block, jitter] => pace(block, jitter).and_then(node),
-        ["mine", node, block, jitter] => pace(block, jitter).and_then(|pace| mine(node, pace)),
+        ["node", block, jitter] => timing(block, jitter).and_then(node),
+        ["mine", node, block, jitter] => {
+            timing(block, jitter).and_then(|timing| mine(node, timing))
+        }
         ["watch", blocks, node, block, percentiles, services @ ..] => {
             watch(blocks, node, block, percentiles, services)
         }
@@ -50,13 +51,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn pace(block: &str, jitter: &str) -> Result<demo::Pace, Failure> {
-    Ok(demo::Pace { block_time: Duration::from_millis(block.parse()?), jitter: jitter.parse()? })
+fn timing(block: &str, jitter: &str) -> Result<demo::BlockTiming, BoxError> {
+    Ok(demo::BlockTiming {
+        block_time: Duration::from_millis(block.parse()?),
+        jitter: jitter.parse()?,
+    })
 }
 
-fn node(pace: demo::Pace) -> Result<(), Failure> {
+fn node(timing: demo::BlockTiming) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let node = runtime.block_on(demo::Node::bind(pace))?;
+    let node = runtime.block_on(demo::ReplayNode::bind(timing))?;
     println!("{}", node.address()?);
     thread::spawn(move || runtime.block_on(node.run()));
     wait_for_end();
@@ -67,18 +71,18 @@ fn wait_for_end() {
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
 }
 
-fn mine(node: &str, pace: demo::Pace) -> Result<(), Failure> {
-    let is_over = Arc::new(AtomicBool::new(false));
-    let over = Arc::clone(&is_over);
+fn mine(node: &str, timing: demo::BlockTiming) -> Result<(), BoxError> {
+    let is_done = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_done);
     thread::spawn(move || {
         wait_for_end();
         over.store(true, Ordering::Relaxed);
     });
-    let mut connection = Connection::to(node)?;
+    let mut connection = Connection::connect(node)?;
     let started = Instant::now();
     for block in 1.. {
-        while let Some(rest) = pace.due(block).checked_sub(started.elapsed()) {
-            if is_over.load(Ordering::Relaxed) {
+        while let Some(rest) = timing.block_due(block).checked_sub(started.elapsed()) {
+            if is_done.load(Ordering::Relaxed) {
                 return Ok(());
             }
             thread::sleep(rest.min(Duration::from_millis(100)));
@@ -88,21 +92,21 @@ fn mine(node: &str, pace: demo::Pace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A connection over which one request follows the other.
+/// A keep-alive HTTP connection.
 struct Connection {
     stream: BufReader<TcpStream>,
-    /// The host, and the path for calls.
+    /// Host, and path for JSON-RPC calls.
     host: String,
     path: String,
 }
 
-struct Answer {
+struct Response {
     newest_block: Option<u64>,
     body: Vec<u8>,
 }
 
 impl Connection {
-    fn to(url: &str) -> Result<Self, Failure> {
+    fn connect(url: &str) -> Result<Self, BoxError> {
         let (host, path) = url.split_once('/').unwrap_or((url, ""));
         let stream = TcpStream::connect(host)?;
         stream.set_nodelay(true)?;
@@ -110,12 +114,12 @@ impl Connection {
         Ok(Self { stream: BufReader::new(stream), host: host.into(), path: format!("/{path}") })
     }
 
-    fn get(&mut self, path: &str) -> Result<Answer, Failure> {
+    fn get(&mut self, path: &str) -> Result<Response, BoxError> {
         let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host);
-        self.exchange(&request)
+        self.send(&request)
     }
 
-    fn call(&mut self, method: &str, params: &str) -> Result<Value, Failure> {
+    fn call(&mut self, method: &str, params: &str) -> Result<Value, BoxError> {
         let body = format!(
             "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}"
         );
@@ -125,12 +129,12 @@ impl Connection {
             self.host,
             body.len()
         );
-        let answer: Value = serde_json::from_slice(&self.exchange(&request)?.body)?;
-        let result = answer.get("result").filter(|result| !result.is_null());
-        Ok(result.cloned().ok_or_else(|| format!("{method}: {answer}"))?)
+        let response: Value = serde_json::from_slice(&self.send(&request)?.body)?;
+        let result = response.get("result").filter(|result| !result.is_null());
+        Ok(result.cloned().ok_or_else(|| format!("{method}: {response}"))?)
     }
 
-    fn exchange(&mut self, request: &str) -> Result<Answer, Failure> {
+    fn send(&mut self, request: &str) -> Result<Response, BoxError> {
         self.stream.get_mut().write_all(request.as_bytes())?;
         let (mut length, mut newest_block) = (0, None);
         loop {
@@ -148,49 +152,49 @@ impl Connection {
         }
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        Ok(Answer { newest_block, body })
+        Ok(Response { newest_block, body })
     }
 }
 
-fn number(hex: &Value) -> Result<u64, Failure> {
+fn number(hex: &Value) -> Result<u64, BoxError> {
     let digits = hex.as_str().and_then(|text| text.strip_prefix("0x")).ok_or("no quantity")?;
     Ok(u64::from_str_radix(digits, 16)?)
 }
 
-/// When each block was there for the first time.
+/// First time at which each block was seen.
 type Seen = BTreeMap<u64, Instant>;
 
-/// What is watched, until it is over.
+/// State shared by the observers.
 #[derive(Clone, Default)]
-struct Stage {
-    /// The node's newest block.
+struct Observers {
+    /// Newest block of the node.
     head: Arc<AtomicU64>,
-    is_over: Arc<AtomicBool>,
+    is_done: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
 }
 
-impl Stage {
-    /// Looks again and again, and keeps when each newest block was first there.
+impl Observers {
+    /// Runs `observe` at an interval and records when each block was first seen.
     fn follow(
         &self,
         every: Duration,
-        mut look: impl FnMut() -> Result<(Instant, Option<u64>), Failure> + Send + 'static,
+        mut observe: impl FnMut() -> Result<(Instant, Option<u64>), BoxError> + Send + 'static,
     ) -> thread::JoinHandle<Seen> {
-        let stage = self.clone();
+        let observers = self.clone();
         thread::spawn(move || {
             let mut seen = Seen::new();
             let mut next = Instant::now();
-            while !stage.is_over.load(Ordering::Relaxed) {
-                match look() {
+            while !observers.is_done.load(Ordering::Relaxed) {
+                match observe() {
                     Ok((at, Some(head))) => {
                         seen.entry(head).or_insert(at);
                     }
                     Ok(_) => {}
                     Err(error) => {
                         let mut failure =
-                            stage.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                            observers.failure.lock().unwrap_or_else(PoisonError::into_inner);
                         *failure = Some(error.to_string());
-                        stage.is_over.store(true, Ordering::Relaxed);
+                        observers.is_done.store(true, Ordering::Relaxed);
                     }
                 }
                 next = (next + every).max(Instant::now());
@@ -207,26 +211,26 @@ fn watch(
     block: &str,
     percentiles: &str,
     services: &[&str],
-) -> Result<(), Failure> {
+) -> Result<(), BoxError> {
     let (blocks, block): (u64, u64) = (blocks.parse()?, block.parse()?);
     let block = Duration::from_millis(block);
-    let stage = Stage::default();
-    let mut connection = Connection::to(node)?;
+    let observers = Observers::default();
+    let mut connection = Connection::connect(node)?;
     let (first, head) =
-        (number(&connection.call("eth_blockNumber", "")?)?, Arc::clone(&stage.head));
+        (number(&connection.call("eth_blockNumber", "")?)?, Arc::clone(&observers.head));
     head.store(first, Ordering::Relaxed);
-    let at_node = stage.follow(LOOK, move || {
-        let asked = Instant::now();
+    let node_observer = observers.follow(SAMPLE_INTERVAL, move || {
+        let sent_at = Instant::now();
         let newest = number(&connection.call("eth_blockNumber", "")?)?;
         head.store(newest, Ordering::Relaxed);
-        Ok((asked, Some(newest)))
+        Ok((sent_at, Some(newest)))
     });
-    // A plain ticker asks for what the service asks for. When it begins is chance, so there are several.
+    // A plain ticker sends the same call as the service. Its phase is arbitrary, so several run.
     let params = format!("\"0x14\",\"latest\",[{percentiles}]");
     let mut tickers = Vec::new();
     for _ in 0..TICKERS {
-        let (mut connection, params) = (Connection::to(node)?, params.clone());
-        tickers.push(stage.follow(block, move || {
+        let (mut connection, params) = (Connection::connect(node)?, params.clone());
+        tickers.push(observers.follow(block, move || {
             let history = connection.call("eth_feeHistory", &params)?;
             let oldest = number(history.get("oldestBlock").unwrap_or(&Value::Null))?;
             let blocks = history.get("gasUsedRatio").and_then(Value::as_array).map_or(0, Vec::len);
@@ -234,56 +238,57 @@ fn watch(
         }));
         thread::sleep(block / TICKERS);
     }
-    let (mut watched, mut ours) = (Vec::new(), Vec::new());
+    let (mut observed, mut ours) = (Vec::new(), Vec::new());
     for service in services {
         let (name, rest) = service.split_once('=').ok_or("NAME=…")?;
         let follow = match rest.split(',').collect::<Vec<_>>()[..] {
             [address, admin, chain] => {
                 let path = format!("/v1/{chain}/gas-suggestion");
-                let mut connection = Connection::to(address)?;
+                let mut connection = Connection::connect(address)?;
                 ours.push((name, admin, chain));
-                stage.follow(LOOK, move || {
+                observers.follow(SAMPLE_INTERVAL, move || {
                     let newest = connection.get(&path)?.newest_block;
                     Ok((Instant::now(), newest))
                 })
             }
             [url, member] => {
-                let (mut connection, member) = (Connection::to(url)?, member.to_owned());
+                let (mut connection, member) = (Connection::connect(url)?, member.to_owned());
                 let path = connection.path.clone();
-                stage.follow(LOOK, move || {
-                    let answer: Value = serde_json::from_slice(&connection.get(&path)?.body)?;
-                    Ok((Instant::now(), answer.get(&member).and_then(Value::as_u64)))
+                observers.follow(SAMPLE_INTERVAL, move || {
+                    let response: Value = serde_json::from_slice(&connection.get(&path)?.body)?;
+                    Ok((Instant::now(), response.get(&member).and_then(Value::as_u64)))
                 })
             }
             _ => return Err("NAME=SERVICE,ADMIN,CHAIN or NAME=HOST/PATH,MEMBER".into()),
         };
-        watched.push((name, follow));
+        observed.push((name, follow));
     }
 
     let wait_for = |number: u64| {
-        while stage.head.load(Ordering::Relaxed) < number && !stage.is_over.load(Ordering::Relaxed)
+        while observers.head.load(Ordering::Relaxed) < number
+            && !observers.is_done.load(Ordering::Relaxed)
         {
-            thread::sleep(LOOK);
+            thread::sleep(SAMPLE_INTERVAL);
         }
     };
     wait_for(first + BLOCKS_TO_LEARN);
-    // Far from the polls for any block.
+    // Half-way between blocks, so that no poll is in flight.
     thread::sleep(block / 2);
     let before = polls(&ours)?;
-    let from = stage.head.load(Ordering::Relaxed) + 1;
+    let from = observers.head.load(Ordering::Relaxed) + 1;
     wait_for(from + blocks);
     thread::sleep(block / 2);
     let after = polls(&ours)?;
-    let to = stage.head.load(Ordering::Relaxed);
-    // What came last has to be served, too.
+    let to = observers.head.load(Ordering::Relaxed);
+    // Wait until the services have served the last blocks.
     wait_for(to + 3);
-    stage.is_over.store(true, Ordering::Relaxed);
-    let there = at_node.join().map_err(|_| "a thread has panicked")?;
+    observers.is_done.store(true, Ordering::Relaxed);
+    let node_blocks = node_observer.join().map_err(|_| "a thread has panicked")?;
     let mut ticked = Vec::new();
     for ticker in tickers {
         ticked.push(ticker.join().map_err(|_| "a thread has panicked")?);
     }
-    if let Some(failure) = stage.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(failure) = observers.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(failure.into());
     }
     let range = from..to;
@@ -291,24 +296,24 @@ fn watch(
         f64::from(u32::try_from(polls).unwrap_or(u32::MAX))
             / f64::from(u32::try_from(to - from + 1).unwrap_or(u32::MAX))
     };
-    let mut of_tickers = Vec::new();
+    let mut ticker_lags = Vec::new();
     for seen in ticked {
-        of_tickers.extend(lags(&there, &seen, range.clone())?);
+        ticker_lags.extend(lags(&node_blocks, &seen, range.clone())?);
     }
-    row("a plain ticker", "1.00", of_tickers);
-    for (name, follow) in watched {
+    row("a plain ticker", "1.00", ticker_lags);
+    for (name, follow) in observed {
         let served = follow.join().map_err(|_| "a thread has panicked")?;
         let polls = before.get(name).zip(after.get(name)).map(|(before, after)| after - before);
         let polls = polls.map_or_else(|| "–".into(), |polls| format!("{:.2}", per_block(polls)));
-        row(name, &polls, lags(&there, &served, range.clone())?);
+        row(name, &polls, lags(&node_blocks, &served, range.clone())?);
     }
     Ok(())
 }
 
-/// How often each of our services, a name with its admin listener and its chain, has polled.
-fn polls<'a>(services: &[(&'a str, &str, &str)]) -> Result<BTreeMap<&'a str, u64>, Failure> {
+/// Number of polls of each of our services, given as name, admin address and chain.
+fn polls<'a>(services: &[(&'a str, &str, &str)]) -> Result<BTreeMap<&'a str, u64>, BoxError> {
     let count = |(name, admin, chain): &(&'a str, &str, &str)| {
-        let metrics = String::from_utf8(Connection::to(admin)?.get("/metrics")?.body)?;
+        let metrics = String::from_utf8(Connection::connect(admin)?.get("/metrics")?.body)?;
         let counter = format!("gas_suggestion_polls_total{{chain=\"{chain}\",outcome=\"");
         let counts = metrics.lines().filter_map(|line| line.strip_prefix(&counter));
         let counts = counts.filter_map(|rest| rest.split_once(' '));
@@ -318,14 +323,14 @@ fn polls<'a>(services: &[(&'a str, &str, &str)]) -> Result<BTreeMap<&'a str, u64
     services.iter().map(count).collect()
 }
 
-/// How long after it was at the node each block was served.
+/// Delay of each block from the node to the service.
 fn lags(
-    there: &Seen,
+    node_blocks: &Seen,
     served: &Seen,
     range: std::ops::Range<u64>,
-) -> Result<Vec<Duration>, Failure> {
+) -> Result<Vec<Duration>, BoxError> {
     let mut lags = Vec::new();
-    for (block, came) in there.range(range) {
+    for (block, came) in node_blocks.range(range) {
         let (_, at) = served.range(block..).next().ok_or("the last blocks were never served")?;
         lags.push(at.saturating_duration_since(*came));
     }

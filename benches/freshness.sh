@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# How long after a node has a block the service serves it, and how many polls a block that takes: against anvil and
-# the recorded chains of `demo`, with blocks every 2 s and every 250 ms that are regular, or up to a fifth of that
-# early or late; with and without announcements (ws_urls), beside plain tickers that begin at any moment. Prints a Markdown table.
+# Delay from a node's new block to the service's response for it, and the polls per block: against anvil and the
+# recorded chains of `demo`, with blocks every 2 s and every 250 ms, regular or with 20 % jitter; with and without
+# announcements (ws_urls), compared with plain tickers that start at different times. Prints a Markdown table.
 # Usage: benches/freshness.sh [blocks of 2 s] [blocks of 250 ms]
 #
-# With PEER="NAME PATH MEMBER COMMAND", COMMAND is started with RPC_URL and PORT in its environment, polls the anvil with
-# regular blocks of 2 s, and tells at PATH, in MEMBER of a JSON object, the number of the block that it is at.
+# PEER="NAME PATH MEMBER COMMAND" adds another service: COMMAND runs with RPC_URL and PORT in its environment, polls the
+# anvil with regular blocks of 2 s, and serves at PATH a JSON object with its block number in MEMBER.
 #
 # Fails unless, with regular blocks of 2 s, the median is at most 50 ms and the 99th percentile 250 ms at no more than
-# 1.5 polls a block, and with announcements the median is at most 15 ms at 1.0 polls. All nodes of one block time run
-# side by side. Takes seven minutes once everything is built.
+# 1.5 polls per block, and with announcements the median is at most 15 ms at 1.0 polls. All nodes of one block time run
+# concurrently. Takes seven minutes once everything is built.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
@@ -21,14 +21,14 @@ need curl "apt-get install curl"
 need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's anvil"
 
 cargo build --release --quiet
-bench=$(executable freshness)
+bench=$(build_bench freshness)
 
-keep_house
-# What has this for its input ends with this script, and whatever the system does with the script.
+create_workspace
+# Processes that read this FIFO end with this script, even if it is killed.
 mkfifo "$directory/alive"
 exec {alive}<>"$directory/alive"
 
-serve() { # name, chain, node, chain id, block time in ms, more: adds a service to `services`
+start_watched_service() { # name, chain, node, chain id, block time in ms, more configuration; extends `services`
     local config=$directory/$1.toml
     cat >"$config" <<TOML
 [chains.$2]
@@ -73,25 +73,25 @@ measure() { # block time in ms, blocks
             started+=($!)
         fi
         services=()
-        serve "by-the-cadence" anvil "$node" 31337 "$block" ""
-        serve "by-announcements" anvil "$node" 31337 "$block" "ws_urls = [\"ws://$node\"]"
+        start_watched_service "by-schedule" anvil "$node" 31337 "$block" ""
+        start_watched_service "by-announcements" anvil "$node" 31337 "$block" "ws_urls = [\"ws://$node\"]"
         [ "$block-$jitter" != 2000-0 ] || [ -z "${PEER:-}" ] || start_peer $PEER
         watch "anvil-$block-$jitter" "$blocks" "$node" "$block"
         start_listener "$bench" node "$block" $jitter <"$directory/alive"
         services=()
-        serve "by-the-cadence" ethereum "$address/ethereum" 1 "$block" ""
+        start_watched_service "by-schedule" ethereum "$address/ethereum" 1 "$block" ""
         watch "demo-$block-$jitter" "$blocks" "$address/ethereum" "$block"
     done
     for process in "${watching[@]}"; do
         wait "$process"
     done
-    end_started
+    stop_started
 }
 
 measure 2000 "$blocks_of_2s"
 measure 250 "$blocks_of_250ms"
 
-printf '| Node | Blocks | Polled | Polls per block | Median | 90 %% | 99 %% | Most |\n|---|---|---|---|---|---|---|---|\n'
+printf '| Node | Blocks | Polled | Polls per block | Median | 90 %% | 99 %% | Maximum |\n|---|---|---|---|---|---|---|---|\n'
 awk -F, '
     {
         split($1, node, "-")
@@ -100,9 +100,9 @@ awk -F, '
         printf "| %s | %d every %s ms%s | %s | %s | %s ms | %s ms | %s ms | %s ms |\n",
             node[1], $3, node[2], irregular, $2, $4, $5, $6, $7, $8
         if (node[2] == 2000 && node[3] == 0) {
-            if ($2 == "by the cadence" && ($4 > 1.5 || $5 > 50 || $7 > 250)) failed = 1
+            if ($2 == "by schedule" && ($4 > 1.5 || $5 > 50 || $7 > 250)) failed = 1
             if ($2 == "by announcements" && ($4 > 1.0 || $5 > 15)) failed = 1
         }
     }
     END { exit failed }' "$directory"/rows-{anvil,demo}-{2000,250}-{0,20}.csv ||
-    { echo "The service is later, or asks more often, than it may" >&2; exit 1; }
+    { echo "A limit is exceeded" >&2; exit 1; }

@@ -1,4 +1,4 @@
--- Has wrk post its first argument as JSON: wrk … -s post.lua URL -- JSON
+-- Makes wrk POST its first argument as JSON: wrk … -s post.lua URL -- JSON
 
 function init(arguments)
     wrk.method = "POST"

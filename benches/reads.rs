@@ -1,8 +1,8 @@
-//! What the service adds to the latency of a read that it has to ask a node for.
+//! Latency that the service adds to an uncached read.
 //!
-//! Usage: `reads compare NODE SERVICE ROUNDS PAIRS`, both addresses with a path, asks the node and the
-//! service in front of it by turns; it fails unless the median of the differences is under 1 ms.
-//! `reads node` is a node that answers at once, on a free loopback port, which it prints.
+//! `reads compare NODE SERVICE ROUNDS PAIRS` (addresses with a path) sends reads alternately to the node and to the
+//! service in front of it. It fails unless the median difference is under 1 ms. `reads node` is a node that responds
+//! at once; it prints the free loopback address on which it listens.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -21,8 +21,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 
-/// What may be added, in microseconds.
-const MOST_ADDED: f64 = 1000.0;
+/// Limit of the added latency, in microseconds.
+const MAX_ADDED: f64 = 1000.0;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -52,41 +52,41 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Whether the service adds as little as it should.
+/// Returns true if the added latency is within the limit.
 fn compare(node: &str, service: &str, rounds: usize, pairs: usize) -> io::Result<bool> {
-    let (mut node, mut service) = (Asker::connect(node)?, Asker::connect(service)?);
-    // No address is asked for twice, of either of them.
+    let (mut node, mut service) = (Client::connect(node)?, Client::connect(service)?);
+    // Each read has a new address, so nothing is cached.
     let mut addresses = 0x1_0000_0000_u64..;
     let mut pair = || {
         let mut next = || addresses.next().unwrap_or_default();
-        Ok((node.ask(next())?, service.ask(next())?))
+        Ok((node.read_balance(next())?, service.read_balance(next())?))
     };
-    // The first round finds the connections and caches cold.
+    // Warm-up.
     for _ in 0..pairs {
         pair()?;
     }
     println!("round  node: p50     p99  service: p50     p99  added: p50 (µs)");
     let mut medians = Vec::new();
     for round in 1..=rounds {
-        let asked = (0..pairs).map(|_| pair()).collect::<io::Result<Vec<_>>>()?;
-        let of_node = sorted(asked.iter().map(|(node, _)| *node));
-        let of_service = sorted(asked.iter().map(|(_, service)| *service));
-        let added = sorted(asked.iter().map(|(node, service)| service - node));
+        let measured = (0..pairs).map(|_| pair()).collect::<io::Result<Vec<_>>>()?;
+        let node_times = sorted(measured.iter().map(|(node, _)| *node));
+        let service_times = sorted(measured.iter().map(|(_, service)| *service));
+        let added = sorted(measured.iter().map(|(node, service)| service - node));
         println!(
             "{round:5}  {:9.0} {:7.0} {:13.0} {:7.0} {:11.0}",
-            percentile(&of_node, 50),
-            percentile(&of_node, 99),
-            percentile(&of_service, 50),
-            percentile(&of_service, 99),
+            percentile(&node_times, 50),
+            percentile(&node_times, 99),
+            percentile(&service_times, 50),
+            percentile(&service_times, 99),
             percentile(&added, 50),
         );
         medians.push(percentile(&added, 50));
     }
     let medians = sorted(medians.into_iter());
     let median = percentile(&medians, 50);
-    let is_met = median < MOST_ADDED;
+    let is_met = median < MAX_ADDED;
     println!(
-        "median added {median:.0} µs (from {:.0} to {:.0}); under {MOST_ADDED} µs: {}",
+        "median added {median:.0} µs (from {:.0} to {:.0}); under {MAX_ADDED} µs: {}",
         percentile(&medians, 0),
         percentile(&medians, 100),
         if is_met { "met" } else { "NOT met" }
@@ -100,40 +100,39 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Of values in ascending order.
+/// Percentile of values in ascending order.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    let place = sorted.len().saturating_sub(1) * percent / 100;
-    sorted.get(place).copied().unwrap_or(f64::NAN)
+    let index = sorted.len().saturating_sub(1) * percent / 100;
+    sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// A client with one connection. It does nothing beside waiting, so that little of what it measures is
-/// its own.
-struct Asker {
+/// A blocking client with one connection, which adds little latency of its own.
+struct Client {
     stream: TcpStream,
     address: String,
     path: String,
-    answer: Vec<u8>,
+    response: Vec<u8>,
 }
 
-impl Asker {
-    const PATIENCE: Duration = Duration::from_secs(5);
+impl Client {
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// To an address with a path.
+    /// Connects to an address with a path.
     fn connect(target: &str) -> io::Result<Self> {
         let (address, path) = target.split_once('/').unwrap_or((target, ""));
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Self::PATIENCE))?;
+        stream.set_read_timeout(Some(Self::TIMEOUT))?;
         Ok(Self {
             stream,
             address: address.to_owned(),
             path: format!("/{path}"),
-            answer: Vec::new(),
+            response: Vec::new(),
         })
     }
 
-    /// How many microseconds it takes until the balance of `account` is there.
-    fn ask(&mut self, account: u64) -> io::Result<f64> {
+    /// Reads the balance of `account`; returns the latency in microseconds.
+    fn read_balance(&mut self, account: u64) -> io::Result<f64> {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["{account:#042x}","latest"]}}"#
         );
@@ -143,19 +142,19 @@ impl Asker {
             self.address,
             body.len()
         );
-        self.answer.clear();
+        self.response.clear();
         let mut piece = [0; 4096];
         let started = Instant::now();
         self.stream.write_all(request.as_bytes())?;
-        while !is_whole(&self.answer) {
+        while !is_complete(&self.response) {
             match self.stream.read(&mut piece)? {
                 0 => return Err(self.unexpected()),
-                count => self.answer.extend(piece.iter().take(count)),
+                count => self.response.extend(piece.iter().take(count)),
             }
         }
         let elapsed = started.elapsed();
-        let has_result = text(&self.answer).is_some_and(|answer| {
-            answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"result\":\"0x")
+        let has_result = text(&self.response).is_some_and(|response| {
+            response.starts_with("HTTP/1.1 200 ") && response.contains("\"result\":\"0x")
         });
         if !has_result {
             return Err(self.unexpected());
@@ -164,14 +163,15 @@ impl Asker {
     }
 
     fn unexpected(&self) -> io::Error {
-        let answer = String::from_utf8_lossy(&self.answer);
-        io::Error::other(format!("{} answered {answer:?}", self.address))
+        let response = String::from_utf8_lossy(&self.response);
+        io::Error::other(format!("{} responded {response:?}", self.address))
     }
 }
 
-/// Whether a response with a `Content-Length` has come to its end.
-fn is_whole(answer: &[u8]) -> bool {
-    let Some((head, body)) = text(answer).and_then(|answer| answer.split_once("\r\n\r\n")) else {
+/// Returns true if a response with a `Content-Length` is complete.
+fn is_complete(response: &[u8]) -> bool {
+    let Some((head, body)) = text(response).and_then(|response| response.split_once("\r\n\r\n"))
+    else {
         return false;
     };
     let mut headers = head.lines().filter_map(|line| line.split_once(": "));
@@ -179,8 +179,8 @@ fn is_whole(answer: &[u8]) -> bool {
     length.and_then(|(_, length)| length.parse().ok()) == Some(body.len())
 }
 
-fn text(answer: &[u8]) -> Option<&str> {
-    std::str::from_utf8(answer).ok()
+fn text(response: &[u8]) -> Option<&str> {
+    std::str::from_utf8(response).ok()
 }
 
 #[tokio::main]
@@ -193,14 +193,14 @@ async fn serve() -> io::Result<()> {
         stream.set_nodelay(true)?;
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
-            let answer = service_fn(|request| answer(request, started));
-            // A client that goes away in the middle is no failure of the node.
-            let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+            let service = service_fn(|request| respond(request, started));
+            // A client may disconnect at any time.
+            let _ = connection.serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     started: Instant,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -216,7 +216,7 @@ async fn answer(
     Ok(response)
 }
 
-/// What a node of chain 2020 with a block every two seconds says; every account has the same balance.
+/// The reply of a node of chain 2020 with a block every 2 s; every account has the same balance.
 fn reply(body: &[u8], started: Instant) -> Option<String> {
     #[derive(Deserialize)]
     struct Call<'a> {

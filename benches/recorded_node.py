@@ -1,5 +1,5 @@
-"""A node of as many chains as anybody asks for: chain N is at /N and has a recorded block of Ethereum every two
-seconds. It listens on a free loopback port, which it prints. Usage: recorded_node.py [seconds that an answer takes]"""
+"""A mock node of any number of chains: chain N is at /N and has a recorded block of Ethereum every 2 s. Prints the
+free loopback port on which it listens. Usage: recorded_node.py [seconds per response]"""
 
 import gzip
 import http.server
@@ -10,7 +10,7 @@ import time
 with gzip.open("src/demo/recordings/ethereum.json.gz") as file:
     RECORDED = json.load(file)
 PAUSE = float(sys.argv[1]) if len(sys.argv) > 1 else 0
-# The rewards are those of the percentiles 0, 5, ...
+# Column of percentile 60: the recorded percentiles are 0, 5, ...
 COLUMN = 60 // 5
 
 
@@ -53,7 +53,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 1024
 
     def handle_error(self, *_):
-        """Whoever asked is gone."""
+        """Ignores clients that have disconnected."""
 
 
 server = Server(("127.0.0.1", 0), Node)

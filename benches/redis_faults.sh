@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The 99th percentile of the latency of GET /v1/{chain}/gas-suggestion on a replica while Redis is paused and while
-# it is gone, against the same while it is well, in interleaved runs. Usage: benches/redis_faults.sh [rounds [seconds]]
+# 99th percentile of the latency of GET /v1/{chain}/gas-suggestion on a replica while Redis is paused or down, compared
+# with a healthy Redis, in interleaved runs. Usage: benches/redis_faults.sh [rounds [seconds]]
 #
-# Two replicas share one chain; one of them is asked over 16 connections, without a pause. Fails when a request
-# fails, or when what a run was for was not so: the replica shares, or polls alone. Takes a minute and a half per
-# round once everything is built, of which the half is waiting for the replicas to share again.
+# Two replicas share one chain; one of them is loaded over 16 connections. Fails if a request fails, or if the replica
+# is not in the state that a run is for (sharing, or polling standalone). Takes a minute and a half per round once
+# everything is built, half of it until the replicas share again.
 #
-# Absolute figures drift with the machine, and percentiles more than others; the ratios are the result. What the
-# machine does to them alone, the last column shows: well once more.
+# Absolute figures drift with the machine, so the ratios are the result. The last column repeats the run with a healthy
+# Redis and shows the noise.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
@@ -20,7 +20,7 @@ need redis-server "apt-get install redis-server"
 need redis-cli "apt-get install redis-tools"
 
 cargo build --release --quiet
-reads_binary=$(executable reads)
+reads_binary=$(build_bench reads)
 
 directory=$(mktemp -d)
 started=()
@@ -37,7 +37,7 @@ cli() {
     redis-cli -p "$port" "$@"
 }
 
-start_redis() { # on `port`, or on one that is free
+start_redis() { # on `port`, or on a free port
     local deadline=$((SECONDS + 20))
     until [ "$(cli INFO server 2>/dev/null | tr -d '\r' | sed -n 's/^process_id://p')" = "${redis:-none}" ]; do
         [ $SECONDS -lt $deadline ] || { echo "redis-server did not start" >&2; exit 1; }
@@ -47,7 +47,7 @@ start_redis() { # on `port`, or on one that is free
             redis=$!
             disown
             sleep 0.2
-            # Somebody else may have it.
+            # The port may be in use.
             kill -0 "$redis" 2>/dev/null || port=
         fi
         sleep 0.05
@@ -82,38 +82,38 @@ started+=("$service")
 start_service --config "$directory/chains.toml"
 started+=("$service")
 
-# Of the service's counters.
+# Prints a counter of the service.
 count() { # name with labels
     curl -sSf -m 5 "$admin/metrics" | awk -v name="$1" '$1 == name { count = $2 } END { print count + 0 }'
 }
-turns() { # outcomes
+poll_slots() { # outcomes
     local outcome sum=0
     for outcome; do
-        sum=$((sum + $(count "gas_suggestion_turns_total{chain=\"ronin\",outcome=\"$outcome\"}")))
+        sum=$((sum + $(count "gas_suggestion_poll_slots_total{chain=\"ronin\",outcome=\"$outcome\"}")))
     done
     echo $sum
 }
 
 wait_until_shared() {
     local deadline=$((SECONDS + 20)) before
-    before=$(turns claimed left)
-    until [ "$(count gas_suggestion_redis_up)" = 1 ] && [ "$(turns claimed left)" -gt $((before + 1)) ]; do
+    before=$(poll_slots claimed yielded)
+    until [ "$(count gas_suggestion_redis_up)" = 1 ] && [ "$(poll_slots claimed yielded)" -gt $((before + 1)) ]; do
         [ $SECONDS -lt $deadline ] || { echo "the replicas do not share" >&2; exit 1; }
         sleep 0.2
     done
 }
 
-run() { # what the turns have to be meanwhile; prints the 99th percentile in µs
+run() { # expected outcomes of poll slots; prints the 99th percentile in µs
     local output before
-    before=$(turns "$@")
+    before=$(poll_slots "$@")
     output=$(wrk -t2 -c16 -d"${seconds}s" --latency "$url/v1/ronin/gas-suggestion")
     if grep -Eq 'Non-2xx|Socket errors' <<<"$output"; then
         echo "$output" >&2
         exit 1
     fi
-    # A turn each two seconds, but one that is waited for in vain.
-    if [ $(($(turns "$@") - before)) -lt $((seconds / 2 - 2)) ]; then
-        echo "not enough turns were: $*" >&2
+    # One slot per 2 s, with one missed slot allowed.
+    if [ $(($(poll_slots "$@") - before)) -lt $((seconds / 2 - 2)) ]; then
+        echo "too few poll slots with outcome: $*" >&2
         exit 1
     fi
     awk '$1 == "99%" {
@@ -123,35 +123,35 @@ run() { # what the turns have to be meanwhile; prints the 99th percentile in µs
     }' <<<"$output"
 }
 
-ratio() { # of the first to the second
+ratio() { # first, second
     awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'
 }
 
 wait_until_shared
-run claimed left >/dev/null
-echo "99th percentile in µs, and its ratio to that of the same round with Redis well"
-echo "round     well   paused  ratio     gone  ratio     well again  ratio"
-of_paused=() of_gone=() of_well=()
+run claimed yielded >/dev/null
+echo "99th percentile in µs, and its ratio to the run with a healthy Redis in the same round"
+echo "round  healthy   paused  ratio     down  ratio  healthy again  ratio"
+paused_ratios=() down_ratios=() healthy_ratios=()
 for round in $(seq "$rounds"); do
-    well=$(run claimed left)
-    # A second more than it is measured, so that the run ends within it.
+    healthy=$(run claimed yielded)
+    # Pause for 1 s longer than the run.
     cli CLIENT PAUSE $(((seconds + 1) * 1000)) ALL >/dev/null
-    paused=$(run alone)
+    paused=$(run standalone)
     wait_until_shared
     kill_redis
-    gone=$(run alone)
+    down=$(run standalone)
     start_redis
     wait_until_shared
-    again=$(run claimed left)
-    of_paused+=("$(ratio "$paused" "$well")")
-    of_gone+=("$(ratio "$gone" "$well")")
-    of_well+=("$(ratio "$again" "$well")")
+    again=$(run claimed yielded)
+    paused_ratios+=("$(ratio "$paused" "$healthy")")
+    down_ratios+=("$(ratio "$down" "$healthy")")
+    healthy_ratios+=("$(ratio "$again" "$healthy")")
     printf '%5d  %7.0f  %7.0f  %s  %7.0f  %s  %13.0f  %s\n' "$round" \
-        "$well" "$paused" "${of_paused[-1]}" "$gone" "${of_gone[-1]}" "$again" "${of_well[-1]}"
+        "$healthy" "$paused" "${paused_ratios[-1]}" "$down" "${down_ratios[-1]}" "$again" "${healthy_ratios[-1]}"
 done
 printf 'paused:     '
-print_median "${of_paused[@]}"
-printf 'gone:       '
-print_median "${of_gone[@]}"
-printf 'well again: '
-print_median "${of_well[@]}"
+print_median "${paused_ratios[@]}"
+printf 'down:       '
+print_median "${down_ratios[@]}"
+printf 'healthy again: '
+print_median "${healthy_ratios[@]}"

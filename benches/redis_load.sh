@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What replicas that share 100 chains of a block every 2 s cost Redis, measured with 1, 4 and 8 of them, and computed
-# for 100 along the line through the first and the last. Usage: benches/redis_load.sh [seconds] [replicas...]
+# Redis load of replicas that share 100 chains with a block every 2 s, measured with 1, 4 and 8 replicas and
+# extrapolated linearly to 100. Usage: benches/redis_load.sh [seconds] [replicas...]
 #
-# Fails unless they poll each block once together. Takes four minutes once everything is built; 100 real ones take
-# 2 GiB and a minute more to start.
+# Fails unless the replicas together poll each block once. Takes four minutes once everything is built; 100 real
+# replicas take 2 GiB and another minute to start.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
@@ -19,7 +19,7 @@ need curl "apt-get install curl"
 
 cargo build --release --quiet
 
-keep_house
+create_workspace
 
 start_redis() { # on a free port; sets `port`
     local deadline=$((SECONDS + 10)) redis
@@ -46,16 +46,16 @@ for chain in $(seq $chains); do
 done >"$directory/replica.toml"
 
 admins=()
-polls() { # of all replicas, that gave something
+polls() { # successful polls of all replicas
     for admin in "${admins[@]}"; do
         curl -sSf -m 5 "$admin/metrics"
     done | awk '/^gas_suggestion_polls_total.*"ok"/ { count += $2 } END { print count }'
 }
 
-sample() { # polls, when, when, scripts, their time in µs, publications, bytes in and out, processor time in s
+sample() { # polls, time before and after, scripts, their time in µs, publications, bytes in and out, processor time in s
     local began=$EPOCHREALTIME
     printf '%s ' "$(polls)"
-    # To ask many replicas takes a while.
+    # Reading the metrics of many replicas takes a while.
     printf '%s %s ' "$began" "$EPOCHREALTIME"
     redis-cli -p $port info everything | tr -d '\r' | awk -F'[:,=]' '
         $1 ~ /^cmdstat_(evalsha|publish)$/ { calls[$1] = $3; spent[$1] = $5 }
@@ -67,11 +67,11 @@ sample() { # polls, when, when, scripts, their time in µs, publications, bytes 
         }'
 }
 
-show() { # replicas, scripts, messages, ms in scripts, ms, Mbit in and out a second
+print_rates() { # replicas, and per second: scripts, messages, ms in scripts, processor ms, Mbit in, Mbit out
     printf '%8s  %9.0f  %10.0f  %13.1f  %19.1f  %9.2f  %11.2f\n' "$@"
 }
 
-echo "a second, over $seconds s, with $chains chains:"
+echo "per second, over $seconds s, with $chains chains:"
 echo "replicas    scripts    messages  ms in scripts  ms of the processor  Mbit in    Mbit out"
 rows=()
 for replicas in "$@"; do
@@ -83,7 +83,7 @@ for replicas in "$@"; do
         started+=("$service")
         admins+=("$admin")
     done
-    # Until everybody has found its place.
+    # Time for the replicas to coordinate.
     sleep 5
     before=$(sample)
     sleep "$seconds"
@@ -98,10 +98,10 @@ for replicas in "$@"; do
             print replicas, d[4], d[6] * replicas, d[5] / 1e3, d[9] * 1e3, d[7] * 8 / 1e6, d[8] * 8 / 1e6, polls
         }')
     read -r -a rates <<<"$row"
-    show "${rates[@]:0:7}"
+    print_rates "${rates[@]:0:7}"
     rows+=("$row")
     awk -v polls="${rates[7]}" -v blocks=$((chains / 2)) 'BEGIN { exit !(polls > 0.95 * blocks && polls < 1.05 * blocks) }' ||
-        { echo "NOT once per block: ${rates[7]} polls a second" >&2; exit 1; }
+        { echo "NOT once per block: ${rates[7]} polls per second" >&2; exit 1; }
     memory=$(redis-cli -p $port info memory | tr -d '\r' | awk -F: -v replicas="$replicas" '
         { bytes[$1] = $2 }
         END { printf "%.1f MiB are used, %d bytes for each client", bytes["used_memory"] / 2 ^ 20, bytes["mem_clients_normal"] / replicas }')
@@ -121,10 +121,10 @@ printf '%s\n' "${rows[@]}" | awk '
         for (i = 2; i <= 7; i++)
             printf " %f", row[1, i] + (row[NR, i] - row[1, i]) / (replicas[NR] - replicas[1]) * (100 - replicas[1])
         print ""
-    }' >"$directory/computed"
-if [ -s "$directory/computed" ]; then
-    read -r -a rates <"$directory/computed"
-    show "${rates[@]}"
-    echo "(the last line is computed)"
+    }' >"$directory/extrapolated"
+if [ -s "$directory/extrapolated" ]; then
+    read -r -a rates <"$directory/extrapolated"
+    print_rates "${rates[@]}"
+    echo "(the last line is extrapolated)"
 fi
 echo "with $replicas replicas $memory; a value has $length bytes and takes $usage"

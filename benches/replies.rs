@@ -1,12 +1,12 @@
-//! Millions of generated node replies through the code that reads, prices, judges and publishes
+//! Runs millions of generated node replies through the code that parses, prices, checks and publishes
 //! them. Usage: `cargo bench --bench replies -- [replies] [seed]`
 //!
-//! It ends with the first broken rule, or with a table of what came of the replies.
+//! Ends at the first violated invariant, or with a table of the outcomes.
 
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "something else than expected should end it"
+    reason = "the bench ends at an unexpected value"
 )]
 
 #[path = "../tests/integration/hostile_replies.rs"]
@@ -30,7 +30,7 @@ fn main() {
         .collect();
     let mut total = hostile_replies::Tally::new();
     for run in runs {
-        for (outcome, count) in run.join().expect("no rule was broken") {
+        for (outcome, count) in run.join().expect("no invariant was violated") {
             *total.entry(outcome).or_default() += count;
         }
     }
@@ -38,5 +38,5 @@ fn main() {
     for (outcome, count) in &total {
         println!("{count:>12}  {outcome}");
     }
-    println!("{:>12}  in all, in {} s", total.values().sum::<u64>(), started.elapsed().as_secs());
+    println!("{:>12}  in total, in {} s", total.values().sum::<u64>(), started.elapsed().as_secs());
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# GET /v1/{chain}/gas-suggestion with everything switched on against an empty hyper service and against nginx, which
+# GET /v1/{chain}/gas-suggestion with every feature enabled, compared with an empty hyper service and with nginx, which
 # serves the same body as a static file: requests per second, 99th percentile and processor time per request on 64 and
-# on 1,000 keep-alive connections; and 304 and HEAD. Prints Markdown tables. Usage: benches/serving.sh [rounds]
+# on 1,000 keep-alive connections; also 304 and HEAD. Prints Markdown tables. Usage: benches/serving.sh [rounds]
 #
-# With PEERS="NAME=URL=PID …" other services that run already are measured too.
+# PEERS="NAME=URL=PID …" adds other running services.
 #
-# wrk runs on the same processors. Absolute figures drift with the machine: the ratios of interleaved runs are the
-# results, as the median of the rounds with the least and the largest.
+# wrk runs on the same processors. Absolute figures drift with the machine, so the results are ratios of interleaved
+# runs: median, minimum and maximum of the rounds.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
@@ -21,11 +21,11 @@ need ab "apt-get install apache2-utils"
 need_files 5000
 
 cargo build --release --quiet
-empty_binary=$(executable empty_hyper)
+empty_binary=$(build_bench empty_hyper)
 
-keep_house
+create_workspace
 
-# No line for each request, as with nginx; the limits are in force.
+# No access log, as with nginx; rate limits stay enabled.
 export GAS_LOG__FILTER="info,gas_suggestion::requests=warn"
 start_service demo --block-time 1h
 started+=("$service")
@@ -70,7 +70,7 @@ cmp "$directory/files$path" <(curl -sSf "http://127.0.0.1:$port$path")
 
 tag=$(curl -sSf -D- -o/dev/null "$url$path" | tr -d '\r' | sed -n 's/^etag: //ip')
 
-ticks() { # of these processes
+ticks() { # processes
     local process total=0
     for process in "$@"; do
         total=$((total + $(awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$process/stat")))
@@ -80,28 +80,28 @@ ticks() { # of these processes
 
 declare -A processes=([service]=$service [empty]=$EMPTY_PID [nginx]="$nginx $(pgrep -P "$nginx" | tr '\n' ' ')")
 
-# One run; adds "requests per second, 99th percentile in ms, µs of processor time per request" to a file.
-run() { # what, whose processes, connections, url, more of wrk's arguments
-    local what=$1 whose=${processes[$2]} connections=$3 target=$4 before after output
+# One run. Appends requests per second, 99th percentile in ms and processor time per request in µs to the result file.
+run() { # result file, server, connections, URL, more arguments for wrk
+    local result=$1 server_processes=${processes[$2]} connections=$3 target=$4 before after output
     shift 4
-    before=$(ticks $whose)
+    before=$(ticks $server_processes)
     output=$(wrk -t2 -c"$connections" -d"${seconds}s" --latency "$@" "$target")
-    after=$(ticks $whose)
+    after=$(ticks $server_processes)
     if grep -qE 'Socket errors|Non-2xx or 3xx' <<<"$output"; then
-        echo "$what: $output" >&2
+        echo "$result: $output" >&2
         exit 1
     fi
     awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" '
         $1 == "99%" { unit = $2; sub(/[0-9.]+/, "", unit); p99 = $2 * (unit == "us" ? 0.001 : unit == "s" ? 1000 : 1) }
         / requests in / { requests = $1 }
         $1 == "Requests/sec:" { rate = $2 }
-        END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' <<<"$output" >>"$directory/$what"
+        END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' <<<"$output" >>"$directory/$result"
 }
 
-# wrk waits for the body that an answer to HEAD does not have. ab does not, and is too slow to need all of the
-# service: what it shows is the processor time.
-heads() { # what, more of ab's arguments
-    local what=$1 before after requests=100000
+# wrk waits for a body after HEAD, so this uses ab. ab is too slow to saturate the service; only the processor time is
+# meaningful.
+run_ab() { # result file, more arguments for ab
+    local result=$1 before after requests=100000
     shift
     before=$(ticks "$service")
     ab -q -k -c 64 -n $requests "$@" "$url$path" >"$directory/ab" 2>&1
@@ -110,7 +110,7 @@ heads() { # what, more of ab's arguments
     awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" -v requests=$requests '
         $1 == "99%" { p99 = $2 }
         $1 == "Requests" && $2 == "per" { rate = $4 }
-        END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' "$directory/ab" >>"$directory/$what"
+        END { printf "%.0f %.3f %.2f\n", rate, p99, ticks / hz * 1e6 / requests }' "$directory/ab" >>"$directory/$result"
 }
 
 peers=()
@@ -120,9 +120,9 @@ for peer in ${PEERS:-}; do
     peers+=("$name=$peer_url")
 done
 
-served() { # how many answers
+served() { # number of suggestion responses
     curl -sSf "$admin/metrics" |
-        awk '/^gas_suggestion_answers_total.*chain="ethereum"/ { sum += $2 } END { printf "%.0f\n", sum }'
+        awk '/^gas_suggestion_suggestion_responses_total.*chain="ethereum"/ { sum += $2 } END { printf "%.0f\n", sum }'
 }
 
 run warm service 64 "$url$path"
@@ -132,8 +132,8 @@ for _ in $(seq "$rounds"); do
     run nginx-64 nginx 64 "http://127.0.0.1:$port$path"
     run empty-64 empty 64 "http://$empty_address/"
     run not-modified-64 service 64 "$url$path" -H "If-None-Match: $tag"
-    heads head-64 -i
-    heads get-64
+    run_ab head-64 -i
+    run_ab get-64
     run service-1000 service 1000 "$url$path"
     run nginx-1000 nginx 1000 "http://127.0.0.1:$port$path"
     run empty-1000 empty 1000 "http://$empty_address/"
@@ -141,9 +141,9 @@ for _ in $(seq "$rounds"); do
         run "${peer%%=*}-64" "${peer%%=*}" 64 "${peer#*=}"
     done
 done
-[ $(($(served) - before)) -gt 1000 ] || { echo "that was not the service" >&2; exit 1; }
+[ $(($(served) - before)) -gt 1000 ] || { echo "the requests did not reach the service" >&2; exit 1; }
 
-# The median of a column, and the median ratio of two files' lines with the least and the largest.
+# Median of a column; median, minimum and maximum of the ratios of two files' lines.
 median() { # file, column
     awk -v column="$2" '{ print $column }' "$directory/$1" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
@@ -151,7 +151,7 @@ ratio() { # file, other file, column
     paste -d' ' "$directory/$1" "$directory/$2" | awk -v c="$3" '{ printf "%.3f\n", $c / $(c + 3) }' | sort -n |
         awk '{ v[NR] = $1 } END { printf "%.2f (%.2f to %.2f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
 }
-row() { # name, file, what it is compared with
+row() { # name, file, file to compare with
     printf '| %s | %s | %s | %s | %s | %s |\n' "$1" "$(median "$2" 1)" "$(ratio "$2" "$3" 1)" \
         "$(median "$2" 2) ms" "$(ratio "$2" "$3" 2)" "$(median "$2" 3) µs"
 }

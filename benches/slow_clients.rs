@@ -1,7 +1,7 @@
-//! What clients that hold their connections and give nothing back do to those that ask and go.
+//! Latency of good requests beside clients that hold their connections.
 //!
-//! Usage: `slow_clients ADDRESS`, of a service with the built-in deadlines and a chain `ethereum`.
-//! It fails when good requests take too long meanwhile, or a bad connection outlives its deadline.
+//! Usage: `slow_clients ADDRESS`, the address of a service with the default timeouts and a chain `ethereum`. It fails
+//! if good requests take too long, or if a slow connection outlives its deadline.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,35 +16,35 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-const OF_EACH_KIND: u32 = 1000;
-/// No client has more connections than one may have.
+const CLIENTS_PER_KIND: u32 = 1000;
+/// Client addresses, so that none exceeds its connection limit.
 const SOURCES: u32 = 16;
-/// How long good requests are measured before there is any other.
+/// Duration of the measurement without slow clients.
 const BEFORE: Duration = Duration::from_secs(8);
-const MOST_P99: Duration = Duration::from_millis(50);
-const MOST_LATE: Duration = Duration::from_secs(1);
-/// A bad connection that is still there by now is not waited for any longer.
-const PATIENCE: Duration = Duration::from_secs(40);
+const MAX_P99: Duration = Duration::from_millis(50);
+const MAX_OVERRUN: Duration = Duration::from_secs(1);
+/// Time limit for the end of a slow connection.
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 const GOOD: &[u8] = b"GET /v1/ethereum/gas-suggestion HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// What a client does.
+/// Behaviour of a slow client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It sends nothing.
+    /// Sends nothing.
     Silent,
-    /// It sends one byte of its headers a second.
+    /// Sends one byte of its headers per second.
     Dripping,
-    /// It sends the beginning of a body.
+    /// Sends the beginning of a body.
     Stalling,
-    /// It sends requests as fast as it can and reads no answer.
+    /// Sends requests as fast as possible and reads no response.
     NotReading,
 }
 
 impl Kind {
     const ALL: [Self; 4] = [Self::Silent, Self::Dripping, Self::Stalling, Self::NotReading];
 
-    /// The built-in `header_timeout`, `body_timeout` and `write_timeout`.
+    /// The default `header_timeout`, `body_timeout` and `write_timeout`.
     const fn deadline(self) -> Duration {
         match self {
             Self::Silent | Self::Dripping | Self::Stalling => Duration::from_secs(10),
@@ -81,35 +81,35 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether all went as it should.
+/// Returns true if all results are within the limits.
 async fn run(address: SocketAddr) -> io::Result<bool> {
     rlimit::increase_nofile_limit(u64::MAX)?;
-    let before = Good::measure(address);
+    let before = GoodRequests::measure(address);
     sleep(BEFORE).await;
     let before = before.finish().await?;
 
-    let during = Good::measure(address);
-    let sightings = Sightings::start(address);
+    let during = GoodRequests::measure(address);
+    let connection_log = ConnectionLog::start(address);
     let mut bad = JoinSet::new();
-    for count in 0..OF_EACH_KIND {
+    for count in 0..CLIENTS_PER_KIND {
         for kind in Kind::ALL {
-            // From 127.0.1.0 on; the good ones come from 127.0.0.1.
+            // Slow clients use 127.0.1.0 and up; good requests come from 127.0.0.1.
             let source = Ipv4Addr::from_bits(0x7f00_0100 + count % SOURCES);
             let stream = open(kind, source, address).await?;
-            bad.spawn(endure(kind, stream.local_addr()?, stream));
+            bad.spawn(hold_connection(kind, stream.local_addr()?, stream));
         }
-        // When this is answered, those before it were accepted. A connection that finds no place in
-        // the system's queue is one for its client alone, and the service could not end it.
-        ask(&mut TcpStream::connect(address).await?).await?;
+        // After this response, all earlier connections have been accepted. The service could not close a
+        // connection that is still in the kernel's backlog.
+        request(&mut TcpStream::connect(address).await?).await?;
     }
     let mut ends = Vec::new();
     while let Some(end) = bad.join_next().await {
         ends.push(end?);
     }
     let during = during.finish().await?;
-    let sightings = sightings.finish().await?;
+    let connection_log = connection_log.finish().await?;
 
-    let mut is_well = true;
+    let mut passed = true;
     println!("good requests (ms)   before: p50    p99    during: p50    p99  requests");
     for (name, before, during) in [
         ("kept connection", &before.kept, &during.kept),
@@ -123,12 +123,15 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
             millis(percentile(during, 99)),
             during.len()
         );
-        is_well &= percentile(during, 99) < MOST_P99;
+        passed &= percentile(during, 99) < MAX_P99;
     }
     println!("\nbad connections      count  deadline (s)  gone after (s): first    last");
     for kind in Kind::ALL {
-        let mut gone: Vec<_> =
-            ends.iter().filter(|end| end.kind == kind).map(|end| sightings.lifetime(end)).collect();
+        let mut gone: Vec<_> = ends
+            .iter()
+            .filter(|end| end.kind == kind)
+            .map(|end| connection_log.lifetime(end))
+            .collect();
         gone.sort();
         let (first, last) = (percentile(&gone, 0), percentile(&gone, 100));
         println!(
@@ -138,10 +141,10 @@ async fn run(address: SocketAddr) -> io::Result<bool> {
             first.as_secs_f64(),
             last.as_secs_f64()
         );
-        is_well &= last <= kind.deadline() + MOST_LATE;
+        passed &= last <= kind.deadline() + MAX_OVERRUN;
     }
-    println!("\n{}", if is_well { "all within the limits" } else { "NOT within the limits" });
-    Ok(is_well)
+    println!("\n{}", if passed { "all within the limits" } else { "NOT within the limits" });
+    Ok(passed)
 }
 
 async fn open(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream> {
@@ -155,7 +158,7 @@ async fn open(kind: Kind, source: Ipv4Addr, address: SocketAddr) -> io::Result<T
     socket.connect(address).await
 }
 
-/// A bad connection from when its deadline began to its end.
+/// A slow connection, from the start of its deadline to its end.
 struct End {
     kind: Kind,
     client: SocketAddr,
@@ -164,7 +167,7 @@ struct End {
 }
 
 /// Behaves as a client of this kind until the service closes the connection.
-async fn endure(kind: Kind, client: SocketAddr, mut stream: TcpStream) -> End {
+async fn hold_connection(kind: Kind, client: SocketAddr, mut stream: TcpStream) -> End {
     let mut since = Instant::now();
     let gone = async {
         match kind {
@@ -177,7 +180,7 @@ async fn endure(kind: Kind, client: SocketAddr, mut stream: TcpStream) -> End {
                     loop {
                         ticker.tick().await;
                         let Some(byte) = head.next() else { continue };
-                        // That the other side is gone is what reading tells.
+                        // The reading half detects the end.
                         let _ = to.write_all(&[byte]).await;
                     }
                 };
@@ -204,7 +207,7 @@ async fn endure(kind: Kind, client: SocketAddr, mut stream: TcpStream) -> End {
                             Err(_) => break,
                         },
                         _ = ticker.tick() => {
-                            // Nobody reads it, but the system takes a little more now and then.
+                            // The kernel still accepts a little data now and then.
                             let queued = timeout(Duration::ZERO, stream.peek(&mut queue)).await;
                             let length = queued.map_or(0, Result::unwrap_or_default);
                             if length > taken {
@@ -216,7 +219,7 @@ async fn endure(kind: Kind, client: SocketAddr, mut stream: TcpStream) -> End {
             }
         }
     };
-    if timeout(PATIENCE, gone).await.is_err() {
+    if timeout(TIMEOUT, gone).await.is_err() {
         eprintln!("a client that {kind} is still connected");
     }
     End { kind, client, since, at: Instant::now() }
@@ -227,24 +230,24 @@ async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) {
     while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }
 
-/// The service's ends of connections, as the system lists them.
+/// The service's connections as listed by the kernel.
 ///
-/// The client's end is not enough: one that is full may get a reset that it has to doubt (RFC 5961)
-/// and hear of the end seconds later, when it asks again.
-struct Sightings {
+/// The client's view is not enough: with a full buffer it may have to challenge a reset (RFC 5961), and notices the
+/// end seconds later.
+struct ConnectionLog {
     last: HashMap<SocketAddr, Instant>,
 }
 
-/// Looking for them.
-struct Lookout {
+/// The running observation.
+struct Observation {
     stop: watch::Sender<()>,
-    task: tokio::task::JoinHandle<io::Result<Sightings>>,
+    task: tokio::task::JoinHandle<io::Result<ConnectionLog>>,
 }
 
-impl Sightings {
+impl ConnectionLog {
     const EVERY: Duration = Duration::from_millis(200);
 
-    fn start(service: SocketAddr) -> Lookout {
+    fn start(service: SocketAddr) -> Observation {
         let (stop, mut stopped) = watch::channel(());
         let task = tokio::spawn(async move {
             let mut last = HashMap::new();
@@ -256,29 +259,31 @@ impl Sightings {
                 }
                 let table = std::fs::read_to_string("/proc/net/tcp")?;
                 let now = Instant::now();
-                last.extend(table.lines().filter_map(|line| Some((peer_of(service, line)?, now))));
+                last.extend(
+                    table.lines().filter_map(|line| Some((client_address(service, line)?, now))),
+                );
             }
             Ok(Self { last })
         });
-        Lookout { stop, task }
+        Observation { stop, task }
     }
 
-    /// How long the connection was there, from when its deadline began.
+    /// Lifetime of the connection since the start of its deadline.
     fn lifetime(&self, end: &End) -> Duration {
         let last = self.last.get(&end.client).map_or(end.since, |last| *last + Self::EVERY);
         last.min(end.at).saturating_duration_since(end.since)
     }
 }
 
-impl Lookout {
-    async fn finish(self) -> io::Result<Sightings> {
+impl Observation {
+    async fn finish(self) -> io::Result<ConnectionLog> {
         drop(self.stop);
         self.task.await?
     }
 }
 
-/// Whose connection to the service this line of the system's table is, if it is established.
-fn peer_of(service: SocketAddr, line: &str) -> Option<SocketAddr> {
+/// Returns the client address if this line of `/proc/net/tcp` is an established connection to the service.
+fn client_address(service: SocketAddr, line: &str) -> Option<SocketAddr> {
     const ESTABLISHED: &str = "01";
     let address = |text: &str| {
         let (ip, port) = text.split_once(':')?;
@@ -291,20 +296,20 @@ fn peer_of(service: SocketAddr, line: &str) -> Option<SocketAddr> {
     (own == service && fields.next()? == ESTABLISHED).then_some(peer)
 }
 
-/// Good requests under way, at a steady pace.
-struct Good {
+/// GoodRequests requests at a steady rate.
+struct GoodRequests {
     stop: watch::Sender<()>,
     kept: tokio::task::JoinHandle<io::Result<Vec<Duration>>>,
     new: tokio::task::JoinHandle<io::Result<Vec<Duration>>>,
 }
 
-/// How long they took, in ascending order.
+/// Latencies in ascending order.
 struct Latencies {
     kept: Vec<Duration>,
     new: Vec<Duration>,
 }
 
-impl Good {
+impl GoodRequests {
     const KEPT_EVERY: Duration = Duration::from_millis(5);
     const NEW_EVERY: Duration = Duration::from_millis(10);
 
@@ -323,11 +328,11 @@ impl Good {
 
 async fn measure(
     address: SocketAddr,
-    pace: Duration,
+    period: Duration,
     is_kept: bool,
     mut stopped: watch::Receiver<()>,
 ) -> io::Result<Vec<Duration>> {
-    let mut ticker = interval(pace);
+    let mut ticker = interval(period);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut kept = None;
     let mut latencies = Vec::new();
@@ -341,7 +346,7 @@ async fn measure(
             Some(stream) => stream,
             None => TcpStream::connect(address).await?,
         };
-        ask(&mut stream).await?;
+        request(&mut stream).await?;
         latencies.push(started.elapsed());
         kept = is_kept.then_some(stream);
     }
@@ -349,27 +354,27 @@ async fn measure(
     Ok(latencies)
 }
 
-/// One request, answered with 200.
-async fn ask(stream: &mut TcpStream) -> io::Result<()> {
+/// Sends one request that must succeed.
+async fn request(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(GOOD).await?;
-    let mut answer = Vec::new();
-    // The last bytes of every suggestion.
-    while !answer.ends_with(b"\"}}") {
-        if stream.read_buf(&mut answer).await? == 0 {
-            return Err(io::Error::other("a good request was not answered"));
+    let mut response = Vec::new();
+    // Every suggestion ends with these bytes.
+    while !response.ends_with(b"\"}}") {
+        if stream.read_buf(&mut response).await? == 0 {
+            return Err(io::Error::other("no response to a good request"));
         }
     }
-    if answer.starts_with(b"HTTP/1.1 200 ") {
+    if response.starts_with(b"HTTP/1.1 200 ") {
         Ok(())
     } else {
-        Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned()))
+        Err(io::Error::other(String::from_utf8_lossy(&response).into_owned()))
     }
 }
 
-/// Of values in ascending order.
+/// Percentile of values in ascending order.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let place = sorted.len().saturating_sub(1) * percent / 100;
-    sorted.get(place).copied().unwrap_or(Duration::MAX)
+    let index = sorted.len().saturating_sub(1) * percent / 100;
+    sorted.get(index).copied().unwrap_or(Duration::MAX)
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What 4,000 clients that hold their connections do to good requests, and when each of them is gone.
-# Fails when the 99th percentile of good requests reaches 50 ms, or when a connection outlives its
-# deadline by more than a second. Takes a minute once everything is built.
+# Latency of good requests beside 4,000 clients that hold their connections, and the lifetime of those connections.
+# Fails if the 99th percentile of good requests reaches 50 ms, or if a connection outlives its deadline by more than
+# 1 s. Takes a minute once everything is built.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh

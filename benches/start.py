@@ -1,9 +1,9 @@
-"""How soon the service listens and has its first suggestion, and what 200 chains cost.
+"""Startup time of the service (listening, first suggestion) and the cost of 200 chains.
 
-A node whose every answer takes 100 ms stands for one far away; the processor time and the memory are those of the
-service with 200 chains of 2 s blocks, each from a node of recorded blocks on this machine. Fails when the service does
-not listen within 50 ms, has no suggestion within a round trip and 20 ms more, or takes 64 MB or 5 % of a core for 200
-chains. Usage: benches/start.sh [starts] [seconds of 200 chains]
+A node that takes 100 ms for every response stands for a distant one. Processor time and memory are measured with 200
+chains of 2 s blocks, each from a local node with recorded blocks. Fails if the service does not listen within 50 ms,
+has no suggestion within a round trip plus 20 ms, or takes 64 MB or 5 % of a core for 200 chains.
+Usage: benches/start.sh [starts] [seconds of 200 chains]
 """
 
 import http.client
@@ -40,8 +40,8 @@ def end(process):
     process.wait()
 
 
-def one_start(folder, chains):
-    """Seconds until it listens, and until it has a suggestion."""
+def measure_start(folder, chains):
+    """Returns the seconds until it listens, and until it has a suggestion."""
     process, port, began = start(folder, chains)
     try:
         while True:
@@ -49,24 +49,24 @@ def one_start(folder, chains):
                 connection = socket.create_connection(("127.0.0.1", port))
                 break
             except ConnectionRefusedError:
-                assert time.monotonic() < began + 10, "it does not listen"
+                assert time.monotonic() < began + 10, "the service does not listen"
         listens = time.monotonic() - began
         connection.close()
         client = http.client.HTTPConnection("127.0.0.1", port)
         while True:
             client.request("GET", "/v1/far/gas-suggestion")
-            answer = client.getresponse()
-            answer.read()
-            if answer.status == 200:
+            response = client.getresponse()
+            response.read()
+            if response.status == 200:
                 return listens, time.monotonic() - began
-            assert time.monotonic() < began + 10, "it has no suggestion"
+            assert time.monotonic() < began + 10, "the service has no suggestion"
             time.sleep(0.001)
     finally:
         end(process)
 
 
-def many_chains(folder):
-    """Resident bytes, and the share of a core, of 200 chains."""
+def measure_many_chains(folder):
+    """Returns the resident bytes and the share of a core with 200 chains."""
     chains = "".join(
         f'[chains.c{number}]\nchain_id = {number + 1}\nrpc_urls = ["http://{RECORDED}/{number + 1}"]\n'
         for number in range(200)
@@ -79,26 +79,26 @@ def many_chains(folder):
         return int(fields[11]) + int(fields[12])
 
     try:
-        # Until the service knows when blocks come.
+        # Time for the service to learn the block schedule.
         time.sleep(60)
         before, since = ticks(), time.monotonic()
         time.sleep(SECONDS)
-        spent = (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - since)
+        cpu_share = (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - since)
         with open(f"/proc/{process.pid}/status") as file:
             resident = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
-        return resident * 1024, spent
+        return resident * 1024, cpu_share
     finally:
         end(process)
 
 
-def tell(what, values, most):
+def print_row(name, values, limit):
     values = sorted(values)
-    print(f"| {what} | {statistics.median(values):.1f} ms | {values[0]:.1f} to {values[-1]:.1f} ms | {most:.0f} ms |")
-    return statistics.median(values) <= most
+    print(f"| {name} | {statistics.median(values):.1f} ms | {values[0]:.1f} to {values[-1]:.1f} ms | {limit:.0f} ms |")
+    return statistics.median(values) <= limit
 
 
 def recorded_node(*arguments):
-    """The process, and where it listens."""
+    """Starts a node; returns the process and its address."""
     node = subprocess.Popen([sys.executable, RECORDED_NODE, *arguments], stdout=subprocess.PIPE, text=True)
     return node, "127.0.0.1:" + node.stdout.readline().strip()
 
@@ -108,18 +108,18 @@ recorded, RECORDED = recorded_node()
 try:
     with tempfile.TemporaryDirectory() as folder:
         chain = f'[chains.far]\nchain_id = 2020\nrpc_urls = ["http://{FAR}/2020"]\n'
-        starts = [one_start(folder, chain) for _ in range(STARTS)]
+        starts = [measure_start(folder, chain) for _ in range(STARTS)]
         print("| From the start of the process | Median | From, to | Allowed |\n|---|---|---|---|")
-        good = tell("it listens", [1000 * listens for listens, _ in starts], 50)
-        good &= tell(
-            f"first suggestion, of a node {1000 * ROUND_TRIP:.0f} ms away",
+        passed = print_row("listening", [1000 * listens for listens, _ in starts], 50)
+        passed &= print_row(
+            f"first suggestion, node {1000 * ROUND_TRIP:.0f} ms away",
             [1000 * first for _, first in starts],
             1000 * ROUND_TRIP + 20,
         )
-        resident, share = many_chains(folder)
+        resident, share = measure_many_chains(folder)
         print(f"\n200 chains, a block every 2 s each: {resident / 1e6:.1f} MB resident, {100 * share:.2f} % of a core.")
-        good &= resident < 64e6 and share < 0.05
+        passed &= resident < 64e6 and share < 0.05
 finally:
     for node in (far, recorded):
         end(node)
-sys.exit(0 if good else "It takes longer, or more, than it may.")
+sys.exit(0 if passed else "A limit is exceeded.")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How soon the service listens and has its first suggestion, and what 200 chains cost: see start.py.
+# Startup time of the service and the cost of 200 chains: see start.py.
 # Usage: benches/start.sh [starts] [seconds of 200 chains]
 
 cd "$(dirname "$0")/.."

@@ -1,12 +1,12 @@
-//! Thousands of subscribers of one chain: how long until the last of them has a new value, and what each of
-//! them costs.
+//! Thousands of subscribers of one chain: the time until the last of them has a new value, and the memory per
+//! subscriber.
 //!
-//! Usage: `streams SUBSCRIBERS SILENT BLOCKS` is a node with a new block for each poll, on a free loopback port,
-//! which it prints. It then reads the address of a service that polls it, and that service's process id,
-//! subscribes, and measures. A value's time runs from the node's reply, so the service's own work counts. It
-//! fails when a subscriber misses the newest value or is told an older one, when half of the values take 100 ms
-//! or more to the last subscriber, or when one of these takes 20 KB or more. SILENT more never read, and stay
-//! until it is told that they may go.
+//! Usage: `streams SUBSCRIBERS SILENT BLOCKS`. It is a node with a new block for each poll, and prints the free loopback
+//! address on which it listens. It then reads the address and process id of the service that polls it, subscribes, and
+//! measures. The time of a value runs from the node's reply, so it includes the service's own work. It fails if a
+//! subscriber misses the newest value or receives an older one, if the median time to the last subscriber is 100 ms or
+//! more, or if a subscriber takes 20 KB or more. SILENT further subscribers never read; they stay until the next line on
+//! stdin.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -25,17 +25,17 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-/// What half of the values may take at most.
-const MOST_TIME: Duration = Duration::from_millis(100);
-/// What a subscriber may take.
-const MOST_BYTES: u64 = 20_000;
-/// One that never reads takes the event that it does not take, too.
-const MOST_BYTES_HELD: u64 = 3 * MOST_BYTES;
-/// No event that is waited for takes this long unless it never comes.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// The service lets one address have 1,024 connections and 1,000 requests at once.
-const OF_ONE_ADDRESS: usize = 900;
-/// What the system keeps of what is not read.
+/// Limit of the median time to the last subscriber.
+const MAX_TIME: Duration = Duration::from_millis(100);
+/// Limit of the service's memory per subscriber.
+const MAX_BYTES: u64 = 20_000;
+/// The same for subscribers that never read, whose unsent event is held in memory.
+const MAX_BYTES_STALLED: u64 = 3 * MAX_BYTES;
+/// Timeout for every awaited event.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Subscribers per client address: the default limits are 1,024 connections and 1,000 requests at once.
+const STREAMS_PER_ADDRESS: usize = 900;
+/// Receive buffer of subscribers that never read.
 const SMALL_BUFFER: u32 = 4096;
 const FIRST_BLOCK: u64 = 1000;
 
@@ -59,25 +59,25 @@ fn main() -> ExitCode {
     }
 }
 
-/// A chain of equal blocks at a new price each, one for each poll once it goes on.
+/// A chain with a new block at a new price for each poll, once `is_running`.
 #[derive(Debug, Default)]
 struct Chain {
-    goes_on: bool,
-    /// When each block after the first was told.
-    told: Vec<Instant>,
+    is_running: bool,
+    /// When each block after the first was sent to the service.
+    sent_at: Vec<Instant>,
 }
 
-type Shared = Arc<Mutex<Chain>>;
+type SharedChain = Arc<Mutex<Chain>>;
 
-async fn answer(State(chain): State<Shared>, Json(call): Json<Value>) -> Json<Value> {
+async fn reply(State(chain): State<SharedChain>, Json(call): Json<Value>) -> Json<Value> {
     let result = if call.get("method").and_then(Value::as_str) == Some("eth_chainId") {
         json!("0x7e4")
     } else {
         let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
-        if chain.goes_on {
-            chain.told.push(Instant::now());
+        if chain.is_running {
+            chain.sent_at.push(Instant::now());
         }
-        fee_history(FIRST_BLOCK + count(chain.told.len()))
+        fee_history(FIRST_BLOCK + count(chain.sent_at.len()))
     };
     Json(json!({"jsonrpc": "2.0", "id": call.get("id"), "result": result}))
 }
@@ -92,25 +92,25 @@ fn fee_history(newest: u64) -> Value {
     })
 }
 
-/// What the subscribers were told.
+/// Progress of the subscribers.
 #[derive(Debug, Default)]
-struct Record {
-    /// By block: how many subscribers have it, and since when the last of them has.
+struct Progress {
+    /// By block: number of subscribers that have it, and when the last of them received it.
     received: Vec<(usize, Option<Instant>)>,
-    /// How many have anything.
+    /// Number of subscribers with a value.
     begun: usize,
-    /// How many have the last block of all.
+    /// Number of subscribers with the last block.
     done: usize,
-    complaints: Vec<String>,
+    errors: Vec<String>,
 }
 
-/// Whether all is as it should be.
+/// Returns true if all results are within the limits.
 async fn run(subscribers: usize, silent: usize, blocks: usize) -> io::Result<bool> {
-    let chain = Shared::default();
+    let chain = SharedChain::default();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("{}", listener.local_addr()?);
     io::stdout().flush()?;
-    let app = Router::new().fallback(post(answer)).with_state(Arc::clone(&chain));
+    let app = Router::new().fallback(post(reply)).with_state(Arc::clone(&chain));
     tokio::task::spawn_local(async move { axum::serve(listener, app).await });
 
     let line = next_line().await?;
@@ -118,62 +118,62 @@ async fn run(subscribers: usize, silent: usize, blocks: usize) -> io::Result<boo
     let (address, process) = line.split_once(' ').ok_or_else(wrong)?;
     let address: SocketAddr = address.parse().map_err(|_| wrong())?;
 
-    let record = Rc::new(RefCell::new(Record::default()));
-    record.borrow_mut().received.resize(blocks + 1, (0, None));
-    let (changed, mut progress) = watch::channel(());
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    progress.borrow_mut().received.resize(blocks + 1, (0, None));
+    let (changed, mut changes) = watch::channel(());
     let changed = Rc::new(changed);
     let subscribe = |number| {
-        let (record, changed) = (Rc::clone(&record), Rc::clone(&changed));
+        let (progress, changed) = (Rc::clone(&progress), Rc::clone(&changed));
         async move {
             let stream = connect(address, number, None).await?;
             tokio::task::spawn_local(async move {
-                if let Err(error) = follow(stream, &record, &changed).await {
-                    record.borrow_mut().complaints.push(error.to_string());
+                if let Err(error) = follow(stream, &progress, &changed).await {
+                    progress.borrow_mut().errors.push(error.to_string());
                     changed.send_replace(());
                 }
             });
             Ok::<_, io::Error>(())
         }
     };
-    // The first finds out what is made once, not for each.
+    // The first subscriber triggers one-time allocations, which do not count.
     subscribe(0).await?;
-    wait(&mut progress, || record.borrow().begun == 1).await?;
+    wait(&mut changes, || progress.borrow().begun == 1).await?;
     let before = resident_bytes(process)?;
     for number in 1..subscribers {
         subscribe(number).await?;
     }
-    wait(&mut progress, || record.borrow().begun == subscribers).await?;
+    wait(&mut changes, || progress.borrow().begun == subscribers).await?;
     println!("{subscribers} subscribers have the first value");
     let mut never_reading = Vec::new();
     for number in 0..silent {
         never_reading.push(connect(address, subscribers + number, Some(SMALL_BUFFER)).await?);
     }
 
-    chain.lock().unwrap_or_else(PoisonError::into_inner).goes_on = true;
-    let all_done = || record.borrow().done == subscribers;
-    let end = DEADLINE + Duration::from_secs(1) * u32::try_from(blocks).unwrap_or(u32::MAX);
-    let is_complete = tokio::time::timeout(end, wait(&mut progress, all_done)).await;
+    chain.lock().unwrap_or_else(PoisonError::into_inner).is_running = true;
+    let all_done = || progress.borrow().done == subscribers;
+    let end = TIMEOUT + Duration::from_secs(1) * u32::try_from(blocks).unwrap_or(u32::MAX);
+    let is_complete = tokio::time::timeout(end, wait(&mut changes, all_done)).await;
     let after = resident_bytes(process)?;
-    let is_well = {
-        let record = record.borrow();
-        for complaint in record.complaints.iter().take(5) {
-            println!("a subscriber: {complaint}");
+    let passed = {
+        let progress = progress.borrow();
+        for error in progress.errors.iter().take(5) {
+            println!("a subscriber: {error}");
         }
-        if !matches!(is_complete, Ok(Ok(()))) || !record.complaints.is_empty() {
-            println!("{} of {subscribers} subscribers have the newest value", record.done);
+        if !matches!(is_complete, Ok(Ok(()))) || !progress.errors.is_empty() {
+            println!("{} of {subscribers} subscribers have the newest value", progress.done);
             return Ok(false);
         }
-        let told = chain.lock().unwrap_or_else(PoisonError::into_inner).told.clone();
-        let is_quick = report(&record, &told, subscribers);
-        let most = if silent > 0 { MOST_BYTES_HELD } else { MOST_BYTES };
-        report_memory(before, after, subscribers + silent, most) && is_quick
+        let sent_at = chain.lock().unwrap_or_else(PoisonError::into_inner).sent_at.clone();
+        let is_quick = report(&progress, &sent_at, subscribers);
+        let limit = if silent > 0 { MAX_BYTES_STALLED } else { MAX_BYTES };
+        report_memory(before, after, subscribers + silent, limit) && is_quick
     };
     if silent > 0 {
         println!("holding");
         next_line().await?;
     }
     drop(never_reading);
-    Ok(is_well)
+    Ok(passed)
 }
 
 async fn next_line() -> io::Result<String> {
@@ -181,15 +181,15 @@ async fn next_line() -> io::Result<String> {
     line.ok_or(io::ErrorKind::UnexpectedEof)?
 }
 
-async fn wait(progress: &mut watch::Receiver<()>, is_so: impl Fn() -> bool) -> io::Result<()> {
-    let all = async { while !is_so() && progress.changed().await.is_ok() {} };
-    let late = || io::Error::other("not every subscriber was told a value in time");
-    tokio::time::timeout(DEADLINE * 4, all).await.map_err(|_| late())
+async fn wait(changes: &mut watch::Receiver<()>, is_so: impl Fn() -> bool) -> io::Result<()> {
+    let all = async { while !is_so() && changes.changed().await.is_ok() {} };
+    let late = || io::Error::other("not every subscriber received a value in time");
+    tokio::time::timeout(TIMEOUT * 4, all).await.map_err(|_| late())
 }
 
-/// A connection from one of several loopback addresses, each of which is a client of its own.
+/// Subscribes from one of several loopback addresses, which count as separate clients.
 async fn connect(address: SocketAddr, number: usize, buffer: Option<u32>) -> io::Result<TcpStream> {
-    let last = u8::try_from(1 + number / OF_ONE_ADDRESS).map_err(io::Error::other)?;
+    let last = u8::try_from(1 + number / STREAMS_PER_ADDRESS).map_err(io::Error::other)?;
     let socket = TcpSocket::new_v4()?;
     if let Some(bytes) = buffer {
         socket.set_recv_buffer_size(bytes)?;
@@ -202,10 +202,10 @@ async fn connect(address: SocketAddr, number: usize, buffer: Option<u32>) -> io:
     Ok(stream)
 }
 
-/// Notes what comes, until that is the last block.
+/// Records events until the last block.
 async fn follow(
     mut stream: TcpStream,
-    record: &RefCell<Record>,
+    progress: &RefCell<Progress>,
     changed: &watch::Sender<()>,
 ) -> io::Result<()> {
     const MARK: &str = "\nid: ";
@@ -217,7 +217,7 @@ async fn follow(
         }
         let now = Instant::now();
         let text = String::from_utf8_lossy(&received);
-        // An event is there when the empty line behind it is.
+        // An empty line ends an event.
         let Some((whole, rest)) = text.rsplit_once("\n\n") else { continue };
         for event in whole.split(MARK).skip(1) {
             let number = event.split_once('-').and_then(|(number, _)| number.parse::<u64>().ok());
@@ -227,20 +227,20 @@ async fn follow(
             if last.is_some_and(|last| block <= last) {
                 return Err(io::Error::other(format!("{block} came after {last:?}")));
             }
-            let mut record = record.borrow_mut();
-            // There are more blocks than are measured.
-            if block >= record.received.len() {
+            let mut progress = progress.borrow_mut();
+            // The chain continues after the measured blocks.
+            if block >= progress.received.len() {
                 return Ok(());
             }
-            record.begun += usize::from(last.is_none());
+            progress.begun += usize::from(last.is_none());
             last = Some(block);
-            let end = record.received.len() - 1;
-            if let Some((count, since)) = record.received.get_mut(block) {
+            let end = progress.received.len() - 1;
+            if let Some((count, since)) = progress.received.get_mut(block) {
                 *count += 1;
                 *since = Some(now);
             }
             if block == end {
-                record.done += 1;
+                progress.done += 1;
             }
             changed.send_replace(());
         }
@@ -248,27 +248,27 @@ async fn follow(
     }
 }
 
-fn report(record: &Record, told: &[Instant], subscribers: usize) -> bool {
-    let received = record.received.iter().skip(1);
-    let newest: Vec<_> = received.zip(told).collect();
+fn report(progress: &Progress, sent_at: &[Instant], subscribers: usize) -> bool {
+    let received = progress.received.iter().skip(1);
+    let newest: Vec<_> = received.zip(sent_at).collect();
     let skipped: usize = newest.iter().map(|((count, _), _)| subscribers - count).sum();
     let mut times: Vec<Duration> = newest
         .iter()
-        .filter_map(|((_, last), told)| Some(last.as_ref()?.duration_since(**told)))
+        .filter_map(|((_, last), sent_at)| Some(last.as_ref()?.duration_since(**sent_at)))
         .collect();
     times.sort();
     let percentile = |percent: usize| {
         times.get(times.len().saturating_sub(1) * percent / 100).copied().unwrap_or(Duration::MAX)
     };
     println!(
-        "{} values; {skipped} of {} deliveries left out for a newer value",
+        "{} values; {skipped} of {} deliveries skipped in favour of a newer value",
         times.len(),
         times.len() * subscribers
     );
-    let is_met = percentile(50) < MOST_TIME;
+    let is_met = percentile(50) < MAX_TIME;
     println!(
-        "from the node's reply to the last subscriber: median {:.1?} (least {:.1?}, p90 {:.1?}, most {:.1?}); \
-         under {MOST_TIME:?}: {}",
+        "from the node's reply to the last subscriber: median {:.1?} (min {:.1?}, p90 {:.1?}, max {:.1?}); \
+         under {MAX_TIME:?}: {}",
         percentile(50),
         percentile(0),
         percentile(90),
@@ -278,12 +278,12 @@ fn report(record: &Record, told: &[Instant], subscribers: usize) -> bool {
     is_met
 }
 
-fn report_memory(before: u64, after: u64, subscribers: usize, most: u64) -> bool {
-    // The first one was there before.
-    let of_each = after.saturating_sub(before) / count(subscribers.saturating_sub(1).max(1));
-    let is_met = of_each < most;
+fn report_memory(before: u64, after: u64, subscribers: usize, limit: u64) -> bool {
+    // The first subscriber was connected before the measurement.
+    let bytes_each = after.saturating_sub(before) / count(subscribers.saturating_sub(1).max(1));
+    let is_met = bytes_each < limit;
     println!(
-        "resident memory of the service per subscriber: {of_each} bytes; under {most}: {}",
+        "resident memory of the service per subscriber: {bytes_each} bytes; under {limit}: {}",
         verdict(is_met)
     );
     is_met
@@ -297,10 +297,10 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Of the process with this id.
+/// Resident memory of the process with this id.
 fn resident_bytes(process: &str) -> io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     let kib = line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no resident memory is told"))
+    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no VmRSS in the process status"))
 }

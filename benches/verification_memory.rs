@@ -1,7 +1,7 @@
-//! An upstream that takes uploads, for `benches/verification_memory.sh`.
+//! Mock upstream for `benches/verification_memory.sh`.
 //!
-//! Usage: `verification_memory PAUSE` listens on a free loopback port, which it prints, reads at most 64 KiB of
-//! a request after every pause of so many milliseconds, and answers how many bytes its body came in.
+//! Usage: `verification_memory PAUSE`. It prints the free loopback address on which it listens, reads at most 64 KiB
+//! of a request after each pause of PAUSE milliseconds, and responds with the number of body bytes (with chunk framing).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -30,14 +30,14 @@ fn serve(pause: Duration) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
         thread::spawn(move || {
-            if let Err(error) = answer(&stream, pause) {
+            if let Err(error) = handle(&stream, pause) {
                 eprintln!("verification_memory: {error}");
             }
         });
     }
 }
 
-fn answer(mut stream: &TcpStream, pause: Duration) -> io::Result<()> {
+fn handle(mut stream: &TcpStream, pause: Duration) -> io::Result<()> {
     const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
     let mut reader = BufReader::with_capacity(64 * 1024, stream);
     let mut length = None;

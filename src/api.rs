@@ -4,24 +4,24 @@
 //! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them, contract verification through a
 //! [`Proxy`], look-ups of delegations through [`Delegations`].
 
-mod admission;
+mod access_log;
 mod chains;
-mod chart;
 mod cors;
 mod delegation;
-mod described;
-mod extract;
+mod extractors;
+mod fast_path;
+mod fee_history;
+mod fee_history_chart;
+mod fee_market;
 mod freshness;
 mod health;
-mod history;
-mod hot;
-mod intake;
-mod ledger;
-mod market;
 mod metrics;
 mod openapi;
+mod openapi_components;
 mod pages;
 mod problem;
+mod request_body;
+mod request_checks;
 mod request_id;
 mod rpc;
 mod stream;
@@ -46,127 +46,131 @@ use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
 
 pub use health::Health;
 
-use crate::book::Book;
-use crate::clients::Visitor;
+use crate::client_limits::ConnectedPeer;
 use crate::config::Config;
 use crate::delegation::Delegations;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
-use admission::Admission;
-use chart::Charts;
-use cors::Cors;
-use hot::HotPath;
-use ledger::{Entry, Ledger, Route};
+use crate::store::ChainStore;
+use access_log::{AccessLog, RequestContext, RouteLabel};
+use cors::CorsPolicy;
+use fast_path::FastPath;
+use fee_history_chart::ChartRenderer;
 use problem::Problem;
-use request_id::RequestIds;
-use stream::Streams;
-use suggestion::Suggestions;
-use verification::Verification;
+use request_checks::RequestChecks;
+use request_id::RequestIdGenerator;
+use stream::SuggestionStreams;
+use suggestion::SuggestionState;
+use verification::VerificationState;
 
 /// One listener's routes within their layers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     routes: Router,
-    hot_path: Option<HotPath>,
-    admission: Admission,
-    cors: Cors,
-    ids: RequestIds,
-    ledger: Ledger,
+    fast_path: Option<FastPath>,
+    request_checks: RequestChecks,
+    cors: CorsPolicy,
+    request_ids: RequestIdGenerator,
+    access_log: AccessLog,
 }
 
 /// Everything that the public listener answers.
 #[must_use]
 pub fn public(
     config: &Config,
-    book: &Book,
+    store: &ChainStore,
     reads: &Reads,
-    to_verification: Option<Proxy>,
+    verification_proxy: Option<Proxy>,
     delegations: Option<Delegations>,
     health: Health,
     metrics: &Metrics,
 ) -> App {
     let max_body = config.verification.max_body;
-    let (form, pass_on) = if let Some(proxy) = to_verification {
-        let state = Verification { proxy, max_body };
-        (pages::verify(), any(verification::pass_on).with_state(state))
+    let (form_routes, forward) = if let Some(proxy) = verification_proxy {
+        let state = VerificationState { proxy, max_body };
+        (pages::verification_form(), any(verification::forward).with_state(state))
     } else {
-        let off = any(verification::switched_off);
-        (Router::new().route("/verify", off.clone()), off)
+        let disabled = any(verification::disabled);
+        (Router::new().route("/verify", disabled.clone()), disabled)
     };
-    let (lookups, transactions) = of_delegations(delegations);
-    let streams = Streams::new(book, &config.limits, health.stop(), metrics);
-    let streams = Router::new()
-        .route("/v1/gas-suggestions/stream", get(stream::of_all))
-        .route("/v1/{chain}/gas-suggestion/stream", get(stream::of_chain))
-        .with_state(streams);
-    let suggestions = Router::new()
-        .route(Ledger::SUGGESTION, get(suggestion::of_chain))
-        .with_state(Suggestions::new(book, metrics));
-    let charts = Router::new()
-        .route("/v1/{chain}/fee-history.svg", get(chart::of_chain))
-        .with_state(Charts::new(book, metrics));
-    let quick = Router::new()
-        .route("/v1/chains", get(chains::list))
-        .route("/v1/gas-suggestions", get(suggestion::all))
-        .route("/v1/{chain}/fee-market", get(market::of_chain))
-        .route("/v1/{chain}/fee-history", get(history::of_chain))
-        .with_state(book.clone())
-        .merge(suggestions)
-        .merge(streams)
-        .merge(charts)
-        .merge(Router::new().route("/rpc/{chain}", post(rpc::call)).with_state(reads.clone()))
-        .merge(transactions)
-        .merge(form)
-        .merge(pages::dashboard_parts())
+    let (lookup_routes, transaction_routes) = delegation_routes(delegations);
+    let stream_state =
+        SuggestionStreams::new(store, &config.limits, health.shutdown_token(), metrics);
+    let stream_routes = Router::new()
+        .route("/v1/gas-suggestions/stream", get(stream::stream_all_suggestions))
+        .route("/v1/{chain}/gas-suggestion/stream", get(stream::stream_suggestion))
+        .with_state(stream_state);
+    let suggestion_routes = Router::new()
+        .route(AccessLog::SUGGESTION_ROUTE, get(suggestion::get_suggestion))
+        .with_state(SuggestionState::new(store, metrics));
+    let chart_routes = Router::new()
+        .route("/v1/{chain}/fee-history.svg", get(fee_history_chart::get_chart))
+        .with_state(ChartRenderer::new(store, metrics));
+    let timed_routes = Router::new()
+        .route("/v1/chains", get(chains::list_chains))
+        .route("/v1/gas-suggestions", get(suggestion::list_suggestions))
+        .route("/v1/{chain}/fee-market", get(fee_market::get_fee_market))
+        .route("/v1/{chain}/fee-history", get(fee_history::get_fee_history))
+        .with_state(store.clone())
+        .merge(suggestion_routes)
+        .merge(stream_routes)
+        .merge(chart_routes)
+        .merge(Router::new().route("/rpc/{chain}", post(rpc::call_rpc)).with_state(reads.clone()))
+        .merge(transaction_routes)
+        .merge(form_routes)
+        .merge(pages::dashboard_assets())
         .merge(pages::docs())
-        .route("/openapi.json", openapi::route(&openapi::document(config)))
+        .route("/openapi.json", openapi::document_route(&openapi::document(config)))
         .fallback(verification::not_found)
-        .layer(deadline(config));
+        .layer(timeout_layer(config));
     // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
-    let slow = Router::new()
-        .route("/verification", pass_on.clone())
-        .route("/verification/", pass_on.clone())
-        .route("/verification/{*path}", pass_on)
-        .merge(lookups);
-    let routes = quick.merge(slow);
+    let long_routes = Router::new()
+        .route("/verification", forward.clone())
+        .route("/verification/", forward.clone())
+        .route("/verification/{*path}", forward)
+        .merge(lookup_routes);
+    let routes = timed_routes.merge(long_routes);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes.route("/", pages::dashboard()).merge(probes(health)),
         path => {
-            let below = routes.route("/", pages::to_dashboard(path)).merge(probes(health.clone()));
+            let below =
+                routes.route("/", pages::redirect_to_dashboard(path)).merge(probes(health.clone()));
             let page = Router::new().route(&format!("{path}/"), pages::dashboard());
             Router::new().nest(path, below).merge(page).merge(probes(health))
         }
     };
-    let hot_path = HotPath::new(base_path, book, metrics);
-    App::new("public", routes, Some(hot_path), config, metrics)
+    let fast_path = FastPath::new(base_path, store, metrics);
+    App::new("public", routes, Some(fast_path), config, metrics)
 }
 
 /// Who may act for whom, and transactions that change it.
-fn of_delegations(delegations: Option<Delegations>) -> (Router, Router) {
-    let list = "/registry/v2/{address}";
-    let prepare = "/v1/{chain}/delegations/transactions";
+fn delegation_routes(delegations: Option<Delegations>) -> (Router, Router) {
+    let list_path = "/registry/v2/{address}";
+    let prepare_path = "/v1/{chain}/delegations/transactions";
     if let Some(delegations) = delegations {
         let lookups = Router::new()
-            .route(list, get(delegation::list))
+            .route(list_path, get(delegation::list_delegations))
             .route("/registry/v2/check/all", get(delegation::check_all))
             .route("/registry/v2/check/contract", get(delegation::check_contract))
             .route("/registry/v2/check/erc721", get(delegation::check_erc721))
             .route("/registry/v2/check/erc20", get(delegation::check_erc20))
             .route("/registry/v2/check/erc1155", get(delegation::check_erc1155));
-        let transactions = Router::new().route(prepare, post(delegation::transaction::prepare));
+        let transactions =
+            Router::new().route(prepare_path, post(delegation::transaction::prepare_transaction));
         (lookups.with_state(delegations.clone()), transactions.with_state(delegations))
     } else {
-        let off = any(delegation::switched_off);
-        let lookups =
-            Router::new().route(list, off.clone()).route("/registry/v2/check/{scope}", off.clone());
-        (lookups, Router::new().route(prepare, off))
+        let disabled = any(delegation::disabled);
+        let lookups = Router::new()
+            .route(list_path, disabled.clone())
+            .route("/registry/v2/check/{scope}", disabled.clone());
+        (lookups, Router::new().route(prepare_path, disabled))
     }
 }
 
@@ -182,61 +186,71 @@ pub fn document(config: &Config) -> serde_json::Result<String> {
 /// Everything that the admin listener answers.
 #[must_use]
 pub fn admin(config: &Config, health: Health, metrics: &Metrics) -> App {
-    let exposed = Router::new().route("/metrics", get(metrics::expose)).with_state(metrics.clone());
-    let routes = probes(health).merge(exposed).layer(deadline(config));
+    let metrics_routes =
+        Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
+    let routes = probes(health).merge(metrics_routes).layer(timeout_layer(config));
     App::new("admin", routes, None, config, metrics)
 }
 
 /// For how long a request may go without an answer.
-fn deadline(config: &Config) -> TimeoutLayer {
-    let timeout = limit(config.limits.request_timeout);
+fn timeout_layer(config: &Config) -> TimeoutLayer {
+    let timeout = timeout_or_never(config.limits.request_timeout);
     TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
 }
 
 /// What an orchestrator asks.
 fn probes(health: Health) -> Router {
     Router::new()
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
+        .route("/livez", get(health::get_liveness))
+        .route("/readyz", get(health::get_readiness))
         .with_state(health)
 }
 
 /// Travels in a response's extensions: what of the body the client has not let go out by then is not
 /// sent any more.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct EndBy(pub(crate) Instant);
+pub(crate) struct BodyDeadline(pub(crate) Instant);
 
 /// Travels in a response's extensions: its body ends when the service does, and what of it the client does
 /// not take then is not waited for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Endless;
+pub(crate) struct Streaming;
 
 /// The future of a response: at hand for the hot route, boxed for the others.
-type Answer =
+type ResponseFuture =
     Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
 
 impl App {
     fn new(
         listener: &'static str,
         routes: Router,
-        hot_path: Option<HotPath>,
+        fast_path: Option<FastPath>,
         config: &Config,
         metrics: &Metrics,
     ) -> Self {
-        let cors = Cors::new(&config.cors);
+        let cors = CorsPolicy::new(&config.cors);
         let limits = &config.limits;
         // The first layer is the outermost: a panic's answer has CORS headers too.
         let layers = ServiceBuilder::new()
-            .layer(middleware::from_fn(ledger::tell_route))
+            .layer(middleware::from_fn(access_log::record_matched_path))
             .layer(cors.layer())
             .layer(CatchPanicLayer::new())
-            .layer(RequestBodyTimeoutLayer::new(limit(limits.body_timeout)));
+            .layer(RequestBodyTimeoutLayer::new(timeout_or_never(limits.body_timeout)));
         let routes = routes.layer(layers);
         let base_path = &config.server.base_path;
-        let admission = Admission::new(base_path, metrics.rate_limited());
-        let ledger = Ledger::new(listener, base_path, hot_path.is_some(), metrics);
-        let ids = RequestIds::new();
-        Self { shared: Arc::new(Shared { routes, hot_path, admission, cors, ids, ledger }) }
+        let request_checks = RequestChecks::new(base_path, metrics.rate_limited());
+        let access_log = AccessLog::new(listener, base_path, fast_path.is_some(), metrics);
+        let request_ids = RequestIdGenerator::new();
+        Self {
+            inner: Arc::new(Inner {
+                routes,
+                fast_path,
+                request_checks,
+                cors,
+                request_ids,
+                access_log,
+            }),
+        }
     }
 
     /// Answers one request without a connection: no limit per client applies. Needs a tokio runtime
@@ -245,50 +259,69 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Ok(response) = self.answer(request, &Visitor::unlimited()).await;
+        let Ok(response) = self.handle(request, &ConnectedPeer::unlimited()).await;
         response
     }
 
     /// Answers one request of `visitor`; every answer has a request id, every error a problem body.
-    pub(crate) fn answer<B>(&self, mut request: Request<B>, visitor: &Visitor) -> Answer
+    pub(crate) fn handle<B>(&self, mut request: Request<B>, peer: &ConnectedPeer) -> ResponseFuture
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Shared { routes, hot_path, admission, cors, ids, ledger } = &*self.shared;
-        let entry = Entry::open(&request, ids.of(request.headers()));
-        if let Err(problem) = admission.check(&request, visitor) {
+        let Inner {
+            routes,
+            fast_path: hot_path,
+            request_checks: admission,
+            cors,
+            request_ids: ids,
+            access_log: ledger,
+        } = &*self.inner;
+        let context = RequestContext::start(&request, ids.for_request(request.headers()));
+        if let Err(problem) = admission.check(&request, peer) {
             let mut response = problem.into_response();
-            cors.write_constant(response.headers_mut());
-            cors.write_origin(request.headers(), response.headers_mut());
-            return Either::Left(ready(Ok(ledger.close(entry, &Route::None, response))));
+            cors.write_static_headers(response.headers_mut());
+            cors.write_allow_origin(request.headers(), response.headers_mut());
+            return Either::Left(ready(Ok(ledger.finish(
+                context,
+                &RouteLabel::Unmatched,
+                response,
+            ))));
         }
-        let hot = hot_path.as_ref().and_then(|hot_path| hot_path.answer(&request, cors));
-        if let Some(response) = hot {
-            return Either::Left(ready(Ok(ledger.close(entry, &Route::Suggestion, response))));
+        let fast_response = hot_path.as_ref().and_then(|hot_path| hot_path.respond(&request, cors));
+        if let Some(response) = fast_response {
+            return Either::Left(ready(Ok(ledger.finish(
+                context,
+                &RouteLabel::Suggestion,
+                response,
+            ))));
         }
         // One request can have many calls, each of which has its price, or take a long time.
-        let purse = visitor.purse(request.headers());
-        request.extensions_mut().insert(purse);
-        let answer = entry.span.around(routes.clone().call(request));
-        let shared = Arc::clone(&self.shared);
-        let answer = answer.map(move |Ok(mut response)| {
-            let route = response.extensions_mut().remove().unwrap_or(Route::None);
-            Ok(shared.ledger.close(entry, &route, response))
+        let client = peer.client_for(request.headers());
+        request.extensions_mut().insert(client);
+        let response = context.span.instrument(routes.clone().call(request));
+        let inner = Arc::clone(&self.inner);
+        let response = response.map(move |Ok(mut response)| {
+            let route = response.extensions_mut().remove().unwrap_or(RouteLabel::Unmatched);
+            Ok(inner.access_log.finish(context, &route, response))
         });
-        Either::Right(answer.boxed())
+        Either::Right(response.boxed())
     }
 
     /// The answer to what is no request yet, as far as it can be read.
-    pub(crate) fn refusal(&self, status: StatusCode) -> Response {
-        let mut response = Problem::of_framework(status).into_response();
-        self.shared.cors.write_constant(response.headers_mut());
-        let id = self.shared.ids.of(&HeaderMap::new());
-        self.shared.ledger.close(Entry::of_nothing(id), &Route::None, response)
+    pub(crate) fn rejection_response(&self, status: StatusCode) -> Response {
+        let mut response = Problem::from_status(status).into_response();
+        self.inner.cors.write_static_headers(response.headers_mut());
+        let id = self.inner.request_ids.for_request(&HeaderMap::new());
+        self.inner.access_log.finish(
+            RequestContext::for_unparsed(id),
+            &RouteLabel::Unmatched,
+            response,
+        )
     }
 }
 
 /// A deadline that may be switched off.
-fn limit(configured: Duration) -> Duration {
+fn timeout_or_never(configured: Duration) -> Duration {
     const NEVER: Duration = Duration::from_hours(24 * 365);
     if configured.is_zero() { NEVER } else { configured }
 }

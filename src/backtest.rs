@@ -15,17 +15,17 @@ mod node;
 mod notes;
 mod progress;
 mod recording;
+mod recording_error;
 mod table;
-mod unusable;
 
-pub use estimators::{Estimator, Quote, all};
-pub use file::read;
+pub use estimators::{Estimator, Quote, all_estimators};
+pub use file::read_recording;
 pub use json::document;
-pub use measures::{Judge, LANDING_PERCENTILE, Score, Share, TooShort};
-pub use node::{MOST_BLOCKS, Unavailable, fetch};
+pub use measures::{Evaluator, LANDING_PERCENTILE, RecordingTooShort, Score, Share};
+pub use node::{FetchError, MAX_BLOCKS, fetch_recording};
 pub use progress::Progress;
-pub use recording::{Block, History, Recording};
-pub use unusable::Unusable;
+pub use recording::{Block, HistoryAt, Recording};
+pub use recording_error::RecordingError;
 
 /// How all estimators did on one recording.
 #[derive(Debug)]
@@ -46,34 +46,34 @@ impl<'a> Report<'a> {
     /// # Errors
     ///
     /// When the recording is too short.
-    pub fn of(
+    pub fn new(
         recording: &'a Recording,
         estimators: &[Estimator],
         landing_percentile: f64,
         mut advance: impl FnMut(),
-    ) -> Result<Self, TooShort> {
-        let judge = Judge::new(recording, estimators, landing_percentile)?;
+    ) -> Result<Self, RecordingTooShort> {
+        let evaluator = Evaluator::new(recording, estimators, landing_percentile)?;
         let score = |estimator: &Estimator| {
-            let score = judge.score(estimator);
+            let score = evaluator.score(estimator);
             advance();
             score
         };
         let scores: Vec<_> = estimators.iter().map(score).collect();
-        let heads = judge.count_heads();
-        let notes = notes::of(recording, estimators, landing_percentile, heads, &scores);
+        let heads = evaluator.count_heads();
+        let notes = notes::for_report(recording, estimators, landing_percentile, heads, &scores);
         Ok(Self { recording, heads, scores, notes })
     }
 
     /// As a table for people.
     #[must_use]
     pub fn table(&self) -> String {
-        table::draw(self)
+        table::render(self)
     }
 
     /// As an SVG document.
     #[must_use]
     pub fn chart(&self) -> String {
-        chart::draw(self)
+        chart::render(self)
     }
 
     /// Which blocks these are.

@@ -5,8 +5,8 @@
 //! as wei in `u128`.
 
 mod axes;
-mod lettering;
 pub(crate) mod palette;
+mod text;
 
 use plotters::backend::SVGBackend;
 use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
@@ -19,22 +19,22 @@ use plotters::style::{Color, RGBColor, ShapeStyle, TRANSPARENT};
 
 use serde_json::Number;
 
-use crate::book::Excerpt;
 use crate::fees::{Block, GasUsedRatio, PricingType, Rewards, Suggestion};
-pub(crate) use axes::about_gwei;
-use axes::{Blocks, Gwei, Share};
-use lettering::{bold, text, width, write};
-pub(crate) use lettering::{escaped, fitted};
+use crate::store::BlockWindow;
+pub(crate) use axes::rounded_gwei;
+use axes::{AmountAxis, BlockAxis, RatioAxis};
+use text::{bold, draw_text, text_style, text_width};
+pub(crate) use text::{escape_xml, truncated};
 
 /// What is drawn.
 #[derive(Debug)]
-pub(crate) struct Picture<'a> {
+pub(crate) struct ChartSpec<'a> {
     /// As people know the chain.
     pub(crate) chain_name: &'a str,
     /// Of the rewards of a block.
     pub(crate) percentiles: &'a [Number],
     /// The blocks.
-    pub(crate) excerpt: &'a Excerpt,
+    pub(crate) window: &'a BlockWindow,
     /// What to pay now.
     pub(crate) suggestion: &'a Suggestion,
     /// Whether the data is labelled as stale.
@@ -42,22 +42,22 @@ pub(crate) struct Picture<'a> {
 }
 
 /// The library could not draw.
-pub(crate) type Failure = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type RenderError = DrawingAreaErrorKind<std::io::Error>;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Panel<'b, 'a, Y> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Blocks, Y>>;
-type Drawn = Result<(), Failure>;
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Panel<'b, 'a, Y> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<BlockAxis, Y>>;
+type RenderResult = Result<(), RenderError>;
 
 /// Of a pixel.
-const UNITS: i32 = 4;
+const UNITS_PER_PIXEL: i32 = 4;
 const WIDTH: i32 = 800;
 const HEIGHT: i32 = 400;
 
 /// The height of a line of text, in pixels.
-const TEXT: i32 = 13;
+const TEXT_HEIGHT: i32 = 13;
 
 /// A line of one colour with its name and what there is of it per block.
-struct Line {
+struct Series {
     colour: RGBColor,
     name: String,
     amounts: Vec<Option<u128>>,
@@ -72,115 +72,132 @@ struct MaxFee {
 
 impl MaxFee {
     fn label(&self) -> String {
-        format!("{} {}", self.tier, about_gwei(self.wei))
+        format!("{} {}", self.tier, rounded_gwei(self.wei))
     }
 }
 
-impl Picture<'_> {
+impl ChartSpec<'_> {
     /// The picture as an SVG document of its own.
-    pub(crate) fn draw(&self) -> Result<String, Failure> {
-        let size = [WIDTH, HEIGHT].map(|length| u32::try_from(length * UNITS).unwrap_or_default());
-        let lines = self.lines();
-        let mut drawn = String::new();
+    pub(crate) fn render(&self) -> Result<String, RenderError> {
+        let size = [WIDTH, HEIGHT]
+            .map(|length| u32::try_from(length * UNITS_PER_PIXEL).unwrap_or_default());
+        let series = self.series();
+        let mut svg = String::new();
         {
-            let root = SVGBackend::with_string(&mut drawn, size.into()).into_drawing_area();
-            self.draw_on(&root, &lines)?;
+            let root = SVGBackend::with_string(&mut svg, size.into()).into_drawing_area();
+            self.draw_onto(&root, &series)?;
             root.present()?;
         }
-        let (_, content) = drawn.split_once('>').unwrap_or_default();
-        Ok([self.head(&lines).as_str(), content].concat())
+        let (_, content) = svg.split_once('>').unwrap_or_default();
+        Ok([self.svg_header(&series).as_str(), content].concat())
     }
 
     /// The beginning of the document, up to the first thing drawn.
-    fn head(&self, lines: &[Line]) -> String {
+    fn svg_header(&self, series: &[Series]) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
              viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title facts\">\n\
              <title id=\"title\">{}</title>\n<desc id=\"facts\">{}</desc>\n<style>{}</style>",
-            WIDTH * UNITS,
-            HEIGHT * UNITS,
-            escaped(&self.title()),
-            escaped(&self.facts(lines)),
-            palette::style(),
+            WIDTH * UNITS_PER_PIXEL,
+            HEIGHT * UNITS_PER_PIXEL,
+            escape_xml(&self.title()),
+            escape_xml(&self.description(series)),
+            palette::stylesheet(),
         )
     }
 
-    fn draw_on(&self, root: &Area<'_>, lines: &[Line]) -> Drawn {
-        const BETWEEN: i32 = 314;
-        root.fill(&palette::GROUND)?;
-        let scale = Gwei::up_to(self.highest(lines));
-        let labels = scale.longest_label().max("100 %".len());
-        let left = 20 + 7 * i32::try_from(labels).unwrap_or_default();
-        let labels = self.max_fees().map(|fee| fee.label());
-        let longest = labels.iter().map(String::len).max();
+    fn draw_onto(&self, root: &Canvas<'_>, series: &[Series]) -> RenderResult {
+        const GAS_PANEL_TOP: i32 = 314;
+        root.fill(&palette::BACKGROUND)?;
+        let scale = AmountAxis::covering(self.scale_maximum(series));
+        let axis_label_chars = scale.longest_label_chars().max("100 %".len());
+        let left = 20 + 7 * i32::try_from(axis_label_chars).unwrap_or_default();
+        let fee_labels = self.max_fees().map(|fee| fee.label());
+        let longest = fee_labels.iter().map(String::len).max();
         let right = 20 + 9 * i32::try_from(longest.unwrap_or_default()).unwrap_or_default();
-        let end = WIDTH - right;
+        let right_edge = WIDTH - right;
 
         self.draw_heading(root)?;
-        let top = draw_legend(root, lines, left, &scale)? + 44;
-        let unit = text(TEXT - 1, palette::MUTED);
-        write(root, "gwei", (left - 10, top - 22), &unit, HPos::Right)?;
+        let top = draw_legend(root, series, left, &scale)? + 44;
+        let unit = text_style(TEXT_HEIGHT - 1, palette::MUTED_TEXT);
+        draw_text(root, "gwei", (left - 10, top - 22), &unit, HPos::Right)?;
 
-        let across = units(end);
-        let fees = root.clone().shrink((0, units(top)), (across, units(BETWEEN - top - 14)));
-        let gas = root.clone().shrink((0, units(BETWEEN)), (across, units(HEIGHT - BETWEEN - 4)));
+        let plot_width = to_units(right_edge);
+        let fee_area = root
+            .clone()
+            .shrink((0, to_units(top)), (plot_width, to_units(GAS_PANEL_TOP - top - 14)));
+        let gas_area = root.clone().shrink(
+            (0, to_units(GAS_PANEL_TOP)),
+            (plot_width, to_units(HEIGHT - GAS_PANEL_TOP - 4)),
+        );
 
-        let mut panel = panel(&fees, left, 0, self.blocks(), scale.clone())?;
-        grid(&mut panel, false)?;
-        for line in lines {
-            draw_line(&panel, line, &scale)?;
+        let mut panel = build_panel(&fee_area, left, 0, self.blocks(), scale.clone())?;
+        draw_grid(&mut panel, false)?;
+        for one_series in series {
+            draw_series(&panel, one_series, &scale)?;
         }
         self.draw_max_fees(root, &panel, &scale)?;
 
-        let mut panel = self::panel(&gas, left, 26, self.blocks(), Share)?;
-        grid(&mut panel, true)?;
+        let mut panel = self::build_panel(&gas_area, left, 26, self.blocks(), RatioAxis)?;
+        draw_grid(&mut panel, true)?;
         self.draw_gas(&panel)?;
-        write(root, self.what_to_pay(), (end + 10, top - 22), &unit, HPos::Left)?;
-        write(root, "gas used", (end + 10, BETWEEN), &unit, HPos::Left)
+        draw_text(root, self.price_label(), (right_edge + 10, top - 22), &unit, HPos::Left)?;
+        draw_text(root, "gas used", (right_edge + 10, GAS_PANEL_TOP), &unit, HPos::Left)
     }
 
     /// What to pay now, each with its label at the right.
-    fn draw_max_fees(&self, root: &Area<'_>, panel: &Panel<'_, '_, Gwei>, scale: &Gwei) -> Drawn {
-        const SPACING: i32 = TEXT + 3;
-        let end = self.blocks().end();
-        let half = TEXT / 2;
-        let height = |wei: u128| panel.backend_coord(&(end, wei.min(scale.top()))).1 / UNITS - half;
+    fn draw_max_fees(
+        &self,
+        root: &Canvas<'_>,
+        panel: &Panel<'_, '_, AmountAxis>,
+        scale: &AmountAxis,
+    ) -> RenderResult {
+        const SPACING: i32 = TEXT_HEIGHT + 3;
+        let last_position = self.blocks().right_edge();
+        let half_text = TEXT_HEIGHT / 2;
+        let label_y = |wei: u128| {
+            panel.backend_coord(&(last_position, wei.min(scale.maximum()))).1 / UNITS_PER_PIXEL
+                - half_text
+        };
         let fees = self.max_fees();
-        let [medium, high] = fees.each_ref().map(|fee| height(fee.wei));
+        let [medium, high] = fees.each_ref().map(|fee| label_y(fee.wei));
         // Two labels must not stand upon each other, nor upon what is above them.
-        let high = high.min(medium - SPACING).max(height(u128::MAX));
+        let high = high.min(medium - SPACING).max(label_y(u128::MAX));
         let medium = medium.max(high + SPACING);
-        let right = panel.plotting_area().get_x_axis_pixel_range().end / UNITS;
+        let right = panel.plotting_area().get_x_axis_pixel_range().end / UNITS_PER_PIXEL;
         for (fee, y) in fees.iter().zip([medium, high]) {
-            let line = [0, end].map(|x| (x, fee.wei.min(scale.top())));
+            let line = [0, last_position].map(|x| (x, fee.wei.min(scale.maximum())));
             panel.plotting_area().draw(&PathElement::new(line, stroke(fee.colour, 2)))?;
-            let style = bold(&text(TEXT, fee.colour));
-            write(root, &fee.label(), (right + 10, y), &style, HPos::Left)?;
+            let style = bold(&text_style(TEXT_HEIGHT, fee.colour));
+            draw_text(root, &fee.label(), (right + 10, y), &style, HPos::Left)?;
         }
         Ok(())
     }
 
-    fn draw_gas(&self, panel: &Panel<'_, '_, Share>) -> Drawn {
-        let blocks = &self.excerpt.blocks;
+    fn draw_gas(&self, panel: &Panel<'_, '_, RatioAxis>) -> RenderResult {
+        let blocks = &self.window.blocks;
         for (position, ratio) in blocks.iter().map(|block| block.gas_used_ratio).enumerate() {
             let Some(ratio) = ratio else { continue };
             let (left, right) = (2 * position, 2 * position + 2);
-            let mut bar = Rectangle::new([(left, ratio), (right, 0.0)], palette::GAS.filled());
-            let gap =
-                if blocks.len() <= 128 { u32::try_from(UNITS).unwrap_or_default() / 2 } else { 0 };
+            let mut bar = Rectangle::new([(left, ratio), (right, 0.0)], palette::GAS_USED.filled());
+            let gap = if blocks.len() <= 128 {
+                u32::try_from(UNITS_PER_PIXEL).unwrap_or_default() / 2
+            } else {
+                0
+            };
             bar.set_margin(0, 0, gap, gap);
             panel.plotting_area().draw(&bar)?;
         }
         Ok(())
     }
 
-    fn blocks(&self) -> Blocks {
-        Blocks::ending_at(self.excerpt.newest_block, self.excerpt.blocks.len())
+    fn blocks(&self) -> BlockAxis {
+        BlockAxis::ending_at(self.window.newest_block, self.window.blocks.len())
     }
 
-    fn lines(&self) -> Vec<Line> {
-        let blocks = || self.excerpt.blocks.iter();
-        let base_fee = Line {
+    fn series(&self) -> Vec<Series> {
+        let blocks = || self.window.blocks.iter();
+        let base_fee = Series {
             colour: palette::BASE_FEE,
             name: "base fee".into(),
             amounts: blocks().map(|block| Some(block.base_fee)).collect(),
@@ -193,7 +210,7 @@ impl Picture<'_> {
             (palette::SECOND_TIP, column(|rewards| rewards.high)),
         ];
         let tips =
-            self.percentiles.iter().zip(columns).map(|(percentile, (colour, reward))| Line {
+            self.percentiles.iter().zip(columns).map(|(percentile, (colour, reward))| Series {
                 colour,
                 name: format!("tip at percentile {percentile}"),
                 amounts: blocks().map(reward).collect(),
@@ -203,15 +220,16 @@ impl Picture<'_> {
 
     /// How high the scale goes: all base fees and max fees are on it, and tips as far as they leave the
     /// others readable.
-    fn highest(&self, lines: &[Line]) -> u128 {
-        const ROOM_FOR_TIPS: u128 = 3;
-        let highest = |line: &Line| line.amounts.iter().flatten().copied().max();
+    fn scale_maximum(&self, series: &[Series]) -> u128 {
+        const MAX_TIP_SCALE_FACTOR: u128 = 3;
+        let highest = |line: &Series| line.amounts.iter().flatten().copied().max();
         let max_fees = self.max_fees().into_iter().map(|fee| fee.wei);
-        let base_fees = lines.first().and_then(highest);
+        let base_fees = series.first().and_then(highest);
         let needed = max_fees.chain(base_fees).max().unwrap_or_default();
-        let tips = lines.iter().filter_map(highest).max().unwrap_or_default();
-        let most = if needed == 0 { u128::MAX } else { needed.saturating_mul(ROOM_FOR_TIPS) };
-        needed.max(tips.min(most))
+        let tips = series.iter().filter_map(highest).max().unwrap_or_default();
+        let tip_limit =
+            if needed == 0 { u128::MAX } else { needed.saturating_mul(MAX_TIP_SCALE_FACTOR) };
+        needed.max(tips.min(tip_limit))
     }
 
     /// What to pay now, the lower tier first.
@@ -223,33 +241,33 @@ impl Picture<'_> {
         ]
     }
 
-    fn what_to_pay(&self) -> &'static str {
+    fn price_label(&self) -> &'static str {
         match self.suggestion.pricing_type {
             PricingType::Eip1559 => "max fee now",
             PricingType::Legacy => "gas price now",
         }
     }
 
-    fn draw_heading(&self, root: &Area<'_>) -> Drawn {
+    fn draw_heading(&self, root: &Canvas<'_>) -> RenderResult {
         const MARGIN: i32 = 16;
         const GAP: i32 = 24;
-        let range = self.range();
-        let name_size = TEXT + 2;
-        let space = WIDTH - 2 * MARGIN - GAP - width(&range, TEXT);
+        let range = self.block_range();
+        let name_size = TEXT_HEIGHT + 2;
+        let space = WIDTH - 2 * MARGIN - GAP - text_width(&range, TEXT_HEIGHT);
         // Bold is wider.
-        let name = fitted(self.chain_name, name_size, space * 9 / 10);
-        let style = bold(&text(name_size, palette::TEXT));
-        write(root, &name, (MARGIN, 14), &style, HPos::Left)?;
-        let style = text(TEXT, palette::TEXT);
-        write(root, &range, (WIDTH - MARGIN, 15), &style, HPos::Right)
+        let name = truncated(self.chain_name, name_size, space * 9 / 10);
+        let style = bold(&text_style(name_size, palette::TEXT));
+        draw_text(root, &name, (MARGIN, 14), &style, HPos::Left)?;
+        let style = text_style(TEXT_HEIGHT, palette::TEXT);
+        draw_text(root, &range, (WIDTH - MARGIN, 15), &style, HPos::Right)
     }
 
     fn title(&self) -> String {
-        format!("{}, {}", self.chain_name, self.range())
+        format!("{}, {}", self.chain_name, self.block_range())
     }
 
     /// Which blocks there are, and whether they are stale.
-    fn range(&self) -> String {
+    fn block_range(&self) -> String {
         let blocks = self.blocks();
         let stale = if self.is_stale { ", stale" } else { "" };
         if blocks.first() == blocks.last() {
@@ -259,67 +277,72 @@ impl Picture<'_> {
     }
 
     /// The picture in words.
-    fn facts(&self, lines: &[Line]) -> String {
-        let ranges = lines.iter().filter_map(|line| {
+    fn description(&self, series: &[Series]) -> String {
+        let ranges = series.iter().filter_map(|line| {
             let known = || line.amounts.iter().flatten();
-            let (least, most) = known().min().zip(known().max())?;
-            let (least, most) = (about_gwei(*least), about_gwei(*most));
+            let (min, max) = known().min().zip(known().max())?;
+            let (least, most) = (rounded_gwei(*min), rounded_gwei(*max));
             Some(format!("{}: from {least} to {most} gwei.", line.name))
         });
         let [medium, high] = self.max_fees().map(|fee| fee.label());
-        let to_pay = format!("{}: {medium} gwei, {high} gwei.", self.what_to_pay());
-        let gas = GasUsedRatio::of(&self.excerpt.blocks)
+        let prices = format!("{}: {medium} gwei, {high} gwei.", self.price_label());
+        let gas = GasUsedRatio::from_blocks(&self.window.blocks)
             .average
             .map(|average| format!("gas used: {:.0} % of the limit on average.", average * 100.0));
-        ranges.chain([to_pay]).chain(gas).collect::<Vec<_>>().join(" ")
+        ranges.chain([prices]).chain(gas).collect::<Vec<_>>().join(" ")
     }
 }
 
 /// A drawing area with axes, and `bottom` pixels below it for labels.
-fn panel<'b, 'a, Y>(
-    area: &'b Area<'a>,
+fn build_panel<'b, 'a, Y>(
+    area: &'b Canvas<'a>,
     left: i32,
     bottom: i32,
-    blocks: Blocks,
+    blocks: BlockAxis,
     scale: Y,
-) -> Result<Panel<'b, 'a, Y>, Failure>
+) -> Result<Panel<'b, 'a, Y>, RenderError>
 where
     Y: plotters::coord::ranged1d::Ranged,
 {
     ChartBuilder::on(area)
-        .set_label_area_size(LabelAreaPosition::Left, units(left))
-        .set_label_area_size(LabelAreaPosition::Bottom, units(bottom))
+        .set_label_area_size(LabelAreaPosition::Left, to_units(left))
+        .set_label_area_size(LabelAreaPosition::Bottom, to_units(bottom))
         .build_cartesian_2d(blocks, scale)
 }
 
 /// Writes the names of the lines with their newest amounts, and gives where the last row of them begins.
-fn draw_legend(root: &Area<'_>, lines: &[Line], left: i32, scale: &Gwei) -> Result<i32, Failure> {
-    const STROKE: i32 = 18;
+fn draw_legend(
+    root: &Canvas<'_>,
+    lines: &[Series],
+    left: i32,
+    scale: &AmountAxis,
+) -> Result<i32, RenderError> {
+    const SAMPLE_LENGTH: i32 = 18;
     const GAP: i32 = 6;
-    const ROW: i32 = 18;
+    const ROW_HEIGHT: i32 = 18;
     let (mut x, mut y) = (left, 42);
     for line in lines {
         let newest = line.amounts.last().copied().flatten();
-        let newest = newest.map(|amount| format!(": {}", about_gwei(amount)));
-        let is_cut = line.amounts.iter().flatten().any(|amount| *amount > scale.top());
-        let cut = if is_cut { " (peaks off the scale)" } else { "" };
-        let label = format!("{}{}{cut}", line.name, newest.unwrap_or_default());
-        let length = STROKE + GAP + width(&label, TEXT);
+        let newest = newest.map(|amount| format!(": {}", rounded_gwei(amount)));
+        let is_clipped = line.amounts.iter().flatten().any(|amount| *amount > scale.maximum());
+        let clipped = if is_clipped { " (peaks off the scale)" } else { "" };
+        let label = format!("{}{}{clipped}", line.name, newest.unwrap_or_default());
+        let length = SAMPLE_LENGTH + GAP + text_width(&label, TEXT_HEIGHT);
         if x > left && x + length > WIDTH {
-            (x, y) = (left, y + ROW);
+            (x, y) = (left, y + ROW_HEIGHT);
         }
-        let middle = units(y + TEXT / 2);
-        let sample = [(units(x), middle), (units(x + STROKE), middle)];
+        let middle = to_units(y + TEXT_HEIGHT / 2);
+        let sample = [(to_units(x), middle), (to_units(x + SAMPLE_LENGTH), middle)];
         root.draw(&PathElement::new(sample, stroke(line.colour, 2)))?;
-        let style = text(TEXT, palette::TEXT);
-        write(root, &label, (x + STROKE + GAP, y), &style, HPos::Left)?;
-        x += length + ROW;
+        let style = text_style(TEXT_HEIGHT, palette::TEXT);
+        draw_text(root, &label, (x + SAMPLE_LENGTH + GAP, y), &style, HPos::Left)?;
+        x += length + ROW_HEIGHT;
     }
     Ok(y)
 }
 
 /// Draws the axes, with block numbers or without.
-fn grid<Y>(panel: &mut Panel<'_, '_, Y>, has_numbers: bool) -> Drawn
+fn draw_grid<Y>(panel: &mut Panel<'_, '_, Y>, show_block_numbers: bool) -> RenderResult
 where
     Y: plotters::coord::ranged1d::Ranged + plotters::coord::ranged1d::ValueFormatter<Y::ValueType>,
 {
@@ -328,41 +351,45 @@ where
         .light_line_style(TRANSPARENT)
         .bold_line_style(stroke(palette::GRID, 1))
         .axis_style(stroke(palette::GRID, 1))
-        .label_style(text(TEXT - 1, palette::MUTED))
-        .set_all_tick_mark_size(units(5));
-    if !has_numbers {
+        .label_style(text_style(TEXT_HEIGHT - 1, palette::MUTED_TEXT))
+        .set_all_tick_mark_size(to_units(5));
+    if !show_block_numbers {
         mesh.disable_x_axis();
     }
     mesh.draw()
 }
 
 /// Draws what there is of the line: where a block has none, it is broken.
-fn draw_line(panel: &Panel<'_, '_, Gwei>, line: &Line, scale: &Gwei) -> Drawn {
-    let top = scale.top();
+fn draw_series(
+    panel: &Panel<'_, '_, AmountAxis>,
+    series: &Series,
+    scale: &AmountAxis,
+) -> RenderResult {
+    let top = scale.maximum();
     let point = |(position, amount): (usize, &Option<u128>)| {
         amount.map(|amount| (2 * position + 1, amount.min(top)))
     };
-    let points: Vec<_> = line.amounts.iter().enumerate().map(point).collect();
+    let points: Vec<_> = series.amounts.iter().enumerate().map(point).collect();
     for run in points.split(Option::is_none) {
         let run: Vec<_> = run.iter().flatten().copied().collect();
         match run.as_slice() {
             [] => {}
-            [alone] => {
-                let dot = Circle::new(*alone, units(2), line.colour.filled());
+            [single] => {
+                let dot = Circle::new(*single, to_units(2), series.colour.filled());
                 panel.plotting_area().draw(&dot)?;
             }
-            _ => panel.plotting_area().draw(&PathElement::new(run, stroke(line.colour, 2)))?,
+            _ => panel.plotting_area().draw(&PathElement::new(run, stroke(series.colour, 2)))?,
         }
     }
     Ok(())
 }
 
-fn units(pixels: i32) -> i32 {
-    pixels * UNITS
+fn to_units(pixels: i32) -> i32 {
+    pixels * UNITS_PER_PIXEL
 }
 
 fn stroke(colour: RGBColor, pixels: i32) -> ShapeStyle {
-    colour.stroke_width(u32::try_from(units(pixels)).unwrap_or_default())
+    colour.stroke_width(u32::try_from(to_units(pixels)).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DelegationSource, FILE_VARIABLE, Redis};
 use crate::server::Server;
-use crate::{api, demo, outbound, telemetry, traces};
-use backtest::Backtest;
+use crate::{api, demo, http_client, logging, traces};
+use backtest::BacktestArgs;
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
@@ -26,12 +26,12 @@ pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    shared: Shared,
+    global: GlobalArgs,
 }
 
 #[derive(Debug, Args)]
-struct Shared {
-    /// A TOML file over the built-in configuration, or the one in `GAS_CONFIG`; GAS_… variables go over both
+struct GlobalArgs {
+    /// TOML file that overrides the built-in configuration; default: `GAS_CONFIG`. GAS_… variables override both
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
@@ -42,18 +42,18 @@ enum Command {
     Serve,
     /// Run the service on recorded blocks of Ethereum and Base; needs no network
     Demo {
-        /// How often the recorded chains have a new block, from 10ms to 1h
-        #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = block_time)]
+        /// Block time of the recorded chains, from 10ms to 1h
+        #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_block_time)]
         block_time: Duration,
-        /// By how much of that a block may come early or late, in percent, from 0 to 40
+        /// How early or late a block may come, in percent of the block time, from 0 to 40
         #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=40))]
         jitter: u8,
     },
     /// Check the configuration and exit
     CheckConfig,
     // Its documentation is that of its arguments.
-    Backtest(Box<Backtest>),
-    /// Ask a running service whether it is ready: exit code 0 when it is, else 1
+    Backtest(Box<BacktestArgs>),
+    /// Check whether a running service is ready: exit code 0 if it is, else 1
     Healthcheck,
     /// Print the OpenAPI document of this configuration
     #[command(name = "openapi")]
@@ -61,11 +61,11 @@ enum Command {
 }
 
 /// How a run failed, which decides the exit code.
-enum Failure {
+enum CommandError {
     Configuration(ConfigError),
     /// What is asked for cannot be, for this reason.
     Arguments(String),
-    Running(anyhow::Error),
+    Runtime(anyhow::Error),
 }
 
 impl Cli {
@@ -75,36 +75,39 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         match self.try_run() {
             Ok(()) => ExitCode::SUCCESS,
-            Err(Failure::Configuration(error)) => {
-                complain(&error.to_string());
+            Err(CommandError::Configuration(error)) => {
+                print_error(&error.to_string());
                 ExitCode::from(2)
             }
-            Err(Failure::Arguments(problem)) => {
-                complain(&problem);
+            Err(CommandError::Arguments(problem)) => {
+                print_error(&problem);
                 ExitCode::from(2)
             }
-            Err(Failure::Running(error)) => {
-                complain(&format!("{error:#}"));
+            Err(CommandError::Runtime(error)) => {
+                print_error(&format!("{error:#}"));
                 ExitCode::FAILURE
             }
         }
     }
 
-    fn try_run(self) -> Result<(), Failure> {
-        let named = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
-        let file = self.shared.config.or_else(|| named().map(PathBuf::from));
-        let config = Config::load(file.as_deref()).map_err(Failure::Configuration)?;
+    fn try_run(self) -> Result<(), CommandError> {
+        let from_environment = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
+        let file = self.global.config.or_else(|| from_environment().map(PathBuf::from));
+        let config = Config::load(file.as_deref()).map_err(CommandError::Configuration)?;
         match self.command.unwrap_or(Command::Serve) {
-            Command::Serve => serve(config, None).map_err(Failure::Running),
+            Command::Serve => serve(config, None).map_err(CommandError::Runtime),
             Command::Demo { block_time, jitter } => {
-                serve(config, Some(demo::Pace { block_time, jitter })).map_err(Failure::Running)
+                serve(config, Some(demo::BlockTiming { block_time, jitter }))
+                    .map_err(CommandError::Runtime)
             }
-            Command::CheckConfig => print(&summary(&config)).map_err(Failure::Running),
-            Command::Backtest(backtest) => print(&backtest.run(&config)?).map_err(Failure::Running),
-            Command::Healthcheck => check_health(&config).map_err(Failure::Running),
+            Command::CheckConfig => print(&summary(&config)).map_err(CommandError::Runtime),
+            Command::Backtest(backtest) => {
+                print(&backtest.run(&config)?).map_err(CommandError::Runtime)
+            }
+            Command::Healthcheck => check_health(&config).map_err(CommandError::Runtime),
             Command::OpenApi => {
                 let document = api::document(&config).context("cannot write the document");
-                document.and_then(|document| print(&document)).map_err(Failure::Running)
+                document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
         }
     }
@@ -112,17 +115,21 @@ impl Cli {
 
 /// Runs the service; with `demo`, on recorded chains at that pace.
 #[tokio::main]
-async fn serve(mut config: Config, demo: Option<demo::Pace>) -> anyhow::Result<()> {
-    let _logs = telemetry::init(&config.log)?;
+async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::Result<()> {
+    let _logs = logging::init(&config.log)?;
     let traces = traces::init(&config.tracing)?;
     let mut signals = Signals::listen()?;
-    for key in &config.not_in_force {
-        tracing::warn!(key, "this key has no effect: with redis.url replicas poll in turns");
+    for key in &config.ignored_keys {
+        tracing::warn!(
+            key,
+            "configuration key has no effect: with redis.url, replicas share their polls"
+        );
     }
     let node = match demo {
         Some(pace) => {
-            let node = demo::Node::bind(pace).await.context("cannot start the recorded chains")?;
-            config.chains = demo::chains(node.address()?, pace.block_time)?;
+            let node =
+                demo::ReplayNode::bind(pace).await.context("cannot start the recorded chains")?;
+            config.chains = demo::chain_configs(node.address()?, pace.block_time)?;
             // Others would take what was recorded for what is.
             config.redis = Redis::default();
             // What is recorded has no contracts.
@@ -142,14 +149,14 @@ async fn serve(mut config: Config, demo: Option<demo::Pace>) -> anyhow::Result<(
         // The first signal lets requests under way finish, a second one does not wait for them.
         () = async { signals.next().await; stop.cancel(); signals.next().await } => Ok(()),
     };
-    traces.finish().await;
+    traces.shutdown().await;
     ended
 }
 
 /// Asks the service that runs with this configuration on this machine whether it is ready.
 #[tokio::main(flavor = "current_thread")]
 async fn check_health(config: &Config) -> anyhow::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(3);
     let mut address = config.server.admin_listen;
     if address.ip().is_unspecified() {
         // What listens everywhere listens here.
@@ -159,12 +166,12 @@ async fn check_health(config: &Config) -> anyhow::Result<()> {
         });
     }
     let http =
-        outbound::http().timeout(PATIENCE).build().context("cannot set up the HTTP client")?;
-    let answer = http.get(format!("http://{address}/readyz")).send().await;
-    let answer = answer.with_context(|| format!("nobody answers at {address}"))?;
-    match answer.status() {
+        http_client::builder().timeout(TIMEOUT).build().context("cannot set up the HTTP client")?;
+    let response = http.get(format!("http://{address}/readyz")).send().await;
+    let response = response.with_context(|| format!("no response from {address}"))?;
+    match response.status() {
         StatusCode::OK => Ok(()),
-        status => bail!("the service at {address} is not ready: it answers {status}"),
+        status => bail!("the service at {address} is not ready: status {status}"),
     }
 }
 
@@ -199,7 +206,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// To standard error, where somebody reads that.
-fn complain(text: &str) {
+fn print_error(text: &str) {
     let _ = writeln!(io::stderr(), "error: {text}");
 }
 
@@ -211,15 +218,14 @@ fn summary(config: &Config) -> String {
         };
         format!("  {} (id {}, {urls})", chain.key, chain.chain_id)
     });
-    let notes = config
-        .not_in_force
-        .iter()
-        .map(|key| format!("Note: {key} has no effect: with redis.url replicas poll in turns."));
+    let notes = config.ignored_keys.iter().map(|key| {
+        format!("Note: {key} has no effect: with redis.url, replicas share their polls.")
+    });
     let lines = ["The configuration is valid. Chains:".to_owned()].into_iter().chain(chains);
     lines.chain(notes).collect::<Vec<_>>().join("\n")
 }
 
-fn block_time(text: &str) -> Result<Duration, String> {
+fn parse_block_time(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let allowed = Duration::from_millis(10)..=Duration::from_hours(1);
     if allowed.contains(&duration) { Ok(duration) } else { Err("must be from 10ms to 1h".into()) }

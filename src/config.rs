@@ -66,7 +66,7 @@ pub struct Config {
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Keys that are set and have no effect because replicas poll in turns.
-    pub not_in_force: Vec<String>,
+    pub ignored_keys: Vec<String>,
 }
 
 /// The layers' merged content, before the checks that look at several keys.
@@ -103,10 +103,10 @@ impl Config {
     /// The first key that is unknown, unreadable or impossible, with where it was set.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let layers = match file {
-            Some(path) => defaults_below(path)?,
+            Some(path) => defaults_with_file(path)?,
             None => Figment::from(Toml::string(DEFAULTS)),
         };
-        Self::from_layers(&layers.clone().merge(environment(&layers)))
+        Self::from_layers(&layers.clone().merge(environment_layer(&layers)))
     }
 
     /// Reads `text` as the only layer.
@@ -121,8 +121,8 @@ impl Config {
 
     fn from_layers(layers: &Figment) -> Result<Self, ConfigError> {
         let sections: Sections =
-            layers.extract().map_err(|error| ConfigError::unreadable(&error, layers))?;
-        let at = |key: &str, problem: &str| Err(ConfigError::at(key, problem, layers));
+            layers.extract().map_err(|error| ConfigError::from_figment(&error, layers))?;
+        let at = |key: &str, problem: &str| Err(ConfigError::for_key(key, problem, layers));
         if !sections.server.has_usable_base_path() {
             return at("server.base_path", "must be empty or like /a/b, without a trailing slash");
         }
@@ -152,10 +152,11 @@ impl Config {
         if let Err((key, allowed)) = sections.delegation.check() {
             return at(&format!("delegation.{key}"), allowed);
         }
-        let chains = checked_chains(sections.chains, layers)?;
+        let chains = validate_chains(sections.chains, layers)?;
         let is_shared = sections.redis.url.is_some();
-        let unheard = chains.iter().filter(|chain| is_shared && !chain.ws_urls.is_empty());
-        let not_in_force = unheard.map(|chain| format!("{CHAINS}.{}.ws_urls", chain.key)).collect();
+        let ignored_sockets = chains.iter().filter(|chain| is_shared && !chain.ws_urls.is_empty());
+        let ignored_keys =
+            ignored_sockets.map(|chain| format!("{CHAINS}.{}.ws_urls", chain.key)).collect();
         Ok(Self {
             server: sections.server,
             limits: sections.limits,
@@ -167,12 +168,12 @@ impl Config {
             delegation: sections.delegation,
             redis: sections.redis,
             chains,
-            not_in_force,
+            ignored_keys,
         })
     }
 }
 
-fn checked_chains(
+fn validate_chains(
     sections: BTreeMap<String, Chain>,
     layers: &Figment,
 ) -> Result<Vec<Chain>, ConfigError> {
@@ -180,21 +181,21 @@ fn checked_chains(
     for (key, mut chain) in sections {
         let path = format!("{CHAINS}.{key}");
         if !is_chain_key(&key) {
-            let allowed = "a chain's key is made of a-z, 0-9, - and _, with at least one letter";
-            return Err(ConfigError::at(path, allowed, layers));
+            let allowed = "a chain key may contain a-z, 0-9, - and _, and must contain a letter";
+            return Err(ConfigError::for_key(path, allowed, layers));
         }
         chain.key = key;
         if let Err((below, allowed)) = chain.check() {
-            return Err(ConfigError::at(format!("{path}.{below}"), allowed, layers));
+            return Err(ConfigError::for_key(format!("{path}.{below}"), allowed, layers));
         }
         let id = chain.chain_id;
         if let Some(other) = by_id.insert(id, chain) {
-            let problem = format!("chain id {id} is {CHAINS}.{} already", other.key);
-            return Err(ConfigError::at(format!("{path}.chain_id"), problem, layers));
+            let problem = format!("chain id {id} is already used by {CHAINS}.{}", other.key);
+            return Err(ConfigError::for_key(format!("{path}.chain_id"), problem, layers));
         }
     }
     if by_id.is_empty() {
-        return Err(ConfigError::at(CHAINS, "must name at least one chain", layers));
+        return Err(ConfigError::for_key(CHAINS, "must name at least one chain", layers));
     }
     Ok(by_id.into_values().collect())
 }
@@ -207,9 +208,9 @@ fn is_chain_key(key: &str) -> bool {
 }
 
 /// The defaults with the file over them; a `[chains]` table in the file replaces the built-in one.
-fn defaults_below(path: &Path) -> Result<Figment, ConfigError> {
+fn defaults_with_file(path: &Path) -> Result<Figment, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        ConfigError::general(format!("cannot read the file {}: {error}", path.display()))
+        ConfigError::without_key(format!("cannot read the file {}: {error}", path.display()))
     })?;
     check_syntax(&text, &path.display().to_string())?;
     let file = Figment::from(Toml::file_exact(path));
@@ -220,7 +221,7 @@ fn defaults_below(path: &Path) -> Result<Figment, ConfigError> {
 
 fn without_chains(defaults: &Figment) -> Result<Figment, ConfigError> {
     let mut sections: Dict =
-        defaults.extract().map_err(|error| ConfigError::unreadable(&error, defaults))?;
+        defaults.extract().map_err(|error| ConfigError::from_figment(&error, defaults))?;
     sections.remove(CHAINS);
     Ok(Figment::from(figment::providers::Serialized::defaults(sections)))
 }
@@ -235,26 +236,26 @@ fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
     let line = before.matches('\n').count().saturating_add(1);
     let column =
         before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()).saturating_add(1);
-    Err(ConfigError::general(format!(
+    Err(ConfigError::without_key(format!(
         "{name} is not valid TOML: {} at line {line}, column {column}",
-        error::shown_message(error.message().lines().next().unwrap_or("syntax error")),
+        error::redact_message(error.message().lines().next().unwrap_or("syntax error")),
     )))
 }
 
 /// Kubernetes gives pods variables such as `GAS_SUGGESTION_PORT` for a service named after this
 /// program; they are no configuration. Nor is where the file is.
-fn is_ours(key: &UncasedStr) -> bool {
+fn is_config_variable(key: &UncasedStr) -> bool {
     !key.starts_with("SUGGESTION_") && key != "CONFIG"
 }
 
 /// `GAS_…` variables with `__` between levels. Since no shell can export a name with a dash,
 /// `GAS_CHAINS__RONIN_TESTNET__…` reaches `ronin-testnet` when such a chain is known below.
-fn environment(below: &Figment) -> Env {
-    let known: Vec<String> = match below.find_value(CHAINS) {
+fn environment_layer(layers: &Figment) -> Env {
+    let known: Vec<String> = match layers.find_value(CHAINS) {
         Ok(Value::Dict(_, chains)) => chains.into_keys().collect(),
         _ => Vec::new(),
     };
-    Env::prefixed(ENVIRONMENT_PREFIX).filter(is_ours).split("__").map(move |key| {
+    Env::prefixed(ENVIRONMENT_PREFIX).filter(is_config_variable).split("__").map(move |key| {
         let lower = key.as_str().to_lowercase();
         let Some((chain, rest)) =
             lower.strip_prefix("chains.").and_then(|tail| tail.split_once('.'))

@@ -4,11 +4,11 @@
 //! An answer tells which of the two it is from. The contract is read through [`Reads`], with what that
 //! shares and bounds; nothing is ever taken for "no" that is not one.
 
+mod api_client;
 mod budget;
+mod circuit_breaker;
+mod coalescing;
 mod lookup;
-mod rest;
-mod sharing;
-mod standing;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -22,61 +22,61 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-pub(crate) use lookup::{Block, Lookup, Question};
-pub(crate) use rest::{Caller, Statement, X_API_KEY};
+pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
+pub(crate) use lookup::{BlockTag, DelegationLookup, LookupKind};
 
 use crate::config::{self, DelegationSource};
 use crate::json;
 use crate::metrics::Metrics;
 use crate::proxy;
-use crate::reads::{self, ChainReads, Reads, Refusal, Reuse, Unanswered};
-use crate::registry::{Delegation, Direction, Grant, NotAnAnswer, Permission};
-use crate::rpc::parse_quantity;
-use crate::shared::Pool;
-use rest::{Rest, Silence};
-use sharing::{Origin, Patience, Sharing};
+use crate::reads::{self, ChainReads, ReadError, ReadRejection, Reads, ReusePolicy};
+use crate::registry::{CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData};
+use crate::replicas::SharedBudget;
+use crate::upstream::parse_quantity;
+use api_client::{ApiClient, ApiError};
+use coalescing::{CoalescingClient, ResponseSource, WaitPolicy};
 
 /// All that can be asked about delegations. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Delegations {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     /// `None`: the contract is asked at once.
-    api: Option<Sharing>,
+    api: Option<CoalescingClient>,
     /// Whether the contract is asked where the API does not answer.
     falls_back: bool,
     registry: Address,
     reads: Reads,
-    counts: Counts,
+    counters: LookupCounters,
 }
 
 /// Look-ups by what came of them.
 #[derive(Debug)]
-struct Counts {
-    reused: Counter,
-    shared: Counter,
+struct LookupCounters {
+    cached: Counter,
+    coalesced: Counter,
     api: Counter,
     chain: Counter,
     refused: Counter,
-    over_budget: Counter,
+    budget_exhausted: Counter,
     failed: Counter,
 }
 
 /// An answer, and whose it is.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum LookupResponse {
     /// Errors of the API among them.
-    Api(Statement),
+    Api(ApiResponse),
     /// JSON.
     Chain(Bytes),
 }
 
 /// A transaction that nobody has signed: what to call, and the gas that it takes.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedTransaction {
     pub(crate) registry: Address,
     pub(crate) calldata: Vec<u8>,
     pub(crate) gas: u64,
@@ -84,21 +84,21 @@ pub(crate) struct Prepared {
 
 /// Why there is no answer.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
+pub(crate) enum LookupError {
     /// The API was asked as often as it may be; ask again after that.
-    Spent(Duration),
+    BudgetExhausted(Duration),
     /// The API was not asked, or in vain.
-    Api(proxy::Failure),
+    Api(proxy::ProxyError),
     /// The chain's nodes were not asked, or in vain.
-    Chain(Refusal),
-    /// There is no contract at the registry's address.
+    Chain(ReadRejection),
+    /// No contract at the registry address.
     RegistryAbsent,
     /// What is at the registry's address does not answer like one.
     RegistryInvalid,
     /// What a node answered is no answer.
     NodeInvalid,
     /// The registry refuses the transaction.
-    Refused,
+    Reverted,
     /// There is no memory for another answer.
     NoMemory,
 }
@@ -113,36 +113,36 @@ impl Delegations {
     pub fn new(
         config: &config::Delegation,
         reads: &Reads,
-        pool: Option<Pool>,
+        shared_budget: Option<SharedBudget>,
         metrics: &Metrics,
     ) -> Result<Option<Self>, reqwest::Error> {
         let api = match config.source {
             DelegationSource::Off => return Ok(None),
             DelegationSource::Chain => None,
             DelegationSource::Api | DelegationSource::ApiThenChain => {
-                let api = Rest::new(config, reads.memory(), pool, metrics)?;
-                Some(Sharing::new(api, config.cache_ttl, metrics))
+                let api = ApiClient::new(config, reads.memory(), shared_budget, metrics)?;
+                Some(CoalescingClient::new(api, config.cache_ttl, metrics))
             }
         };
-        let shared = Shared {
+        let inner = Inner {
             api,
             falls_back: config.source == DelegationSource::ApiThenChain,
             registry: config.registry_address,
             reads: reads.clone(),
-            counts: Counts::new(metrics),
+            counters: LookupCounters::new(metrics),
         };
-        Ok(Some(Self { shared: Arc::new(shared) }))
+        Ok(Some(Self { inner: Arc::new(inner) }))
     }
 
     /// What keeps the API's budget in step with other replicas, if anything has to; it never ends by itself.
     #[must_use]
-    pub fn keep_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
-        self.shared.api.as_ref()?.keep_budget()
+    pub fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        self.inner.api.as_ref()?.sync_budget()
     }
 
     /// The reads through which chains are asked.
     pub(crate) fn reads(&self) -> &Reads {
-        &self.shared.reads
+        &self.inner.reads
     }
 
     /// Answers `lookup`, which is about a configured chain. Pending state is the chain's to tell, whoever
@@ -153,18 +153,18 @@ impl Delegations {
     /// What came of asking the last one that was asked.
     pub(crate) async fn look_up(
         &self,
-        lookup: &Lookup,
+        lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<Answer, Failure> {
-        let counts = &self.shared.counts;
-        let outcome = self.find(lookup, caller).await;
-        let count = match &outcome {
+    ) -> Result<LookupResponse, LookupError> {
+        let counters = &self.inner.counters;
+        let outcome = self.resolve(lookup, caller).await;
+        let counter = match &outcome {
             Ok((_, count)) => count,
-            Err(Failure::Spent(_)) => &counts.over_budget,
-            Err(_) => &counts.failed,
+            Err(LookupError::BudgetExhausted(_)) => &counters.budget_exhausted,
+            Err(_) => &counters.failed,
         };
-        count.increment(1);
-        outcome.map(|(answer, _)| answer)
+        counter.increment(1);
+        outcome.map(|(response, _)| response)
     }
 
     /// Prepares the transaction by which `from` gives `grant` on `chain`, as of its newest block.
@@ -176,170 +176,197 @@ impl Delegations {
         &self,
         chain: &ChainReads,
         from: Address,
-        grant: &Grant,
-    ) -> Result<Prepared, Failure> {
-        let registry = self.shared.registry;
-        let calldata = grant.calldata();
-        let until = self.shared.reads.deadline();
+        change: &DelegationChange,
+    ) -> Result<PreparedTransaction, LookupError> {
+        let registry = self.inner.registry;
+        let calldata = change.calldata();
+        let deadline = self.inner.reads.deadline();
         let [from, to] = [from, registry].map(|address| address.to_string());
         let call = json!({ "from": from, "to": to, "data": hex::encode_prefixed(&calldata) });
         // Shared with nobody: another's call may have begun before the last block.
-        let code = ask(chain, "eth_getCode", &json!([to, LATEST]), Reuse::Never, until).await?;
-        let reads::Answer::Result(code) = code else { return Err(Failure::NodeInvalid) };
+        let code =
+            read_chain(chain, "eth_getCode", &json!([to, LATEST]), ReusePolicy::Never, deadline)
+                .await?;
+        let reads::NodeResponse::Result(code) = code else { return Err(LookupError::NodeInvalid) };
         // Whatever is sent where there is no code succeeds, and does nothing.
-        if bytes(&code).ok_or(Failure::NodeInvalid)?.is_empty() {
-            return Err(Failure::RegistryAbsent);
+        if decode_hex(&code).ok_or(LookupError::NodeInvalid)?.is_empty() {
+            return Err(LookupError::RegistryAbsent);
         }
-        let gas =
-            ask(chain, "eth_estimateGas", &json!([call, LATEST]), Reuse::Never, until).await?;
+        let gas = read_chain(
+            chain,
+            "eth_estimateGas",
+            &json!([call, LATEST]),
+            ReusePolicy::Never,
+            deadline,
+        )
+        .await?;
         match gas {
-            reads::Answer::Result(gas) => {
-                let gas = gas_of(&gas).ok_or(Failure::NodeInvalid)?;
-                Ok(Prepared { registry, calldata, gas })
+            reads::NodeResponse::Result(gas) => {
+                let gas = parse_gas(&gas).ok_or(LookupError::NodeInvalid)?;
+                Ok(PreparedTransaction { registry, calldata, gas })
             }
-            reads::Answer::Error(error) if is_revert(&error) => Err(Failure::Refused),
-            reads::Answer::Error(_) => Err(Failure::NodeInvalid),
+            reads::NodeResponse::Error(error) if is_revert(&error) => Err(LookupError::Reverted),
+            reads::NodeResponse::Error(_) => Err(LookupError::NodeInvalid),
         }
     }
 
-    async fn find(&self, lookup: &Lookup, caller: &Caller) -> Result<(Answer, &Counter), Failure> {
-        let Shared { api, falls_back, counts, .. } = &*self.shared;
-        let api = api.as_ref().filter(|_| lookup.block == Block::Latest);
+    async fn resolve(
+        &self,
+        lookup: &DelegationLookup,
+        caller: &Caller,
+    ) -> Result<(LookupResponse, &Counter), LookupError> {
+        let Inner { api, falls_back, counters, .. } = &*self.inner;
+        let api = api.as_ref().filter(|_| lookup.block == BlockTag::Latest);
         if let Some(api) = api {
-            match self.ask_api(api, lookup, caller).await {
-                Ok((statement, origin)) => {
-                    let count = match origin {
-                        Origin::Memory => &counts.reused,
-                        Origin::Other => &counts.shared,
-                        Origin::Api => &counts.api,
+            match self.query_api(api, lookup, caller).await {
+                Ok((response, source)) => {
+                    let counter = match source {
+                        ResponseSource::Cache => &counters.cached,
+                        ResponseSource::Coalesced => &counters.coalesced,
+                        ResponseSource::Api => &counters.api,
                     };
-                    return Ok((Answer::Api(statement), count));
+                    return Ok((LookupResponse::Api(response), counter));
                 }
-                Err(silence) if *falls_back && silence.leaves_others_to_ask() => {
-                    let reason = silence.reason();
-                    tracing::debug!(reason, "the chain answers in the place of the API");
+                Err(error) if *falls_back && error.allows_failover() => {
+                    let reason = error.reason();
+                    tracing::debug!(
+                        reason,
+                        "delegation API failed; falling back to the registry contract"
+                    );
                 }
-                Err(Silence::Refused(statement)) => {
-                    return Ok((Answer::Api(statement), &counts.refused));
+                Err(ApiError::ErrorResponse(statement)) => {
+                    return Ok((LookupResponse::Api(statement), &counters.refused));
                 }
-                Err(Silence::Spent(wait)) => return Err(Failure::Spent(wait)),
-                Err(Silence::Failed(failure)) => return Err(Failure::Api(failure)),
+                Err(ApiError::BudgetExhausted(wait)) => {
+                    return Err(LookupError::BudgetExhausted(wait));
+                }
+                Err(ApiError::Failed(failure)) => return Err(LookupError::Api(failure)),
                 // Who lets it be has somebody else to ask.
-                Err(Silence::LetBe) => return Err(Failure::Api(proxy::Failure::Timeout)),
-                Err(Silence::NoMemory) => return Err(Failure::NoMemory),
+                Err(ApiError::CircuitOpen) => {
+                    return Err(LookupError::Api(proxy::ProxyError::Timeout));
+                }
+                Err(ApiError::NoMemory) => return Err(LookupError::NoMemory),
             }
         }
-        let body = self.ask_chain(lookup).await?;
-        Ok((Answer::Chain(body), &counts.chain))
+        let body = self.query_chain(lookup).await?;
+        Ok((LookupResponse::Chain(body), &counters.chain))
     }
 
     /// What the API says, in the direction that is asked for.
-    async fn ask_api(
+    async fn query_api(
         &self,
-        api: &Sharing,
-        lookup: &Lookup,
+        client: &CoalescingClient,
+        lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<(Statement, Origin), Silence> {
-        let patience =
-            if self.shared.falls_back { Patience::WhileItAnswers } else { Patience::Always };
-        let (statement, origin) = api.ask(lookup, caller, patience).await?;
-        let statement = match lookup.question {
-            Question::List { address, direction: Some(direction) } => {
-                statement.narrowed(direction, address, self.shared.reads.memory())?
+    ) -> Result<(ApiResponse, ResponseSource), ApiError> {
+        let wait_policy =
+            if self.inner.falls_back { WaitPolicy::UnlessCircuitOpen } else { WaitPolicy::Always };
+        let (response, source) = client.send(lookup, caller, wait_policy).await?;
+        let statement = match lookup.kind {
+            LookupKind::List { address, direction: Some(direction) } => {
+                response.filtered(direction, address, self.inner.reads.memory())?
             }
-            Question::List { direction: None, .. } | Question::Check(_) => statement,
+            LookupKind::List { direction: None, .. } | LookupKind::Check(_) => response,
         };
-        Ok((statement, origin))
+        Ok((statement, source))
     }
 
     /// What the registry contract says.
-    async fn ask_chain(&self, lookup: &Lookup) -> Result<Bytes, Failure> {
-        let reads = &self.shared.reads;
+    async fn query_chain(&self, lookup: &DelegationLookup) -> Result<Bytes, LookupError> {
+        let reads = &self.inner.reads;
         let chain = reads.chain(&lookup.chain_id.to_string());
-        let chain = chain.ok_or(Failure::Chain(Unanswered::Unavailable.into()))?;
-        let registry = Registry {
-            address: self.shared.registry,
+        let chain = chain.ok_or(LookupError::Chain(ReadError::Unavailable.into()))?;
+        let registry = RegistryReader {
+            address: self.inner.registry,
             chain,
-            tag: lookup.block.tag(),
-            until: reads.deadline(),
+            tag: lookup.block.as_str(),
+            deadline: reads.deadline(),
         };
-        let json = match &lookup.question {
-            Question::Check(check) => match check.read(&registry.call(check.calldata()).await?)? {
-                Permission::Is(is_allowed) => to_raw_value(&is_allowed),
-                Permission::UpTo(amount) => to_raw_value(&amount.to_string()),
-            },
-            Question::List { address, direction: Some(direction) } => {
+        let json = match &lookup.kind {
+            LookupKind::Check(check) => {
+                match check.decode_result(&registry.call(check.calldata()).await?)? {
+                    CheckResult::Allowed(is_allowed) => to_raw_value(&is_allowed),
+                    CheckResult::Amount(amount) => to_raw_value(&amount.to_string()),
+                }
+            }
+            LookupKind::List { address, direction: Some(direction) } => {
                 to_raw_value(&registry.list(*direction, *address).await?)
             }
-            Question::List { address, direction: None } => {
+            LookupKind::List { address, direction: None } => {
                 let mut both = registry.list(Direction::Incoming, *address).await?;
                 let mut outgoing = registry.list(Direction::Outgoing, *address).await?;
                 // Those are there already.
-                outgoing.retain(|delegation| !delegation.is_to_itself());
+                outgoing.retain(|delegation| !delegation.is_self_delegation());
                 both.append(&mut outgoing);
                 to_raw_value(&both)
             }
         };
         let json: Box<RawValue> = json.expect("strings and their lists serialise");
-        let mut hold = reads.memory().hold();
-        hold.add(json.get().len()).map_err(|_| Failure::NoMemory)?;
-        Ok(hold.over(Box::<str>::from(json).into_string().into_bytes()))
+        let mut reservation = reads.memory().reservation();
+        reservation.try_grow(json.get().len()).map_err(|_| LookupError::NoMemory)?;
+        Ok(reservation.into_bytes(Box::<str>::from(json).into_string().into_bytes()))
     }
 }
 
-const LATEST: &str = Block::Latest.tag();
+const LATEST: &str = BlockTag::Latest.as_str();
 
 /// The contract on one chain in one state.
-struct Registry<'a> {
+struct RegistryReader<'a> {
     address: Address,
     chain: &'a ChainReads,
     tag: &'static str,
-    until: Instant,
+    deadline: Instant,
 }
 
-impl Registry<'_> {
+impl RegistryReader<'_> {
     async fn list(
         &self,
         direction: Direction,
         address: Address,
-    ) -> Result<Vec<Delegation>, Failure> {
+    ) -> Result<Vec<Delegation>, LookupError> {
         let returned = self.call(direction.calldata(address)).await?;
-        Ok(Delegation::read_list(&returned)?)
+        Ok(Delegation::decode_list(&returned)?)
     }
 
     /// What it returns to `calldata`.
-    async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, LookupError> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
         let params = json!([call, self.tag]);
-        match ask(self.chain, "eth_call", &params, Reuse::WhileUnderWay, self.until).await? {
-            reads::Answer::Result(returned) => bytes(&returned).ok_or(Failure::NodeInvalid),
+        match read_chain(self.chain, "eth_call", &params, ReusePolicy::Coalesced, self.deadline)
+            .await?
+        {
+            reads::NodeResponse::Result(returned) => {
+                decode_hex(&returned).ok_or(LookupError::NodeInvalid)
+            }
             // A registry does not.
-            reads::Answer::Error(error) if is_revert(&error) => Err(Failure::RegistryInvalid),
-            reads::Answer::Error(_) => Err(Failure::NodeInvalid),
+            reads::NodeResponse::Error(error) if is_revert(&error) => {
+                Err(LookupError::RegistryInvalid)
+            }
+            reads::NodeResponse::Error(_) => Err(LookupError::NodeInvalid),
         }
     }
 }
 
 /// The bytes that a result has in hex.
-fn bytes(json: &[u8]) -> Option<Vec<u8>> {
+fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
     let text = serde_json::from_slice::<Cow<str>>(json).ok()?;
     text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
 }
 
 /// What a transaction takes, where a transaction can take that.
-fn gas_of(json: &[u8]) -> Option<u64> {
+fn parse_gas(json: &[u8]) -> Option<u64> {
     /// Of one that does nothing at all (yellow paper, appendix G).
-    const LEAST: u64 = 21_000;
+    const MIN_GAS: u64 = 21_000;
     /// No delegation takes a thousandth of it.
-    const MOST: u64 = 1_000_000_000;
+    const MAX_GAS: u64 = 1_000_000_000;
     let gas = parse_quantity(str::from_utf8(json).ok()?).ok()?;
-    u64::try_from(gas).ok().filter(|gas| (LEAST..=MOST).contains(gas))
+    u64::try_from(gas).ok().filter(|gas| (MIN_GAS..=MAX_GAS).contains(gas))
 }
 
 /// Whether a node's error is about what was called rather than the node's own.
 fn is_revert(error: &[u8]) -> bool {
-    const REVERT: i64 = 3;
+    const EXECUTION_REVERTED: i64 = 3;
     #[derive(Deserialize)]
     struct NodeError<'a> {
         code: Option<i64>,
@@ -349,43 +376,44 @@ fn is_revert(error: &[u8]) -> bool {
         data: Option<&'a RawValue>,
     }
     serde_json::from_slice::<NodeError>(error).is_ok_and(|error| {
-        let data = error.data.and_then(json::text);
+        let data = error.data.and_then(json::parse_string);
         let mut texts = [error.message, data].into_iter().flatten();
-        error.code == Some(REVERT) || texts.any(|text| text.to_ascii_lowercase().contains("revert"))
+        error.code == Some(EXECUTION_REVERTED)
+            || texts.any(|text| text.to_ascii_lowercase().contains("revert"))
     })
 }
 
-async fn ask(
+async fn read_chain(
     chain: &ChainReads,
     method: &str,
     params: &Value,
-    reuse: Reuse,
-    until: Instant,
-) -> Result<reads::Answer, Failure> {
+    reuse: ReusePolicy,
+    deadline: Instant,
+) -> Result<reads::NodeResponse, LookupError> {
     let params = to_raw_value(params).expect("a value serialises");
-    chain.answer_service(method, &params, reuse, until).await.map_err(Failure::Chain)
+    chain.call_for_service(method, &params, reuse, deadline).await.map_err(LookupError::Chain)
 }
 
-impl From<NotAnAnswer> for Failure {
-    fn from(why: NotAnAnswer) -> Self {
-        match why {
-            NotAnAnswer::Absent => Self::RegistryAbsent,
-            NotAnAnswer::Malformed => Self::RegistryInvalid,
+impl From<InvalidReturnData> for LookupError {
+    fn from(error: InvalidReturnData) -> Self {
+        match error {
+            InvalidReturnData::NoContract => Self::RegistryAbsent,
+            InvalidReturnData::Malformed => Self::RegistryInvalid,
         }
     }
 }
 
-impl Counts {
+impl LookupCounters {
     fn new(metrics: &Metrics) -> Self {
-        let count = |outcome| metrics.delegation_lookups(outcome);
+        let counter = |outcome| metrics.delegation_lookups(outcome);
         Self {
-            reused: count("reused"),
-            shared: count("shared"),
-            api: count("api"),
-            chain: count("chain"),
-            refused: count("refused"),
-            over_budget: count("over_budget"),
-            failed: count("failed"),
+            cached: counter("cached"),
+            coalesced: counter("coalesced"),
+            api: counter("api"),
+            chain: counter("chain"),
+            refused: counter("rejected"),
+            budget_exhausted: counter("budget_exhausted"),
+            failed: counter("failed"),
         }
     }
 }

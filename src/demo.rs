@@ -20,10 +20,10 @@ use tokio::net::TcpListener;
 
 use crate::config::{self, Config, ConfigError};
 
-pub use recording::{BadRecording, Recording};
-pub use replay::{Pace, Replay};
+pub use recording::{InvalidRecording, Recording};
+pub use replay::{BlockTiming, Replay};
 
-const CHAINS: &str = include_str!("../config/demo.toml");
+const CHAINS_TOML: &str = include_str!("../config/demo.toml");
 
 /// The recorded chains by their key in `config/demo.toml`.
 const RECORDINGS: [(&str, &[u8]); 2] = [
@@ -36,17 +36,17 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 /// # Errors
 ///
 /// When a chain cannot have that block time.
-pub fn chains(
+pub fn chain_configs(
     address: SocketAddr,
     block_time: Duration,
 ) -> Result<Vec<config::Chain>, ConfigError> {
     /// The default; a slow replay needs more, for its data is older between two blocks.
-    const LEAST_MAX_AGE: Duration = Duration::from_secs(30);
-    let text = CHAINS.replace("127.0.0.1:0", &address.to_string());
+    const MIN_MAX_AGE: Duration = Duration::from_secs(30);
+    let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());
     let mut chains = Config::from_toml(&text)?.chains;
     for chain in &mut chains {
         chain.block_time = block_time;
-        chain.max_age = block_time.saturating_mul(5).max(LEAST_MAX_AGE);
+        chain.max_age = block_time.saturating_mul(5).max(MIN_MAX_AGE);
     }
     Ok(chains)
 }
@@ -54,22 +54,22 @@ pub fn chains(
 /// The nodes of all recorded chains behind one loopback port, one path each. The chains start when
 /// this is made, so that a block may be due while nobody asks yet.
 #[derive(Debug)]
-pub struct Node {
+pub struct ReplayNode {
     listener: TcpListener,
     replays: Arc<BTreeMap<&'static str, Replay>>,
 }
 
-impl Node {
+impl ReplayNode {
     /// Starts the chains and listens on a free loopback port.
     ///
     /// # Errors
     ///
     /// When no port can be had.
-    pub async fn bind(pace: Pace) -> io::Result<Self> {
+    pub async fn bind(timing: BlockTiming) -> io::Result<Self> {
         let mut replays = BTreeMap::new();
         for (key, bytes) in RECORDINGS {
             let recording = Recording::from_gzip(bytes).map_err(io::Error::other)?;
-            replays.insert(key, Replay::start(recording, pace));
+            replays.insert(key, Replay::start_now(recording, timing));
         }
         let replays = Arc::new(replays);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -91,12 +91,12 @@ impl Node {
     ///
     /// When the listener fails.
     pub async fn run(self) -> io::Result<()> {
-        let app = Router::new().route("/{chain}", post(answer)).with_state(self.replays);
+        let app = Router::new().route("/{chain}", post(handle_rpc)).with_state(self.replays);
         axum::serve(self.listener, app).await
     }
 }
 
-async fn answer(
+async fn handle_rpc(
     State(replays): State<Arc<BTreeMap<&'static str, Replay>>>,
     Path(chain): Path<String>,
     body: String,
@@ -104,29 +104,29 @@ async fn answer(
     let Some(replay) = replays.get(chain.as_str()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let answer = match serde_json::from_str(&body) {
+    let reply = match serde_json::from_str(&body) {
         Ok(Value::Array(calls)) if !calls.is_empty() => {
-            calls.iter().map(|call| answer_call(replay, call)).collect()
+            calls.iter().map(|call| handle_call(replay, call)).collect()
         }
-        Ok(call) => answer_call(replay, &call),
-        Err(_) => error(&Value::Null, (-32700, "parse error")),
+        Ok(call) => handle_call(replay, &call),
+        Err(_) => error_reply(&Value::Null, (-32700, "parse error")),
     };
-    Json(answer).into_response()
+    Json(reply).into_response()
 }
 
-fn answer_call(replay: &Replay, call: &Value) -> Value {
+fn handle_call(replay: &Replay, call: &Value) -> Value {
     let id = call.get("id").unwrap_or(&Value::Null);
     let Some(method) = call.get("method").and_then(Value::as_str) else {
-        return error(id, (-32600, "invalid request"));
+        return error_reply(id, (-32600, "invalid request"));
     };
     let params = call.get("params").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    match replay.answer(method, params) {
+    match replay.call(method, params) {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(refusal) => error(id, refusal),
+        Err(rpc_error) => error_reply(id, rpc_error),
     }
 }
 
-fn error(id: &Value, (code, message): (i64, &str)) -> Value {
+fn error_reply(id: &Value, (code, message): (i64, &str)) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
 }
 

@@ -18,7 +18,7 @@ use crate::config::{Pricing, Strategy, ZeroBaseFee};
 
 /// Why a well-formed fee history gives no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
+pub enum PricingError {
     /// No block has a usable reward and there is no floor: the tip would be an invented 0.
     #[error("no block has a usable reward and the priority fee floor is 0")]
     NoRewards,
@@ -27,7 +27,7 @@ pub enum Rejection {
     Overflow,
 }
 
-impl Rejection {
+impl PricingError {
     /// The kind of rejection, from a closed list.
     #[must_use]
     pub fn reason(self) -> &'static str {
@@ -43,25 +43,27 @@ impl Rejection {
 /// # Errors
 ///
 /// [`Rejection`] when the numbers allow no honest suggestion.
-pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, Rejection> {
+pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
     let average_base_fee =
         average(history.blocks().iter().map(|block| block.base_fee))?.unwrap_or_default();
     let average_reward = average_rewards(history)?;
     let pricing_type = pricing_type(history, pricing);
-    let upcoming = history.newest_known_base_fee();
+    let upcoming_base_fee = history.newest_known_base_fee();
 
-    let (typical_base_fee, tips) = match pricing.strategy {
-        Strategy::Network => (average_base_fee, tips(average_reward, pricing)?),
-        Strategy::Adaptive => (average_base_fee.max(upcoming), adaptive::tips(history, pricing)?),
+    let (typical_base_fee, priority_fees) = match pricing.strategy {
+        Strategy::Network => (average_base_fee, network_priority_fees(average_reward, pricing)?),
+        Strategy::Adaptive => {
+            (average_base_fee.max(upcoming_base_fee), adaptive::priority_fees(history, pricing)?)
+        }
     };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,
         PricingType::Eip1559 => pricing
             .base_fee_multiplier
             .apply(typical_base_fee.max(pricing.base_fee_floor))
-            .ok_or(Rejection::Overflow)?,
+            .ok_or(PricingError::Overflow)?,
     };
-    let Tips { medium, high, is_floor } = tips;
+    let PriorityFees { medium, high, is_floor_applied: is_floor } = priority_fees;
     let suggestion = Suggestion {
         pricing_type,
         base_fee_per_gas,
@@ -78,11 +80,11 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, Rejectio
                 && typical_base_fee < pricing.base_fee_floor,
             priority_fee: is_floor,
         },
-        gas_used_ratio: GasUsedRatio::of(history.blocks()),
-        base_fee_trend: Trend::between(average_base_fee, upcoming)?,
+        gas_used_ratio: GasUsedRatio::from_blocks(history.blocks()),
+        base_fee_trend: Trend::from_base_fees(average_base_fee, upcoming_base_fee)?,
         covers_full_blocks: CoveredBlocks {
-            medium: covered_blocks(suggestion.medium, upcoming, pricing),
-            high: covered_blocks(suggestion.high, upcoming, pricing),
+            medium: covered_blocks(suggestion.medium, upcoming_base_fee, pricing),
+            high: covered_blocks(suggestion.high, upcoming_base_fee, pricing),
         },
         suggestion,
     })
@@ -98,39 +100,45 @@ fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
 }
 
 /// What the tiers pay above the base fee, in wei per gas.
-struct Tips {
+struct PriorityFees {
     medium: u128,
     /// At least medium.
     high: u128,
     /// Whether medium is the floor because the blocks paid less.
-    is_floor: bool,
+    is_floor_applied: bool,
 }
 
 /// The network's rule: the average rewards. Without a single usable reward both tips fall to the floor.
-fn tips(average: Option<Rewards>, pricing: &Pricing) -> Result<Tips, Rejection> {
-    let (medium, is_floor) = at_least_the_floor(average.map(|reward| reward.medium), pricing)?;
+fn network_priority_fees(
+    average: Option<Rewards>,
+    pricing: &Pricing,
+) -> Result<PriorityFees, PricingError> {
+    let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
     let high = if pricing.percentiles().has_high() {
         // A row whose second percentile is below its first is malformed; high never undercuts
         // medium because of one.
         average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
     } else {
-        pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?
+        pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
     };
-    Ok(Tips { medium, high, is_floor })
+    Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
 /// The tip, and whether it is the floor because it was below that, or is not known.
-fn at_least_the_floor(tip: Option<u128>, pricing: &Pricing) -> Result<(u128, bool), Rejection> {
-    match (tip, pricing.priority_fee_floor) {
+fn apply_floor(
+    priority_fee: Option<u128>,
+    pricing: &Pricing,
+) -> Result<(u128, bool), PricingError> {
+    match (priority_fee, pricing.priority_fee_floor) {
         (Some(tip), floor) => Ok((tip.max(floor), tip < floor)),
-        (None, 0) => Err(Rejection::NoRewards),
+        (None, 0) => Err(PricingError::NoRewards),
         (None, floor) => Ok((floor, true)),
     }
 }
 
-fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, Rejection> {
+fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, PricingError> {
     let max_fee_per_gas =
-        max_priority_fee_per_gas.checked_add(base_fee_per_gas).ok_or(Rejection::Overflow)?;
+        max_priority_fee_per_gas.checked_add(base_fee_per_gas).ok_or(PricingError::Overflow)?;
     Ok(Tier { max_priority_fee_per_gas, max_fee_per_gas })
 }
 
@@ -138,9 +146,9 @@ fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, 
 /// tip; `base_fee` is that of the first of them.
 fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
     let mut covered = 0;
-    while covered < CoveredBlocks::MOST {
-        let due = base_fee.checked_add(pricing.priority_fee_floor);
-        if due.is_none_or(|due| tier.max_fee_per_gas < due) {
+    while covered < CoveredBlocks::MAX {
+        let required_fee = base_fee.checked_add(pricing.priority_fee_floor);
+        if required_fee.is_none_or(|due| tier.max_fee_per_gas < due) {
             break;
         }
         covered += 1;
@@ -151,7 +159,7 @@ fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
 }
 
 /// The averages of each percentile over the blocks whose rewards are usable; `None` without one.
-fn average_rewards(history: &FeeHistory) -> Result<Option<Rewards>, Rejection> {
+fn average_rewards(history: &FeeHistory) -> Result<Option<Rewards>, PricingError> {
     let usable = || history.blocks().iter().filter_map(|block| block.rewards);
     let Some(medium) = average(usable().map(|rewards| rewards.medium))? else {
         return Ok(None);
@@ -161,10 +169,10 @@ fn average_rewards(history: &FeeHistory) -> Result<Option<Rewards>, Rejection> {
 }
 
 /// The average, rounded down; `None` of nothing.
-fn average(amounts: impl Iterator<Item = u128>) -> Result<Option<u128>, Rejection> {
+fn average(amounts: impl Iterator<Item = u128>) -> Result<Option<u128>, PricingError> {
     let (mut sum, mut count) = (0_u128, 0_u128);
     for amount in amounts {
-        sum = sum.checked_add(amount).ok_or(Rejection::Overflow)?;
+        sum = sum.checked_add(amount).ok_or(PricingError::Overflow)?;
         count += 1;
     }
     Ok(sum.checked_div(count))

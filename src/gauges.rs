@@ -7,27 +7,27 @@ use std::time::Instant;
 
 use metrics::Gauge;
 
-use crate::book::{Book, Chain};
-use crate::metrics::{AmountGauge, Metrics, OneOf, nearest};
-use crate::rpc::{Standing, Upstreams};
+use crate::metrics::{AmountGauge, Metrics, StateSet, to_f64};
+use crate::store::{ChainStore, StoredChain};
+use crate::upstream::{Availability, Upstreams};
 
 /// Has `metrics` show the chains of `book` and their `upstreams`, both in the same order, until the latter
 /// are gone.
-pub(crate) fn show(book: &Book, upstreams: &[Arc<Upstreams>], metrics: &Metrics) {
+pub(crate) fn register(book: &ChainStore, upstreams: &[Arc<Upstreams>], metrics: &Metrics) {
     for (chain, upstreams) in book.chains().iter().zip(upstreams) {
         let config = chain.config();
-        metrics.configured(&config.key, config.block_time, config.max_age);
-        let of_chain = OfChain::new(chain, metrics);
-        metrics.at_each_look(move || of_chain.read());
-        let of_upstreams = OfUpstreams::new(&config.key, upstreams, metrics);
-        metrics.at_each_look(move || of_upstreams.read());
+        metrics.set_configured(&config.key, config.block_time, config.max_age);
+        let chain_gauges = ChainGauges::new(chain, metrics);
+        metrics.on_scrape(move || chain_gauges.update());
+        let upstream_gauges = UpstreamGauges::new(&config.key, upstreams, metrics);
+        metrics.on_scrape(move || upstream_gauges.update());
     }
 }
 
-struct OfChain {
-    chain: Chain,
+struct ChainGauges {
+    chain: StoredChain,
     /// Fresh, stale, unavailable.
-    status: OneOf<3>,
+    status: StateSet<3>,
     newest_block: Gauge,
     data_age: Gauge,
     head_age: Gauge,
@@ -39,8 +39,8 @@ struct OfChain {
     high: [AmountGauge; 2],
 }
 
-impl OfChain {
-    fn new(chain: &Chain, metrics: &Metrics) -> Self {
+impl ChainGauges {
+    fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
         let key = chain.config().key.as_str();
         Self {
             chain: chain.clone(),
@@ -51,28 +51,28 @@ impl OfChain {
             base_fee: metrics.base_fee(key),
             next_base_fee: metrics.next_base_fee(key),
             suggested_base_fee: metrics.suggested_base_fee(key),
-            medium: metrics.tier(key, "medium"),
-            high: metrics.tier(key, "high"),
+            medium: metrics.tier_fees(key, "medium"),
+            high: metrics.tier_fees(key, "high"),
         }
     }
 
-    fn read(&self) {
+    fn update(&self) {
         let now = Instant::now();
-        let last_seen = self.chain.last_seen();
+        let timestamps = self.chain.timestamps();
         let since = |instant| now.saturating_duration_since(instant).as_secs_f64();
-        self.data_age.set(last_seen.map_or(f64::NAN, |seen| since(seen.observed)));
-        self.head_age.set(last_seen.map_or(f64::NAN, |seen| since(seen.head_moved)));
-        self.newest_block.set(self.chain.newest_block().map_or(f64::NAN, nearest));
+        self.data_age.set(timestamps.map_or(f64::NAN, |seen| since(seen.observed_at)));
+        self.head_age.set(timestamps.map_or(f64::NAN, |seen| since(seen.head_changed_at)));
+        self.newest_block.set(self.chain.newest_block().map_or(f64::NAN, to_f64));
 
-        let known = self.chain.read_blocks(1).ok();
-        self.status.set(match &known {
+        let current = self.chain.snapshot_with_blocks(1).ok();
+        self.status.set(match &current {
             Some((reading, _)) if reading.is_stale => 1,
             Some(_) => 0,
             None => 2,
         });
-        let newest = known.as_ref().and_then(|(_, excerpt)| excerpt.blocks.last());
+        let newest = current.as_ref().and_then(|(_, excerpt)| excerpt.blocks.last());
         self.base_fee.set(newest.map(|block| block.base_fee));
-        let market = known.as_ref().map(|(reading, _)| &reading.observation.market);
+        let market = current.as_ref().map(|(reading, _)| &reading.snapshot.market);
         self.next_base_fee.set(market.and_then(|market| market.next_base_fee));
         let suggestion = market.map(|market| &market.suggestion);
         self.suggested_base_fee.set(suggestion.map(|suggestion| suggestion.base_fee_per_gas));
@@ -86,32 +86,35 @@ impl OfChain {
     }
 }
 
-struct OfUpstreams {
+struct UpstreamGauges {
     /// Upstreams know the metrics that this belongs to.
     upstreams: Weak<Upstreams>,
     /// By place: well, resting or barred, and whether it served another chain.
-    gauges: Vec<(OneOf<3>, Gauge)>,
+    state_gauges: Vec<(StateSet<3>, Gauge)>,
 }
 
-impl OfUpstreams {
+impl UpstreamGauges {
     fn new(chain: &str, upstreams: &Arc<Upstreams>, metrics: &Metrics) -> Self {
-        let count = upstreams.conditions(Instant::now()).count();
-        let gauges = |place| {
-            let standing = metrics.standing(chain, place, ["well", "resting", "barred"]);
-            (standing, metrics.wrong_chain(chain, place))
+        let count = upstreams.statuses(Instant::now()).count();
+        let upstream_gauges = |index| {
+            let state = metrics.upstream_state(chain, index, ["healthy", "degraded", "excluded"]);
+            (state, metrics.upstream_wrong_chain(chain, index))
         };
-        Self { upstreams: Arc::downgrade(upstreams), gauges: (0..count).map(gauges).collect() }
+        Self {
+            upstreams: Arc::downgrade(upstreams),
+            state_gauges: (0..count).map(upstream_gauges).collect(),
+        }
     }
 
-    fn read(&self) {
+    fn update(&self) {
         let Some(upstreams) = self.upstreams.upgrade() else { return };
-        for ((standing, wrong_chain), condition) in
-            self.gauges.iter().zip(upstreams.conditions(Instant::now()))
+        for ((state, wrong_chain), condition) in
+            self.state_gauges.iter().zip(upstreams.statuses(Instant::now()))
         {
-            standing.set(match condition.standing {
-                Standing::Well => 0,
-                Standing::Resting => 1,
-                Standing::Barred => 2,
+            state.set(match condition.availability {
+                Availability::Healthy => 0,
+                Availability::Degraded => 1,
+                Availability::Excluded => 2,
             });
             wrong_chain.set(u32::from(condition.serves_another_chain));
         }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Anything from nothing to just below `most`.
-pub(crate) fn up_to(most: Duration) -> Duration {
+pub(crate) fn random_up_to(max: Duration) -> Duration {
     let thousandths = u32::try_from(RandomState::new().hash_one(()) % 1000).unwrap_or_default();
-    (most / 1000).saturating_mul(thousandths)
+    (max / 1000).saturating_mul(thousandths)
 }

@@ -17,14 +17,14 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(
 }
 
 /// The characters of a JSON string; `None`: it is none.
-pub(crate) fn text(json: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn parse_string(json: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     serde_json::from_str::<Text>(json.get()).ok().map(|Text(text)| text)
 }
 
 /// How many levels of brackets it has.
-pub(crate) fn depth(json: &RawValue) -> usize {
+pub(crate) fn nesting_depth(json: &RawValue) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);
     for byte in json.get().bytes() {
@@ -52,21 +52,21 @@ mod tests {
     }
 
     #[test]
-    fn text_is_what_a_string_says() {
-        assert_eq!(text(raw(r#""eth_\u0063all""#)).as_deref(), Some("eth_call"));
+    fn only_strings_are_parsed() {
+        assert_eq!(parse_string(raw(r#""eth_\u0063all""#)).as_deref(), Some("eth_call"));
         for json in ["1", "null", "[]", "{}", "true"] {
-            assert_eq!(text(raw(json)), None, "{json}");
+            assert_eq!(parse_string(raw(json)), None, "{json}");
         }
     }
 
     #[test]
-    fn depth_counts_the_brackets_that_are_open_at_a_time() {
+    fn nesting_depth_counts_open_brackets_outside_strings() {
         for (json, levels) in
             [("1", 0), ("[]", 1), (r#"[{"a":[]},[]]"#, 3), (r#"["[[[[","\"[[[","\\"]"#, 1)]
         {
-            assert_eq!(depth(raw(json)), levels, "{json}");
+            assert_eq!(nesting_depth(raw(json)), levels, "{json}");
         }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(depth(raw(&deep)), 100_000);
+        assert_eq!(nesting_depth(raw(&deep)), 100_000);
     }
 }

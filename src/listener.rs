@@ -4,9 +4,9 @@
 //! for what is waited for, and what cannot be read is answered in the form of every other error.
 
 mod connection;
-mod line;
-mod tape;
-mod watched;
+mod connection_state;
+mod framing;
+mod monitored_stream;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,29 +21,29 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::App;
-use crate::clients::Clients;
+use crate::client_limits::ClientTable;
 use crate::config::Limits;
 use crate::metrics::Metrics;
-use line::{Clock, Deadlines, Line, Missed};
+use connection_state::{CoarseClock, ConnectionState, Timeout, Timeouts};
 
 /// How many refused connections are being told so; more are closed without a word.
-pub(crate) const MAX_REFUSALS: usize = 256;
+pub(crate) const MAX_REJECTIONS: usize = 256;
 
 /// How a listener is told to end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop {
+pub(crate) struct Shutdown {
     /// From here on every answer closes its connection.
-    pub(crate) drain: CancellationToken,
+    pub(crate) draining: CancellationToken,
     /// From here on no connection is accepted and idle ones are closed.
-    pub(crate) close: CancellationToken,
+    pub(crate) closing: CancellationToken,
 }
 
 /// Whether every answer closes its connection: a flag that costs a request next to nothing.
 #[derive(Debug, Default)]
-struct Drain(AtomicBool);
+struct DrainFlag(AtomicBool);
 
-impl Drain {
-    fn has_begun(&self) -> bool {
+impl DrainFlag {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -51,38 +51,38 @@ impl Drain {
 /// A listener's state while it serves.
 pub(crate) struct Listener {
     app: App,
-    clients: Clients,
+    clients: ClientTable,
     /// 0: any number.
     max_connections: usize,
-    deadlines: Deadlines,
-    clock: Arc<Clock>,
-    drain: Arc<Drain>,
+    timeouts: Timeouts,
+    clock: Arc<CoarseClock>,
+    drain_flag: Arc<DrainFlag>,
     connections: JoinSet<()>,
-    lines: HashMap<Id, Arc<Line>>,
-    refusals: JoinSet<()>,
+    states: HashMap<Id, Arc<ConnectionState>>,
+    rejections: JoinSet<()>,
     counters: Counters,
 }
 
 struct Counters {
     accepted: Counter,
     overloaded: Counter,
-    too_many_of_client: Counter,
-    late_head: Counter,
-    late_idle: Counter,
-    late_write: Counter,
+    too_many_per_client: Counter,
+    header_timeouts: Counter,
+    idle_timeouts: Counter,
+    write_timeouts: Counter,
 }
 
 impl Counters {
     fn new(listener: &'static str, metrics: &Metrics) -> Self {
         let connections = |outcome| metrics.connections(listener, outcome);
-        let cut = |deadline| metrics.connections_cut(listener, deadline);
+        let timed_out = |kind| metrics.connection_timeouts(listener, kind);
         Self {
             accepted: connections("accepted"),
             overloaded: connections("refused_overloaded"),
-            too_many_of_client: connections("refused_too_many_of_client"),
-            late_head: cut("header"),
-            late_idle: cut("idle"),
-            late_write: cut("write"),
+            too_many_per_client: connections("refused_client_limit"),
+            header_timeouts: timed_out("header"),
+            idle_timeouts: timed_out("idle"),
+            write_timeouts: timed_out("write"),
         }
     }
 }
@@ -92,7 +92,7 @@ impl Listener {
     pub(crate) fn new(
         name: &'static str,
         app: App,
-        clients: Clients,
+        clients: ClientTable,
         limits: &Limits,
         metrics: &Metrics,
     ) -> Self {
@@ -100,95 +100,96 @@ impl Listener {
             app,
             clients,
             max_connections: limits.max_connections,
-            deadlines: Deadlines::new(limits),
-            clock: Arc::new(Clock::new()),
-            drain: Arc::default(),
+            timeouts: Timeouts::new(limits),
+            clock: Arc::new(CoarseClock::new()),
+            drain_flag: Arc::default(),
             connections: JoinSet::new(),
-            lines: HashMap::new(),
-            refusals: JoinSet::new(),
+            states: HashMap::new(),
+            rejections: JoinSet::new(),
             counters: Counters::new(name, metrics),
         }
     }
 
     /// Serves until it is told to `stop`, and returns when the last request under way is answered.
     /// Dropping the future cuts all connections.
-    pub(crate) async fn serve(mut self, listener: TcpListener, stop: Stop) {
-        let mut ticker = tokio::time::interval(Clock::STEP);
+    pub(crate) async fn serve(mut self, listener: TcpListener, shutdown: Shutdown) {
+        let mut ticker = tokio::time::interval(CoarseClock::TICK);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut pause = Pause::default();
+        let mut backoff = AcceptBackoff::default();
         loop {
             tokio::select! {
-                accepted = listener.accept(), if !pause.is_on() => match accepted {
+                accepted = listener.accept(), if !backoff.is_active() => match accepted {
                     Ok((stream, peer)) => {
-                        pause.is_over();
-                        self.take(stream, peer.ip());
+                        backoff.reset();
+                        self.accept_connection(stream, peer.ip());
                     }
-                    Err(error) => pause.begin(&error),
+                    Err(error) => backoff.start(&error),
                 },
                 _ = ticker.tick() => {
-                    self.sweep();
-                    pause.settle();
+                    self.check_timeouts();
+                    backoff.log_recovery();
                 }
-                Some(ended) = self.connections.join_next_with_id() => self.forget(ended),
-                Some(_) = self.refusals.join_next() => {}
-                () = stop.drain.cancelled(), if !self.drain.has_begun() => {
-                    self.drain.0.store(true, Ordering::Relaxed);
+                Some(ended) = self.connections.join_next_with_id() => self.remove_ended(ended),
+                Some(_) = self.rejections.join_next() => {}
+                () = shutdown.draining.cancelled(), if !self.drain_flag.is_set() => {
+                    self.drain_flag.0.store(true, Ordering::Relaxed);
                 }
-                () = stop.close.cancelled() => break,
+                () = shutdown.closing.cancelled() => break,
             }
         }
         drop(listener);
-        self.drain.0.store(true, Ordering::Relaxed);
-        self.lines.values().for_each(|line| line.finish());
+        self.drain_flag.0.store(true, Ordering::Relaxed);
+        self.states.values().for_each(|state| state.drain());
         while !self.connections.is_empty() {
             tokio::select! {
-                Some(ended) = self.connections.join_next_with_id() => self.forget(ended),
-                _ = ticker.tick() => self.sweep(),
+                Some(ended) = self.connections.join_next_with_id() => self.remove_ended(ended),
+                _ = ticker.tick() => self.check_timeouts(),
             }
         }
     }
 
-    fn take(&mut self, stream: TcpStream, peer: std::net::IpAddr) {
+    fn accept_connection(&mut self, stream: TcpStream, address: std::net::IpAddr) {
         if self.max_connections > 0 && self.connections.len() >= self.max_connections {
             self.counters.overloaded.increment(1);
-            return self.refuse(stream, StatusCode::SERVICE_UNAVAILABLE);
+            return self.reject(stream, StatusCode::SERVICE_UNAVAILABLE);
         }
-        let Ok(visitor) = self.clients.connect(peer) else {
-            self.counters.too_many_of_client.increment(1);
-            return self.refuse(stream, StatusCode::TOO_MANY_REQUESTS);
+        let Ok(peer) = self.clients.connect(address) else {
+            self.counters.too_many_per_client.increment(1);
+            return self.reject(stream, StatusCode::TOO_MANY_REQUESTS);
         };
         self.counters.accepted.increment(1);
-        let line = Arc::new(Line::new(&self.clock));
-        let (app, drain) = (self.app.clone(), Arc::clone(&self.drain));
-        let served = connection::serve(stream, app, visitor, Arc::clone(&line), drain);
-        let id = self.connections.spawn(served).id();
-        self.lines.insert(id, line);
+        let state = Arc::new(ConnectionState::new(&self.clock));
+        let (app, drain_flag) = (self.app.clone(), Arc::clone(&self.drain_flag));
+        let task = connection::serve(stream, app, peer, Arc::clone(&state), drain_flag);
+        let id = self.connections.spawn(task).id();
+        self.states.insert(id, state);
     }
 
-    fn refuse(&mut self, stream: TcpStream, status: StatusCode) {
-        if self.refusals.len() < MAX_REFUSALS {
-            self.refusals.spawn(connection::close_with(stream, self.app.refusal(status)));
+    fn reject(&mut self, stream: TcpStream, status: StatusCode) {
+        if self.rejections.len() < MAX_REJECTIONS {
+            self.rejections
+                .spawn(connection::respond_and_close(stream, self.app.rejection_response(status)));
         }
     }
 
-    fn sweep(&self) {
+    fn check_timeouts(&self) {
         let now = Instant::now();
-        self.clock.tell(now);
-        for line in self.lines.values() {
-            match line.check(self.deadlines) {
-                Some(Missed::Head) => self.counters.late_head.increment(1),
-                Some(Missed::Idle) => self.counters.late_idle.increment(1),
-                Some(Missed::Write) => self.counters.late_write.increment(1),
+        self.clock.advance(now);
+        for state in self.states.values() {
+            match state.check_timeouts(self.timeouts) {
+                Some(Timeout::Header) => self.counters.header_timeouts.increment(1),
+                Some(Timeout::Idle) => self.counters.idle_timeouts.increment(1),
+                Some(Timeout::Write) => self.counters.write_timeouts.increment(1),
                 None => {}
             }
         }
-        self.clients.sweep(now);
+        self.clients.remove_idle(now);
     }
 
-    fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
-        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-        if self.lines.remove(&id).is_some_and(|line| line.was_given_up()) {
-            self.counters.late_write.increment(1);
+    fn remove_ended(&mut self, joined: Result<(Id, ()), tokio::task::JoinError>) {
+        let id = joined.map_or_else(|error| error.id(), |(id, ())| id);
+        if self.states.remove(&id).is_some_and(|state| state.timed_out_in_kernel()) {
+            self.counters.write_timeouts.increment(1);
         }
     }
 }
@@ -197,41 +198,41 @@ impl Listener {
 ///
 /// Where they are short, an error follows a success follows an error: that is told once.
 #[derive(Debug, Default)]
-struct Pause {
+struct AcceptBackoff {
     until: Option<Instant>,
     failures: u32,
     last_failure: Option<Instant>,
 }
 
-impl Pause {
-    const FIRST: Duration = Duration::from_millis(50);
-    const LONGEST: Duration = Duration::from_secs(1);
+impl AcceptBackoff {
+    const INITIAL_DELAY: Duration = Duration::from_millis(50);
+    const MAX_DELAY: Duration = Duration::from_secs(1);
     /// Without an error for this long, the shortage is over.
-    const CALM: Duration = Duration::from_secs(30);
+    const RECOVERY_PERIOD: Duration = Duration::from_secs(30);
 
-    fn is_on(&self) -> bool {
+    fn is_active(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn begin(&mut self, error: &std::io::Error) {
+    fn start(&mut self, error: &std::io::Error) {
         let now = Instant::now();
         if self.last_failure.replace(now).is_none() {
             tracing::warn!(%error, "cannot accept connections");
         }
-        let length = Self::FIRST.saturating_mul(2_u32.saturating_pow(self.failures));
+        let delay = Self::INITIAL_DELAY.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);
-        self.until = Some(now + length.min(Self::LONGEST));
+        self.until = Some(now + delay.min(Self::MAX_DELAY));
     }
 
-    fn is_over(&mut self) {
+    fn reset(&mut self) {
         self.until = None;
         self.failures = 0;
     }
 
-    fn settle(&mut self) {
-        if self.last_failure.is_some_and(|last| last.elapsed() > Self::CALM) {
+    fn log_recovery(&mut self) {
+        if self.last_failure.is_some_and(|last| last.elapsed() > Self::RECOVERY_PERIOD) {
             *self = Self::default();
-            tracing::info!("connections are accepted again");
+            tracing::info!("accepting connections recovered");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! process do not count for each other.
 
 mod names;
-mod sharing;
+mod replicas;
 mod upstreams;
 
 use std::fmt;
@@ -18,22 +18,22 @@ use metrics::{
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
-use names::InBothUnits;
+use names::AmountNames;
 
 /// All counts of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     recorder: PrometheusRecorder,
     process: metrics_process::Collector,
     /// What reads off gauges when somebody looks.
-    readings: RwLock<Vec<Reading>>,
+    scrape_callbacks: RwLock<Vec<ScrapeCallback>>,
 }
 
-type Reading = Box<dyn Fn() + Send + Sync>;
+type ScrapeCallback = Box<dyn Fn() + Send + Sync>;
 
 /// An amount that may be unknown, in wei and in gwei.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(crate) struct AmountGauge([Gauge; 2]);
 
 /// Gauges of a closed set, one of which is 1 while the others are 0.
 #[derive(Debug, Clone)]
-pub(crate) struct OneOf<const COUNT: usize>([Gauge; COUNT]);
+pub(crate) struct StateSet<const COUNT: usize>([Gauge; COUNT]);
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,7 +62,7 @@ impl Metrics {
     /// Nothing counted yet.
     #[must_use]
     pub fn new() -> Self {
-        let recorder = recorder();
+        let recorder = build_recorder();
         let process = metrics_process::Collector::default();
         with_local_recorder(&recorder, || {
             process.describe();
@@ -77,33 +77,35 @@ impl Metrics {
             }
             gauge!(names::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1);
         });
-        Self { shared: Arc::new(Shared { recorder, process, readings: RwLock::default() }) }
+        Self { inner: Arc::new(Inner { recorder, process, scrape_callbacks: RwLock::default() }) }
     }
 
     /// The state of all of them in the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
-        for read in self.shared.readings.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for read in
+            self.inner.scrape_callbacks.read().unwrap_or_else(PoisonError::into_inner).iter()
+        {
             read();
         }
-        self.with(|| self.shared.process.collect());
-        self.shared.recorder.handle().render()
+        self.with_recorder(|| self.inner.process.collect());
+        self.inner.recorder.handle().render()
     }
 
     /// Puts what was measured into its buckets. Until then each measurement takes 8 bytes, so this
     /// has to be called again and again, whether anybody looks or not.
     pub fn upkeep(&self) {
-        self.shared.recorder.handle().run_upkeep();
+        self.inner.recorder.handle().run_upkeep();
     }
 
     /// Has `read` set gauges each time somebody looks.
-    pub(crate) fn at_each_look(&self, read: impl Fn() + Send + Sync + 'static) {
-        let readings = &self.shared.readings;
-        readings.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(read));
+    pub(crate) fn on_scrape(&self, update: impl Fn() + Send + Sync + 'static) {
+        let callbacks = &self.inner.scrape_callbacks;
+        callbacks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
     }
 
     /// The count of requests with this answer, and the time that requests of the route take.
-    pub(crate) fn http(
+    pub(crate) fn http_requests(
         &self,
         listener: &'static str,
         route: SharedString,
@@ -122,7 +124,7 @@ impl Metrics {
             Some(_) => status.as_u16().to_string().into(),
             None => "other".into(),
         };
-        self.with(|| {
+        self.with_recorder(|| {
             let requests = counter!(
                 names::HTTP_REQUESTS,
                 "listener" => listener, "route" => route.clone(), "method" => method, "status" => status
@@ -134,9 +136,9 @@ impl Metrics {
     }
 
     /// The count of answers with this chain's suggestion that were as fresh as that.
-    pub(crate) fn answers(&self, chain: &str, freshness: &'static str) -> Counter {
-        self.with(
-            || counter!(names::ANSWERS, "chain" => chain.to_owned(), "freshness" => freshness),
+    pub(crate) fn suggestion_responses(&self, chain: &str, freshness: &'static str) -> Counter {
+        self.with_recorder(
+            || counter!(names::SUGGESTION_RESPONSES, "chain" => chain.to_owned(), "freshness" => freshness),
         )
     }
 
@@ -145,162 +147,174 @@ impl Metrics {
         &self,
         chain: &str,
         statuses: [&'static str; COUNT],
-    ) -> OneOf<COUNT> {
+    ) -> StateSet<COUNT> {
         let gauge =
             |status| gauge!(names::CHAIN_STATUS, "chain" => chain.to_owned(), "status" => status);
-        self.with(|| OneOf(statuses.map(gauge)))
+        self.with_recorder(|| StateSet(statuses.map(gauge)))
     }
 
     /// The number of the chain's newest block.
     pub(crate) fn newest_block(&self, chain: &str) -> Gauge {
-        self.of_chain(names::NEWEST_BLOCK, chain)
+        self.chain_gauge(names::NEWEST_BLOCK, chain)
     }
 
     /// The age of the chain's data, in seconds.
     pub(crate) fn data_age(&self, chain: &str) -> Gauge {
-        self.of_chain(names::DATA_AGE, chain)
+        self.chain_gauge(names::DATA_AGE, chain)
     }
 
     /// The time for which the chain's head has stood, in seconds.
     pub(crate) fn head_age(&self, chain: &str) -> Gauge {
-        self.of_chain(names::HEAD_AGE, chain)
+        self.chain_gauge(names::HEAD_AGE, chain)
     }
 
     /// What is configured of the chain, in seconds: its block time, and how old data may be.
-    pub(crate) fn configured(&self, chain: &str, block_time: Duration, max_age: Duration) {
-        self.of_chain(names::BLOCK_TIME, chain).set(block_time);
-        self.of_chain(names::MAX_AGE, chain).set(max_age);
+    pub(crate) fn set_configured(&self, chain: &str, block_time: Duration, max_age: Duration) {
+        self.chain_gauge(names::BLOCK_TIME, chain).set(block_time);
+        self.chain_gauge(names::MAX_AGE, chain).set(max_age);
     }
 
     /// The base fee of the chain's newest block.
     pub(crate) fn base_fee(&self, chain: &str) -> AmountGauge {
-        self.amount(names::BASE_FEE, &[("chain", chain)])
+        self.amount_gauge(names::BASE_FEE, &[("chain", chain)])
     }
 
     /// The base fee of the chain's next block.
     pub(crate) fn next_base_fee(&self, chain: &str) -> AmountGauge {
-        self.amount(names::NEXT_BASE_FEE, &[("chain", chain)])
+        self.amount_gauge(names::NEXT_BASE_FEE, &[("chain", chain)])
     }
 
     /// The base fee that the chain's suggestion has.
     pub(crate) fn suggested_base_fee(&self, chain: &str) -> AmountGauge {
-        self.amount(names::SUGGESTED_BASE_FEE, &[("chain", chain)])
+        self.amount_gauge(names::SUGGESTED_BASE_FEE, &[("chain", chain)])
     }
 
     /// The tip and the max fee of a tier of the chain's suggestion.
-    pub(crate) fn tier(&self, chain: &str, tier: &str) -> [AmountGauge; 2] {
+    pub(crate) fn tier_fees(&self, chain: &str, tier: &str) -> [AmountGauge; 2] {
         let labels = [("chain", chain), ("tier", tier)];
-        [names::MAX_PRIORITY_FEE, names::MAX_FEE].map(|amount| self.amount(amount, &labels))
+        [names::MAX_PRIORITY_FEE, names::MAX_FEE].map(|amount| self.amount_gauge(amount, &labels))
     }
 
     /// The count of the chain's polls that ended like this.
     pub(crate) fn polls(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(names::POLLS, "chain" => chain.to_owned(), "outcome" => outcome))
+        self.with_recorder(
+            || counter!(names::POLLS, "chain" => chain.to_owned(), "outcome" => outcome),
+        )
     }
 
     /// The time that the chain's polls take.
     pub(crate) fn poll_duration(&self, chain: &str) -> Histogram {
-        self.with(|| histogram!(names::POLL_DURATION, "chain" => chain.to_owned()))
+        self.with_recorder(|| histogram!(names::POLL_DURATION, "chain" => chain.to_owned()))
     }
 
     /// The count of published heads of the chain that were below the one before.
     pub(crate) fn head_regressions(&self, chain: &str) -> Counter {
-        self.with(|| counter!(names::HEAD_REGRESSIONS, "chain" => chain.to_owned()))
+        self.with_recorder(|| counter!(names::HEAD_REGRESSIONS, "chain" => chain.to_owned()))
     }
 
     /// The count of the chain's reads that ended like this.
     pub(crate) fn reads(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(names::READS, "chain" => chain.to_owned(), "outcome" => outcome))
+        self.with_recorder(
+            || counter!(names::READS, "chain" => chain.to_owned(), "outcome" => outcome),
+        )
     }
 
     /// The count of requests passed on to this upstream that ended like this.
-    pub(crate) fn proxied(&self, upstream: &'static str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(names::PROXIED, "upstream" => upstream, "outcome" => outcome))
+    pub(crate) fn proxied_requests(
+        &self,
+        upstream: &'static str,
+        outcome: &'static str,
+    ) -> Counter {
+        self.with_recorder(
+            || counter!(names::PROXIED_REQUESTS, "upstream" => upstream, "outcome" => outcome),
+        )
     }
 
     /// The count of look-ups of delegations that ended like this.
     pub(crate) fn delegation_lookups(&self, outcome: &'static str) -> Counter {
-        self.with(|| counter!(names::DELEGATION_LOOKUPS, "outcome" => outcome))
+        self.with_recorder(|| counter!(names::DELEGATION_LOOKUPS, "outcome" => outcome))
     }
 
     /// The count of connections that met this fate: `accepted`, or why not.
     pub(crate) fn connections(&self, listener: &'static str, outcome: &'static str) -> Counter {
-        self.with(|| counter!(names::CONNECTIONS, "listener" => listener, "outcome" => outcome))
+        self.with_recorder(
+            || counter!(names::CONNECTIONS, "listener" => listener, "outcome" => outcome),
+        )
     }
 
     /// The count of connections that missed this deadline.
-    pub(crate) fn connections_cut(
+    pub(crate) fn connection_timeouts(
         &self,
         listener: &'static str,
         deadline: &'static str,
     ) -> Counter {
-        self.with(
-            || counter!(names::CONNECTIONS_CUT, "listener" => listener, "deadline" => deadline),
+        self.with_recorder(
+            || counter!(names::CONNECTION_TIMEOUTS, "listener" => listener, "deadline" => deadline),
         )
     }
 
     /// The count of requests refused with 429.
     pub(crate) fn rate_limited(&self) -> Counter {
-        self.with(|| counter!(names::RATE_LIMITED))
+        self.with_recorder(|| counter!(names::RATE_LIMITED))
     }
 
     /// The number of open streams.
     pub(crate) fn streams(&self) -> Gauge {
-        self.with(|| gauge!(names::STREAMS))
+        self.with_recorder(|| gauge!(names::STREAMS))
     }
 
     /// The count of streams for which there was no place.
     pub(crate) fn streams_refused(&self) -> Counter {
-        self.with(|| counter!(names::STREAMS_REFUSED))
+        self.with_recorder(|| counter!(names::STREAMS_REFUSED))
     }
 
     /// The count of events given to streams.
     pub(crate) fn stream_events(&self) -> Counter {
-        self.with(|| counter!(names::STREAM_EVENTS))
+        self.with_recorder(|| counter!(names::STREAM_EVENTS))
     }
 
     /// The count of charts drawn.
-    pub(crate) fn charts_drawn(&self) -> Counter {
-        self.with(|| counter!(names::CHARTS_DRAWN))
+    pub(crate) fn charts_rendered(&self) -> Counter {
+        self.with_recorder(|| counter!(names::CHARTS_RENDERED))
     }
 
     /// Has the counts of log lines and of spans that nobody got read from these.
-    pub(crate) fn watch_losses(&self, lines: fn() -> u64, spans: fn() -> u64) {
-        let (lost_lines, lost_spans) =
-            self.with(|| (counter!(names::LINES_DROPPED), counter!(names::SPANS_LOST)));
-        self.at_each_look(move || {
-            lost_lines.absolute(lines());
-            lost_spans.absolute(spans());
+    pub(crate) fn register_drop_counters(&self, lines: fn() -> u64, spans: fn() -> u64) {
+        let (dropped_lines, dropped_spans) =
+            self.with_recorder(|| (counter!(names::LINES_DROPPED), counter!(names::SPANS_DROPPED)));
+        self.on_scrape(move || {
+            dropped_lines.absolute(lines());
+            dropped_spans.absolute(spans());
         });
     }
 
     /// Has the entries of a cache measured: their number, and the bytes that they take.
-    pub(crate) fn watch_cache(
+    pub(crate) fn register_cache(
         &self,
         cache: &'static str,
         measure: impl Fn() -> [u64; 2] + Send + Sync + 'static,
     ) {
         let gauges = [names::CACHE_ENTRIES, names::CACHE_BYTES];
-        let gauges = self.with(|| gauges.map(|name| gauge!(name, "cache" => cache)));
-        self.at_each_look(move || {
+        let gauges = self.with_recorder(|| gauges.map(|name| gauge!(name, "cache" => cache)));
+        self.on_scrape(move || {
             for (gauge, value) in gauges.iter().zip(measure()) {
-                gauge.set(nearest(value));
+                gauge.set(to_f64(value));
             }
         });
     }
 
-    fn of_chain(&self, name: &'static str, chain: &str) -> Gauge {
-        self.with(|| gauge!(name, "chain" => chain.to_owned()))
+    fn chain_gauge(&self, name: &'static str, chain: &str) -> Gauge {
+        self.with_recorder(|| gauge!(name, "chain" => chain.to_owned()))
     }
 
-    fn amount(&self, names: InBothUnits, labels: &[(&'static str, &str)]) -> AmountGauge {
+    fn amount_gauge(&self, names: AmountNames, labels: &[(&'static str, &str)]) -> AmountGauge {
         let labels: Vec<_> =
             labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.with(|| AmountGauge(names.map(|name| gauge!(name, &labels))))
+        self.with_recorder(|| AmountGauge(names.map(|name| gauge!(name, &labels))))
     }
 
-    fn with<T>(&self, register: impl FnOnce() -> T) -> T {
-        with_local_recorder(&self.shared.recorder, register)
+    fn with_recorder<T>(&self, register: impl FnOnce() -> T) -> T {
+        with_local_recorder(&self.inner.recorder, register)
     }
 }
 
@@ -308,23 +322,23 @@ impl AmountGauge {
     /// `None`: not known.
     pub(crate) fn set(&self, amount: Option<u128>) {
         const WEI_PER_GWEI: f64 = 1e9;
-        let wei = amount.map_or(f64::NAN, nearest);
+        let wei = amount.map_or(f64::NAN, to_f64);
         for (gauge, amount) in self.0.iter().zip([wei, wei / WEI_PER_GWEI]) {
             gauge.set(amount);
         }
     }
 }
 
-impl<const COUNT: usize> OneOf<COUNT> {
+impl<const COUNT: usize> StateSet<COUNT> {
     /// Makes the one at this place the one that holds.
-    pub(crate) fn set(&self, holds: usize) {
-        for (place, gauge) in self.0.iter().enumerate() {
-            gauge.set(u32::from(place == holds));
+    pub(crate) fn set(&self, active: usize) {
+        for (index, gauge) in self.0.iter().enumerate() {
+            gauge.set(u32::from(index == active));
         }
     }
 }
 
-fn recorder() -> PrometheusRecorder {
+fn build_recorder() -> PrometheusRecorder {
     let builder =
         names::HISTOGRAMS.iter().fold(PrometheusBuilder::new(), |builder, &(name, _, buckets)| {
             let builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), buckets);
@@ -334,7 +348,7 @@ fn recorder() -> PrometheusRecorder {
 }
 
 /// The number that a gauge can have which is nearest to `integer`.
-pub(crate) fn nearest(integer: impl fmt::Display) -> f64 {
+pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {
     // No conversion takes integers of this size; to read one goes to the nearest.
     integer.to_string().parse().unwrap_or(f64::NAN)
 }

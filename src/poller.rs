@@ -3,7 +3,7 @@
 //! A poll that fails leaves the last good value where it is; its age tells. The loop never ends by
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
 
-mod reports;
+mod reporter;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,16 +12,18 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::book::Publisher;
-use crate::cadence::Cadence;
 use crate::config;
 use crate::fees::{self, FeeHistory, Market};
-use crate::heads::{Heads, Implausible, Round, Verdict};
+use crate::head_tracker::{HeadTracker, PollRound, SuspiciousHead, Verdict};
 use crate::metrics::Metrics;
-use crate::rpc::{Candidate, FeeHistoryRequest, Upstream, Upstreams};
-use crate::shared::{Adoption, Outcome, Publication, Published, Turn, Turns};
+use crate::poll_schedule::PollSchedule;
+use crate::replicas::{
+    Action, MergeOutcome, PollCoordinator, PollOutcome, PublishedPoll, SharedFeeHistory,
+};
+use crate::store::Publisher;
 use crate::traces::Span;
-use reports::{Failure, Reports};
+use crate::upstream::{Candidate, FeeHistoryRequest, Upstream, Upstreams};
+use reporter::{PollError, PollReporter};
 
 /// Polls one chain.
 #[derive(Debug)]
@@ -29,22 +31,22 @@ pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
     upstreams: Arc<Upstreams>,
-    heads: Heads,
+    head_tracker: HeadTracker,
     publisher: Publisher,
-    reports: Reports,
+    reporter: PollReporter,
 }
 
 /// What tells when to poll.
 #[derive(Debug)]
-pub enum Timing {
+pub enum PollTiming {
     /// When blocks came so far and, where nodes announce them, the number of the newest one that was announced.
-    Blocks(Option<watch::Receiver<u64>>),
+    Schedule(Option<watch::Receiver<u64>>),
     /// Turns that replicas take.
-    Turns(Box<Turns>),
+    Coordinator(Box<PollCoordinator>),
 }
 
 /// A fee history that can be priced, and its price.
-type Priced = (FeeHistory, Market);
+type PricedHistory = (FeeHistory, Market);
 
 impl Poller {
     /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
@@ -54,8 +56,8 @@ impl Poller {
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             upstreams,
-            heads: Heads::new(chain.block_time),
-            reports: Reports::new(metrics, &chain),
+            head_tracker: HeadTracker::new(chain.block_time),
+            reporter: PollReporter::new(metrics, &chain),
             publisher,
             chain,
         }
@@ -63,115 +65,122 @@ impl Poller {
 
     /// Polls now and then for each block, or sooner after a failure; where there are turns, whenever it has one.
     /// For ever.
-    pub async fn run(self, timing: Timing) -> Infallible {
+    pub async fn run(self, timing: PollTiming) -> Infallible {
         match timing {
-            Timing::Turns(turns) => self.run_in_turns(*turns).await,
-            Timing::Blocks(announced) => self.run_alone(announced).await,
+            PollTiming::Coordinator(turns) => self.run_coordinated(*turns).await,
+            PollTiming::Schedule(announced) => self.run_standalone(announced).await,
         }
     }
 
-    async fn run_alone(mut self, mut announced: Option<watch::Receiver<u64>>) -> Infallible {
-        let most = self.chain.max_polls_per_block.get();
-        let mut cadence = Cadence::new(self.chain.block_time, most, Instant::now());
+    async fn run_standalone(mut self, mut announced: Option<watch::Receiver<u64>>) -> Infallible {
+        let max_polls = self.chain.max_polls_per_block.get();
+        let mut schedule = PollSchedule::new(self.chain.block_time, max_polls, Instant::now());
         loop {
-            self.wait(&mut cadence, &mut announced).await;
+            self.wait_for_poll(&mut schedule, &mut announced).await;
             let sent = Instant::now();
             let (outcome, _) = self.poll().await;
             match self.publisher.newest_block() {
-                Some(head) if outcome == Outcome::Good => cadence.polled(sent, head),
-                _ => cadence.failed(sent, Upstreams::RETRY),
+                Some(head) if outcome == PollOutcome::Accepted => schedule.record_poll(sent, head),
+                _ => schedule.record_failure(sent, Upstreams::RETRY_INTERVAL),
             }
         }
     }
 
     /// Waits until a poll is due, by the `cadence` or because a block is announced that is not known.
-    async fn wait(&self, cadence: &mut Cadence, announced: &mut Option<watch::Receiver<u64>>) {
+    async fn wait_for_poll(
+        &self,
+        schedule: &mut PollSchedule,
+        announced: &mut Option<watch::Receiver<u64>>,
+    ) {
         loop {
-            let news = async {
+            let new_announcement = async {
                 let Some(announced) = announced else { return std::future::pending().await };
                 while announced.changed().await.is_ok() {
-                    if self.may_be_new(*announced.borrow_and_update()) {
+                    if self.is_plausible_new_block(*announced.borrow_and_update()) {
                         return;
                     }
                 }
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                () = tokio::time::sleep_until(cadence.next().into()) => return,
-                () = news => cadence.announced(Instant::now()),
+                () = tokio::time::sleep_until(schedule.next().into()) => return,
+                () = new_announcement => schedule.record_announcement(Instant::now()),
             }
         }
     }
 
     /// Whether there may be a block of this number and it is not known.
-    fn may_be_new(&self, number: u64) -> bool {
+    fn is_plausible_new_block(&self, number: u64) -> bool {
         /// What is further ahead is of another chain; polls catch up with what is not.
-        const MOST_AHEAD: u64 = 128;
+        const MAX_BLOCKS_AHEAD: u64 = 128;
         self.publisher.newest_block().is_none_or(|newest| {
-            (newest.saturating_add(1)..=newest.saturating_add(MOST_AHEAD)).contains(&number)
+            (newest.saturating_add(1)..=newest.saturating_add(MAX_BLOCKS_AHEAD)).contains(&number)
         })
     }
 
-    async fn run_in_turns(mut self, mut turns: Turns) -> Infallible {
+    async fn run_coordinated(mut self, mut coordinator: PollCoordinator) -> Infallible {
         loop {
-            match turns.next().await {
-                Turn::Poll(permit) => {
+            match coordinator.next().await {
+                Action::Poll(permit) => {
                     let (outcome, published) = self.poll().await;
-                    let published = published.zip(self.publisher.last_seen());
-                    turns.conclude(permit, outcome, published).await;
+                    let published = published.zip(self.publisher.timestamps());
+                    coordinator.finish_poll(permit, outcome, published).await;
                 }
-                Turn::Adopt(publication) => {
-                    let taken = self.adopt(&publication, turns.epoch());
-                    self.publisher.conclude_poll();
-                    turns.took(&publication, taken);
+                Action::Adopt(publication) => {
+                    let merge_outcome = self.merge_remote(&publication, coordinator.epoch());
+                    self.publisher.mark_polled();
+                    coordinator.record_merge(&publication, merge_outcome);
                 }
                 // It is known by now that nothing is known.
-                Turn::Failed => self.publisher.conclude_poll(),
+                Action::Skip => self.publisher.mark_polled(),
             }
         }
     }
 
     /// Makes what another replica has polled what is known of the chain, where that is newer. The epoch is that
     /// of what is known.
-    fn adopt(&mut self, publication: &Publication, epoch: u64) -> Adoption {
-        let Publication { history, seen, .. } = publication;
+    fn merge_remote(&mut self, publication: &SharedFeeHistory, epoch: u64) -> MergeOutcome {
+        let SharedFeeHistory { history, timestamps, .. } = publication;
         let (head, last) = (history.newest_block(), self.publisher.newest_block());
-        if seen.observed.elapsed() >= self.chain.max_age {
-            return Adoption::Older;
+        if timestamps.observed_at.elapsed() >= self.chain.max_age {
+            return MergeOutcome::Older;
         }
         let was_confirmed = publication.epoch > epoch;
-        let is_seen = self.publisher.last_seen().is_some_and(|last| last.observed >= seen.observed);
+        let is_older_or_same = self
+            .publisher
+            .timestamps()
+            .is_some_and(|last| last.observed_at >= timestamps.observed_at);
         // From before what is known: of another epoch it says nothing but that there was one.
-        if is_seen && (was_confirmed || last == Some(head)) {
-            return Adoption::Known;
+        if is_older_or_same && (was_confirmed || last == Some(head)) {
+            return MergeOutcome::Duplicate;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
-            return Adoption::Rejected;
+            return MergeOutcome::Rejected;
         };
-        match self.heads.adopt(head, Instant::now(), was_confirmed) {
+        match self.head_tracker.accept_remote(head, Instant::now(), was_confirmed) {
             Ok(()) => {}
-            Err(Implausible::Behind) => return Adoption::Older,
-            Err(Implausible::Ahead) => return Adoption::Implausible,
+            Err(SuspiciousHead::Regression) => return MergeOutcome::Older,
+            Err(SuspiciousHead::Jump) => return MergeOutcome::Implausible,
         }
-        self.publisher.publish_as_of(*seen, history, market);
-        self.reports.adopted(last.is_some_and(|last| head < last));
-        Adoption::Adopted
+        self.publisher.publish_at(*timestamps, history, market);
+        self.reporter.record_merged(last.is_some_and(|last| head < last));
+        MergeOutcome::Adopted
     }
 
     /// Polls once, and tells of it and what was published.
-    async fn poll(&mut self) -> (Outcome, Option<Published>) {
+    async fn poll(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
         let started = Instant::now();
-        let mut span = Span::of_poll(&self.chain.key);
-        let (outcome, published) = span.around(self.ask_upstreams()).await;
-        let was_good = outcome == Outcome::Good;
-        if was_good {
-            span.succeeded();
+        let mut span = Span::for_poll(&self.chain.key);
+        let (outcome, published) = span.instrument(self.poll_upstreams()).await;
+        let is_success = outcome == PollOutcome::Accepted;
+        if is_success {
+            span.record_success();
         } else {
-            span.failed("failed");
+            span.record_failure("failed");
         }
         drop(span);
-        self.reports.poll(was_good, started.elapsed());
-        self.publisher.conclude_poll();
+        self.reporter.record_poll(is_success, started.elapsed());
+        self.publisher.mark_polled();
         (outcome, published)
     }
 
@@ -179,117 +188,122 @@ impl Poller {
     /// once: the first good answer is published, within two attempts' deadlines however many
     /// upstreams are silent. They are asked, too, when the head seems to be late; then a higher one
     /// wins.
-    async fn ask_upstreams(&mut self) -> (Outcome, Option<Published>) {
+    async fn poll_upstreams(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
         let now = Instant::now();
-        let Self { chain, request, upstreams, heads, publisher, reports, .. } = self;
+        let Self { chain, request, upstreams, head_tracker, publisher, reporter, .. } = self;
         let deadline = upstreams.attempt_deadline();
-        let order = upstreams.in_order(now);
+        let order = upstreams.poll_candidates(now);
         let Some((&first, others)) = order.split_first() else {
-            return (Outcome::Failed, None);
+            return (PollOutcome::Failed, None);
         };
 
-        let round = heads.round(now);
-        let mut poll = Poll { round, publisher, reports, waiting: Vec::new(), published: None };
-        let answer = ask(first.upstream, request, chain, deadline).await;
-        let is_published = poll.consider(first, answer);
-        let seeks_newer = is_published && poll.round.wants_second_opinion();
+        let round = head_tracker.start_round(now);
+        let mut active_poll =
+            ActivePoll { round, publisher, reporter, unconfirmed: Vec::new(), published: None };
+        let reply = fetch_priced_history(first.upstream, request, chain, deadline).await;
+        let is_published = active_poll.evaluate_reply(first, reply);
+        let seeks_newer = is_published && active_poll.round.should_query_others();
         if is_published && !seeks_newer {
-            return (Outcome::Good, poll.published);
+            return (PollOutcome::Accepted, active_poll.published);
         }
-        let published = poll.publisher.newest_block();
+        let published = active_poll.publisher.newest_block();
         // A second opinion is worth no wait for those that do not answer.
-        let others = others.iter().copied().filter(|other| other.is_well || !seeks_newer);
+        let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
         let (request, chain) = (&*request, &*chain);
-        let ask_other = |other| async move {
+        let fetch_from = |other| async move {
             let Candidate { upstream, .. } = other;
-            (other, ask(upstream, request, chain, deadline).await)
+            (other, fetch_priced_history(upstream, request, chain, deadline).await)
         };
-        let mut answers: FuturesUnordered<_> = others.map(ask_other).collect();
-        let mut was_good = is_published;
-        while let Some((other, answer)) = answers.next().await {
-            was_good |= poll.consider(other, answer);
-            if was_good && !seeks_newer {
+        let mut replies: FuturesUnordered<_> = others.map(fetch_from).collect();
+        let mut is_success = is_published;
+        while let Some((other, reply)) = replies.next().await {
+            is_success |= active_poll.evaluate_reply(other, reply);
+            if is_success && !seeks_newer {
                 break;
             }
         }
-        if seeks_newer && poll.publisher.newest_block() > published {
-            poll.reports.failure(first, &Failure::Stands);
+        if seeks_newer && active_poll.publisher.newest_block() > published {
+            active_poll.reporter.record_failure(first, &PollError::HeadStalled);
         }
-        let is_in_doubt = !poll.waiting.is_empty();
-        let published = poll.conclude();
-        let outcome = match was_good || published.is_some() {
-            true => Outcome::Good,
-            false if is_in_doubt => Outcome::InDoubt,
-            false => Outcome::Failed,
+        let has_unconfirmed = !active_poll.unconfirmed.is_empty();
+        let published = active_poll.finish();
+        let outcome = match is_success || published.is_some() {
+            true => PollOutcome::Accepted,
+            false if has_unconfirmed => PollOutcome::Unconfirmed,
+            false => PollOutcome::Failed,
         };
         (outcome, published)
     }
 }
 
 /// One poll under way.
-struct Poll<'a> {
-    round: Round<'a>,
+struct ActivePoll<'a> {
+    round: PollRound<'a>,
     publisher: &'a mut Publisher,
-    reports: &'a Reports,
+    reporter: &'a PollReporter,
     /// What was good but for its head, by the upstream's place.
-    waiting: Vec<(usize, Priced)>,
-    published: Option<Published>,
+    unconfirmed: Vec<(usize, PricedHistory)>,
+    published: Option<PublishedPoll>,
 }
 
-impl Poll<'_> {
+impl ActivePoll<'_> {
     /// Publishes an answer where that may be; whether it was good.
-    fn consider(&mut self, asked: Candidate<'_>, answer: Result<Priced, Failure>) -> bool {
-        let outcome = answer.and_then(|(history, market)| {
-            match self.round.offer(asked.index, history.newest_block()) {
+    fn evaluate_reply(
+        &mut self,
+        candidate: Candidate<'_>,
+        reply: Result<PricedHistory, PollError>,
+    ) -> bool {
+        let outcome = reply.and_then(|(history, market)| {
+            match self.round.check(candidate.index, history.newest_block()) {
                 Ok(Verdict::Publish) => {
-                    publish(self.publisher, self.reports, asked.index, &history, market);
-                    self.published = Some(Published { history, was_confirmed: false });
+                    publish(self.publisher, self.reporter, candidate.index, &history, market);
+                    self.published = Some(PublishedPoll { history, was_confirmed: false });
                 }
-                Ok(Verdict::Known) => {}
+                Ok(Verdict::AlreadyPublished) => {}
                 Err(implausible) => {
-                    self.waiting.push((asked.index, (history, market)));
+                    self.unconfirmed.push((candidate.index, (history, market)));
                     return Err(implausible.into());
                 }
             }
             Ok(())
         });
         match &outcome {
-            Ok(()) => self.reports.success(asked),
-            Err(failure) => self.reports.failure(asked, failure),
+            Ok(()) => self.reporter.record_success(candidate),
+            Err(failure) => self.reporter.record_failure(candidate, failure),
         }
         outcome.is_ok()
     }
 
     /// Publishes a head that is implausible but confirmed, if there is one. What was published last.
-    fn conclude(self) -> Option<Published> {
-        let Self { round, publisher, reports, waiting, published } = self;
-        let Some(confirmed) = round.close() else { return published };
-        let found = waiting.into_iter().find(|(index, _)| *index == confirmed);
+    fn finish(self) -> Option<PublishedPoll> {
+        let Self { round, publisher, reporter, unconfirmed, published } = self;
+        let Some(confirmed) = round.finish() else { return published };
+        let found = unconfirmed.into_iter().find(|(index, _)| *index == confirmed);
         let Some((index, (history, market))) = found else { return published };
-        publish(publisher, reports, index, &history, market);
-        reports.confirmed(index, history.newest_block());
-        Some(Published { history, was_confirmed: true })
+        publish(publisher, reporter, index, &history, market);
+        reporter.log_confirmed_head(index, history.newest_block());
+        Some(PublishedPoll { history, was_confirmed: true })
     }
 }
 
 fn publish(
     publisher: &mut Publisher,
-    reports: &Reports,
+    reporter: &PollReporter,
     index: usize,
     history: &FeeHistory,
     market: Market,
 ) {
     let last = publisher.newest_block();
     publisher.publish(history, market);
-    reports.published(index, last.is_some_and(|last| history.newest_block() < last));
+    reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
 }
 
-async fn ask(
+async fn fetch_priced_history(
     upstream: &Upstream,
     request: &FeeHistoryRequest,
     chain: &config::Chain,
     deadline: Duration,
-) -> Result<Priced, Failure> {
+) -> Result<PricedHistory, PollError> {
     let history = upstream.fee_history(request, deadline).await?;
     let market = fees::price(&history, &chain.pricing)?;
     Ok((history, market))

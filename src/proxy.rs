@@ -5,9 +5,9 @@
 //! deadline from its start to the last byte of its answer, and a connection of its own: nothing is
 //! ever sent twice, and none is lost to a connection that the upstream was just closing.
 
-mod answer;
-mod outcomes;
-mod request_body;
+mod cancellable_body;
+mod proxy_metrics;
+mod upstream_body;
 
 use std::error::Error;
 use std::future::Future;
@@ -23,37 +23,37 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(crate) use answer::{Answer, Cut};
-use outcomes::Outcomes;
-pub(crate) use request_body::NoBody;
-use request_body::RequestBody;
+use cancellable_body::CancellableBody;
+pub(crate) use cancellable_body::NoBody;
+use proxy_metrics::ProxyMetrics;
+pub(crate) use upstream_body::{BodyError, UpstreamBody};
 
-use crate::clients::{self, Lasting, Purse};
+use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::{UpstreamUrl, Verification};
+use crate::http_client;
 use crate::metrics::Metrics;
-use crate::outbound;
 use crate::traces::Span;
 
 /// The way to one upstream. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     http: reqwest::Client,
     url: UpstreamUrl,
     timeout: Duration,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// A quarter of them, so that one client leaves room for others.
-    places_per_client: usize,
-    outcomes: Outcomes,
+    max_per_client: usize,
+    metrics: ProxyMetrics,
 }
 
 /// What requests to one upstream may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ProxyLimits {
     /// From a request's start to the last byte of its answer.
     pub(crate) timeout: Duration,
     /// Requests under way at one time.
@@ -62,7 +62,7 @@ pub(crate) struct Limits {
 
 /// What is asked of the upstream, its body aside.
 #[derive(Debug)]
-pub(crate) struct Errand<'a> {
+pub(crate) struct ProxyRequest<'a> {
     pub(crate) method: Method,
     /// What is asked for, below the configured URL; empty: that URL with a slash at its end. Each is
     /// made of characters that need no escape in a path, and is neither `.` nor `..`.
@@ -74,15 +74,15 @@ pub(crate) struct Errand<'a> {
     /// Headers that go on, too.
     pub(crate) credentials: &'a [HeaderName],
     /// Whose request it is.
-    pub(crate) client: Purse,
+    pub(crate) client: ClientHandle,
 }
 
 /// The headers of a request that every upstream gets.
-const PASSED_ON: [HeaderName; 4] =
+const REQUEST_HEADERS: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::ACCEPT, header::ACCEPT_ENCODING];
 
 /// The headers of an answer that the client gets. Its length follows from the body.
-const PASSED_BACK: [HeaderName; 7] = [
+const RESPONSE_HEADERS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     HeaderName::from_static("deprecation"),
@@ -94,63 +94,63 @@ const PASSED_BACK: [HeaderName; 7] = [
 
 /// What a request takes until its answer is delivered, or given up.
 #[derive(Debug)]
-struct Exchange {
-    _place: OwnedSemaphorePermit,
-    _place_of_client: clients::Place,
+struct InFlight {
+    _permit: OwnedSemaphorePermit,
+    _client_permit: client_limits::ConcurrencyPermit,
     /// Ends the request's body, however much of it is still to come.
-    _is_over: DropGuard,
+    _cancel_body: DropGuard,
 }
 
 /// Why there is no answer. None of them says anything of the upstream's that a client may not see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum ProxyError {
     /// As many requests as may be are under way.
-    #[error("too many requests under way")]
+    #[error("too many requests in flight")]
     Overloaded,
     /// The client has as many of them as one may have.
-    #[error("too many requests of this client under way")]
-    TooManyOfClient,
+    #[error("too many requests of this client in flight")]
+    TooManyPerClient,
     /// The query has a character that it cannot be sent with unchanged.
-    #[error("the query cannot be passed on as it is")]
-    Query,
+    #[error("the query cannot be forwarded unchanged")]
+    InvalidQuery,
     /// The request would leave the configured URL, which its maker has to see to.
-    #[error("the request would lead elsewhere")]
-    Astray,
+    #[error("the request path escapes the base URL")]
+    EscapesBaseUrl,
     /// No connection could be made.
     #[error("cannot connect")]
     Unreachable,
     /// The connection ended before the beginning of an answer, or all of a short one, was there.
     #[error("the connection failed")]
-    Broken,
-    /// The request's body broke off, for a reason that its owner knows.
+    ConnectionLost,
+    /// The request body was aborted, for a reason that its owner knows.
     #[error(transparent)]
-    Interrupted(Interrupted),
+    RequestBodyAborted(RequestBodyAborted),
     /// No answer came before the deadline.
-    #[error("no answer within the deadline")]
+    #[error("no response within the deadline")]
     Timeout,
     /// An answer that is none.
-    #[error("the answer has a status that ends no request")]
-    Invalid,
+    #[error("the response has an informational status")]
+    InvalidResponse,
 }
 
 /// The end of a request's body before its end. Its owner knows why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request's body broke off")]
-pub(crate) struct Interrupted;
+#[error("the request body was aborted")]
+pub(crate) struct RequestBodyAborted;
 
-impl Failure {
+impl ProxyError {
     /// The kind, from a closed list.
     fn reason(self) -> &'static str {
         match self {
             Self::Overloaded => "overloaded",
-            Self::TooManyOfClient => "too_many_of_client",
-            Self::Query => "query",
-            Self::Astray => "astray",
+            Self::TooManyPerClient => "client_limit",
+            Self::InvalidQuery => "query",
+            Self::EscapesBaseUrl => "path_escape",
             Self::Unreachable => "unreachable",
-            Self::Broken => "broken",
-            Self::Interrupted(_) => "interrupted",
+            Self::ConnectionLost => "connection_closed",
+            Self::RequestBodyAborted(_) => "request_aborted",
             Self::Timeout => "timeout",
-            Self::Invalid => "invalid",
+            Self::InvalidResponse => "invalid",
         }
     }
 }
@@ -167,20 +167,22 @@ impl Proxy {
     pub(crate) fn new(
         name: &'static str,
         url: UpstreamUrl,
-        limits: Limits,
+        limits: ProxyLimits,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
-        let Limits { timeout, max_in_flight } = limits;
+        let ProxyLimits { timeout, max_in_flight } = limits;
         let connect_timeout = Self::CONNECT_TIMEOUT.min(timeout);
         // No connection is kept: requests are rare, and one that is sent when the upstream just gives
         // its idle connection up could not be sent again.
-        let http =
-            outbound::http().connect_timeout(connect_timeout).pool_max_idle_per_host(0).build()?;
-        let outcomes = Outcomes::new(name, metrics);
-        let places = Arc::new(Semaphore::new(max_in_flight.get()));
-        let places_per_client = (max_in_flight.get() / 4).max(1);
-        let shared = Shared { http, url, timeout, places, places_per_client, outcomes };
-        Ok(Self { shared: Arc::new(shared) })
+        let http = http_client::builder()
+            .connect_timeout(connect_timeout)
+            .pool_max_idle_per_host(0)
+            .build()?;
+        let proxy_metrics = ProxyMetrics::new(name, metrics);
+        let permits = Arc::new(Semaphore::new(max_in_flight.get()));
+        let max_per_client = (max_in_flight.get() / 4).max(1);
+        let inner = Inner { http, url, timeout, permits, max_per_client, metrics: proxy_metrics };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The way to the verification service; `None` when none is configured.
@@ -188,11 +190,11 @@ impl Proxy {
     /// # Errors
     ///
     /// When the TLS backend cannot start.
-    pub fn to_verification(
+    pub fn for_verification(
         config: &Verification,
         metrics: &Metrics,
     ) -> Result<Option<Self>, reqwest::Error> {
-        let limits = Limits { timeout: config.timeout, max_in_flight: config.max_in_flight };
+        let limits = ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let to = |url: &UpstreamUrl| Self::new("verification", url.clone(), limits, metrics);
         config.url.as_ref().map(to).transpose()
     }
@@ -206,46 +208,48 @@ impl Proxy {
     /// When nothing came that could be the answer.
     pub(crate) async fn forward<B>(
         &self,
-        errand: &Errand<'_>,
+        proxy_request: &ProxyRequest<'_>,
         body: Option<B>,
-    ) -> Result<Response<Answer>, Failure>
+    ) -> Result<Response<UpstreamBody>, ProxyError>
     where
-        B: Body<Data = Bytes, Error = Interrupted> + Send + Sync + 'static,
+        B: Body<Data = Bytes, Error = RequestBodyAborted> + Send + Sync + 'static,
     {
-        let is_over = CancellationToken::new();
-        let body = body.map(|body| RequestBody::new(body, is_over.clone()));
+        let cancel_body = CancellationToken::new();
+        let body = body.map(|body| CancellableBody::new(body, cancel_body.clone()));
         let body = body.map(reqwest::Body::wrap);
         // A client that leaves takes this future with it.
-        let undecided = self.shared.outcomes.begin();
-        let mut span = Span::of_errand(&errand.method, self.shared.outcomes.upstream());
-        let outcome = self.try_forward(errand, body, is_over.drop_guard()).await;
-        match &outcome {
-            Ok(answer) => span.got(answer.status()),
-            Err(failure) => span.failed(failure.reason()),
+        let outcome_guard = self.inner.metrics.start_request();
+        let mut span =
+            Span::for_upstream_request(&proxy_request.method, self.inner.metrics.upstream_name());
+        let result = self.try_forward(proxy_request, body, cancel_body.drop_guard()).await;
+        match &result {
+            Ok(answer) => span.record_status(answer.status()),
+            Err(failure) => span.record_failure(failure.reason()),
         }
-        undecided.decide(&outcome);
-        outcome
+        outcome_guard.record(&result);
+        result
     }
 
     async fn try_forward(
         &self,
-        errand: &Errand<'_>,
+        proxy_request: &ProxyRequest<'_>,
         body: Option<reqwest::Body>,
-        is_over: DropGuard,
-    ) -> Result<Response<Answer>, Failure> {
-        let shared = &*self.shared;
-        let url = target(&shared.url, errand)?;
-        let place = Arc::clone(&shared.places).try_acquire_owned();
-        let place = place.map_err(|_| Failure::Overloaded)?;
-        let place_of_client = errand.client.take_place(Lasting::Request, shared.places_per_client);
-        let exchange = Exchange {
-            _place: place,
-            _place_of_client: place_of_client.map_err(|_| Failure::TooManyOfClient)?,
-            _is_over: is_over,
+        cancel_body: DropGuard,
+    ) -> Result<Response<UpstreamBody>, ProxyError> {
+        let inner = &*self.inner;
+        let url = target_url(&inner.url, proxy_request)?;
+        let permit = Arc::clone(&inner.permits).try_acquire_owned();
+        let permit = permit.map_err(|_| ProxyError::Overloaded)?;
+        let client_permit =
+            proxy_request.client.acquire(LongRequestKind::Forwarded, inner.max_per_client);
+        let in_flight = InFlight {
+            _permit: permit,
+            _client_permit: client_permit.map_err(|_| ProxyError::TooManyPerClient)?,
+            _cancel_body: cancel_body,
         };
-        let allowed = PASSED_ON.iter().chain(errand.credentials);
-        let request = shared.http.request(errand.method.clone(), url);
-        let mut request = request.headers(passing(errand.headers, allowed));
+        let allowed = REQUEST_HEADERS.iter().chain(proxy_request.credentials);
+        let request = inner.http.request(proxy_request.method.clone(), url);
+        let mut request = request.headers(filter_headers(proxy_request.headers, allowed));
         if let Some(body) = body {
             if body.size_hint().exact() == Some(0) {
                 // The client library says nothing of a body that is none, and there are servers that
@@ -254,63 +258,64 @@ impl Proxy {
             }
             request = request.body(body);
         }
-        let until = Instant::now() + shared.timeout;
-        let mut response = self.within(until, request.send()).await?;
+        let deadline = Instant::now() + inner.timeout;
+        let mut response = self.with_deadline(deadline, request.send()).await?;
         let status = response.status();
         if status.is_informational() {
-            shared.outcomes.failed(Failure::Invalid, None);
-            return Err(Failure::Invalid);
+            inner.metrics.log_failure(ProxyError::InvalidResponse, None);
+            return Err(ProxyError::InvalidResponse);
         }
-        let mut headers = passing(response.headers(), &PASSED_BACK);
-        let mut answer = Answer::new(until, exchange, shared.outcomes.cut());
+        let mut headers = filter_headers(response.headers(), &RESPONSE_HEADERS);
+        let mut upstream_body = UpstreamBody::new(deadline, in_flight, inner.metrics.truncated());
         if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            answer.has_no_body();
-        } else if errand.method == Method::HEAD {
+            upstream_body.set_bodyless();
+        } else if proxy_request.method == Method::HEAD {
             // There is no body that it could follow from.
-            headers.extend(passing(response.headers(), [&header::CONTENT_LENGTH]));
-            answer.has_no_body();
+            headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
+            upstream_body.set_bodyless();
         }
-        while answer.is_short() {
-            match self.within(until, response.chunk()).await? {
-                Some(chunk) => answer.append(chunk),
+        while upstream_body.fits_in_buffer() {
+            match self.with_deadline(deadline, response.chunk()).await? {
+                Some(chunk) => upstream_body.append(chunk),
                 None => break,
             }
         }
-        if !answer.is_short() {
-            answer.continue_with(response);
+        if !upstream_body.fits_in_buffer() {
+            upstream_body.set_rest(response);
         }
-        let mut response = Response::new(answer);
+        let mut response = Response::new(upstream_body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         Ok(response)
     }
 
     /// What `step` comes to before the deadline.
-    async fn within<T>(
+    async fn with_deadline<T>(
         &self,
-        until: Instant,
+        deadline: Instant,
         step: impl Future<Output = Result<T, reqwest::Error>>,
-    ) -> Result<T, Failure> {
-        let outcomes = &self.shared.outcomes;
-        let error = match timeout_at(until, step).await {
+    ) -> Result<T, ProxyError> {
+        let proxy_metrics = &self.inner.metrics;
+        let error = match timeout_at(deadline, step).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
             Err(_) => {
-                outcomes.failed(Failure::Timeout, None);
-                return Err(Failure::Timeout);
+                proxy_metrics.log_failure(ProxyError::Timeout, None);
+                return Err(ProxyError::Timeout);
             }
         };
-        if let Some(interrupted) = source_of(&error) {
-            return Err(Failure::Interrupted(interrupted));
+        if let Some(aborted) = find_body_abort(&error) {
+            return Err(ProxyError::RequestBodyAborted(aborted));
         }
-        let failure = if error.is_connect() { Failure::Unreachable } else { Failure::Broken };
-        outcomes.failed(failure, Some(error));
-        Err(failure)
+        let proxy_error =
+            if error.is_connect() { ProxyError::Unreachable } else { ProxyError::ConnectionLost };
+        proxy_metrics.log_failure(proxy_error, Some(error));
+        Err(proxy_error)
     }
 }
 
 /// That the request's own body is what ended it, if it is.
-fn source_of(error: &reqwest::Error) -> Option<Interrupted> {
+fn find_body_abort(error: &reqwest::Error) -> Option<RequestBodyAborted> {
     let mut source = error.source();
     while let Some(error) = source {
         if let Some(interrupted) = error.downcast_ref() {
@@ -322,53 +327,56 @@ fn source_of(error: &reqwest::Error) -> Option<Interrupted> {
 }
 
 /// The URL for `errand`.
-fn target(base: &UpstreamUrl, errand: &Errand<'_>) -> Result<reqwest::Url, Failure> {
+fn target_url(
+    base: &UpstreamUrl,
+    proxy_request: &ProxyRequest<'_>,
+) -> Result<reqwest::Url, ProxyError> {
     let base = base.expose();
     let mut url = base.clone();
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty();
-        if errand.segments.is_empty() {
+        if proxy_request.segments.is_empty() {
             path.push("");
         }
-        path.extend(errand.segments);
+        path.extend(proxy_request.segments);
     }
-    url.set_query(errand.query);
+    url.set_query(proxy_request.query);
     // Segments that were checked cannot lead anywhere else; should one ever be let through that
     // does, nothing is sent.
     let prefix = base.path().strip_suffix('/').unwrap_or(base.path());
     let rest = url.path().strip_prefix(prefix).and_then(|path| path.strip_prefix('/'));
-    let is_below = rest == Some(errand.segments.join("/").as_str())
+    let is_below = rest == Some(proxy_request.segments.join("/").as_str())
         && url.scheme() == base.scheme()
         && url.host() == base.host()
         && url.port() == base.port()
         && url.username() == base.username()
         && url.password() == base.password();
     if !is_below {
-        tracing::error!("a request that was let through would leave its upstream's URL");
-        return Err(Failure::Astray);
+        tracing::error!("request rejected: its path escapes the upstream's base URL");
+        return Err(ProxyError::EscapesBaseUrl);
     }
-    if url.query() == errand.query { Ok(url) } else { Err(Failure::Query) }
+    if url.query() == proxy_request.query { Ok(url) } else { Err(ProxyError::InvalidQuery) }
 }
 
 /// Those of `headers` that are `allowed` and that no `Connection` names, which are for the next hop
 /// alone (RFC 9110, section 7.6.1).
-fn passing<'a>(
+fn filter_headers<'a>(
     headers: &HeaderMap,
     allowed: impl IntoIterator<Item = &'a HeaderName>,
 ) -> HeaderMap {
-    let mut passing = HeaderMap::new();
+    let mut filtered = HeaderMap::new();
     let connection = headers.get_all(header::CONNECTION);
-    let is_of_connection = |name: &HeaderName| {
+    let is_connection_option = |name: &HeaderName| {
         let mut options =
             connection.iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
         options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
     };
-    for name in allowed.into_iter().filter(|name| !is_of_connection(name)) {
+    for name in allowed.into_iter().filter(|name| !is_connection_option(name)) {
         for value in headers.get_all(name) {
-            passing.append(name, value.clone());
+            filtered.append(name, value.clone());
         }
     }
-    passing
+    filtered
 }
 
 #[cfg(test)]

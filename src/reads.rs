@@ -5,12 +5,12 @@
 //! still holds, which follows from what of the chain it depends on. Everything is bounded: calls
 //! under way per chain, bytes held by requests and answers, bytes kept for reuse.
 
-mod anchor;
+mod cache;
 mod finality;
-mod kept;
+mod head_hints;
 mod method;
 mod params;
-mod told;
+mod state_scope;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,31 +23,31 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-pub use crate::rpc::{Answer, Unanswered};
-pub(crate) use kept::Reuse;
-pub use params::Invalid;
+pub use crate::upstream::{NodeResponse, ReadError};
+pub(crate) use cache::ReusePolicy;
+pub use params::InvalidParams;
 
-use crate::book;
 use crate::config;
-use crate::memory::Memory;
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::rpc::{Call, Upstreams};
-use anchor::Anchor;
+use crate::store;
+use crate::upstream::{Call, Upstreams};
+use cache::{CacheKey, CachePolicy, CachedResponse, HeadVersion, ResponseCache};
 use finality::Finality;
-use kept::{Answers, Head, Hold, Kept, Key};
-use method::{Known, Method, Methods};
-use told::Told;
+use head_hints::HeadHints;
+use method::{KnownMethod, Method, Methods};
+use state_scope::StateScope;
 
 /// The reads of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Reads {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     limits: config::Rpc,
-    memory: Memory,
+    memory: MemoryBudget,
     chains: Vec<ChainReads>,
     /// Their places by key and by decimal chain id.
     by_name: HashMap<String, usize>,
@@ -56,48 +56,48 @@ struct Shared {
 /// The reads of one chain.
 #[derive(Debug)]
 pub struct ChainReads {
-    chain: book::Chain,
+    chain: store::StoredChain,
     upstreams: Arc<Upstreams>,
     methods: Methods,
     in_flight: Semaphore,
-    memory: Memory,
-    answers: Answers,
+    memory: MemoryBudget,
+    cache: ResponseCache,
     finality: Finality,
-    told: Told,
+    head_hints: HeadHints,
     timeout: Duration,
-    counts: Counts,
+    metrics: ReadMetrics,
 }
 
 /// Why a call has no answer of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ReadRejection {
     /// The method is not on the chain's list.
     // One library takes its way around a missing method only after "the method … does not exist".
-    #[error("the method asked for does not exist or is not allowed here")]
+    #[error("the method does not exist or is not allowed")]
     NotAllowed,
     /// The parameters cannot be right.
     #[error(transparent)]
-    InvalidParams(#[from] Invalid),
+    InvalidParams(#[from] InvalidParams),
     /// As many calls to the chain's nodes are under way as may be.
-    #[error("too many calls at a time; try again later")]
+    #[error("too many concurrent calls; retry later")]
     Overloaded,
     /// The nodes were asked in vain.
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    Failed(#[from] ReadError),
 }
 
 #[derive(Debug)]
-struct Found {
-    answer: Answer,
+struct ReadOutcome {
+    answer: NodeResponse,
     source: Source,
 }
 
 /// Counts a call when it is over: as abandoned where its client did not wait for that.
-struct Counted<'a> {
+struct CountOnDrop<'a> {
     counter: &'a Counter,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountOnDrop<'_> {
     fn drop(&mut self) {
         self.counter.increment(1);
     }
@@ -106,92 +106,94 @@ impl Drop for Counted<'_> {
 /// Where an answer is from.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    Memory,
+    Cache,
     /// The call of somebody else that was under way.
-    Other,
+    Coalesced,
     Node,
 }
 
 #[derive(Debug)]
-struct Counts {
-    reused: Counter,
-    shared: Counter,
-    answered: Counter,
-    refused: Counter,
-    overloaded: Counter,
-    failed: Counter,
-    abandoned: Counter,
+struct ReadMetrics {
+    reused_total: Counter,
+    coalesced_total: Counter,
+    forwarded_total: Counter,
+    rejected_total: Counter,
+    overloaded_total: Counter,
+    failed_total: Counter,
+    abandoned_total: Counter,
 }
 
 impl Reads {
     /// For bodies of requests under way and answers not yet delivered, those kept for reuse
     /// included.
-    const MEMORY_BYTES: usize = 256 * 1024 * 1024;
+    const MEMORY_LIMIT_BYTES: usize = 256 * 1024 * 1024;
 
     /// The reads of the chains of `book` through their `upstreams`, both in the same order.
     #[must_use]
     pub fn new(
         limits: &config::Rpc,
-        book: &book::Book,
+        store: &store::ChainStore,
         upstreams: &[Arc<Upstreams>],
         metrics: &Metrics,
     ) -> Self {
-        let memory = Memory::new(Self::MEMORY_BYTES);
-        let answers = kept::answers();
-        let kept = answers.clone();
-        metrics.watch_cache("reads", move || [kept.entry_count(), kept.weighted_size()]);
-        let of_chain = |(chain, upstreams): (&book::Chain, &Arc<Upstreams>)| ChainReads {
+        let memory = MemoryBudget::new(Self::MEMORY_LIMIT_BYTES);
+        let cache = cache::new_cache();
+        let cache_stats = cache.clone();
+        metrics.register_cache("reads", move || {
+            [cache_stats.entry_count(), cache_stats.weighted_size()]
+        });
+        let chain_reads = |(chain, upstreams): (&store::StoredChain, &Arc<Upstreams>)| ChainReads {
             chain: chain.clone(),
             upstreams: Arc::clone(upstreams),
-            methods: Methods::of(chain.config().rpc_methods.as_deref()),
+            methods: Methods::from_config(chain.config().rpc_methods.as_deref()),
             in_flight: Semaphore::new(limits.max_in_flight.get()),
             memory: memory.clone(),
-            answers: answers.clone(),
+            cache: cache.clone(),
             finality: Finality::default(),
-            told: Told::default(),
+            head_hints: HeadHints::default(),
             timeout: limits.timeout,
-            counts: Counts::new(metrics, &chain.config().key),
+            metrics: ReadMetrics::new(metrics, &chain.config().key),
         };
-        let chains: Vec<_> = book.chains().iter().zip(upstreams).map(of_chain).collect();
+        let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
         let mut by_name = HashMap::new();
         for (index, reads) in chains.iter().enumerate() {
             let chain = reads.chain.config();
             by_name.insert(chain.key.clone(), index);
             by_name.insert(chain.chain_id.to_string(), index);
         }
-        Self { shared: Arc::new(Shared { limits: limits.clone(), memory, chains, by_name }) }
+        Self { inner: Arc::new(Inner { limits: limits.clone(), memory, chains, by_name }) }
     }
 
     /// What one request may be.
     pub(crate) fn limits(&self) -> &config::Rpc {
-        &self.shared.limits
+        &self.inner.limits
     }
 
     /// What requests and answers may hold together.
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.shared.memory
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        &self.inner.memory
     }
 
     /// When a call that has come now has to be answered.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.shared.limits.timeout
+        Instant::now() + self.inner.limits.timeout
     }
 
     /// All chains, in ascending order of chain id.
     pub(crate) fn chains(&self) -> &[ChainReads] {
-        &self.shared.chains
+        &self.inner.chains
     }
 
     /// The reads of the chain with this key or decimal chain id.
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
-        let index = *self.shared.by_name.get(key_or_id)?;
-        self.shared.chains.get(index)
+        let index = *self.inner.by_name.get(key_or_id)?;
+        self.inner.chains.get(index)
     }
 }
 
 impl ChainReads {
     /// What is known of the chain.
-    pub(crate) fn chain(&self) -> &book::Chain {
+    pub(crate) fn chain(&self) -> &store::StoredChain {
         &self.chain
     }
 
@@ -203,13 +205,13 @@ impl ChainReads {
     ///
     /// [`Refusal::NotAllowed`] and [`Refusal::InvalidParams`] without any upstream call;
     /// [`Refusal::Overloaded`] at once.
-    pub(crate) async fn answer(
+    pub(crate) async fn call(
         &self,
         method: &str,
         params: Option<&RawValue>,
-        until: Instant,
-    ) -> Result<Answer, Refusal> {
-        self.counted(self.methods.get(method), params, Reuse::WhileGood, until).await
+        deadline: Instant,
+    ) -> Result<NodeResponse, ReadRejection> {
+        self.call_counted(self.methods.get(method), params, ReusePolicy::Cached, deadline).await
     }
 
     /// Answers a call that the service makes to answer a client in its turn, which the chain's
@@ -218,79 +220,84 @@ impl ChainReads {
     /// # Errors
     ///
     /// As [`answer`](Self::answer).
-    pub(crate) async fn answer_service(
+    pub(crate) async fn call_for_service(
         &self,
         method: &str,
         params: &RawValue,
-        reuse: Reuse,
-        until: Instant,
-    ) -> Result<Answer, Refusal> {
-        let method = method::known(method).map(Method::Known);
-        self.counted(method.as_ref(), Some(params), reuse, until).await
+        reuse: ReusePolicy,
+        deadline: Instant,
+    ) -> Result<NodeResponse, ReadRejection> {
+        let method = method::find_known(method).map(Method::Known);
+        self.call_counted(method.as_ref(), Some(params), reuse, deadline).await
     }
 
-    async fn counted(
+    async fn call_counted(
         &self,
         method: Option<&Method>,
         params: Option<&RawValue>,
-        reuse: Reuse,
-        until: Instant,
-    ) -> Result<Answer, Refusal> {
-        let mut count = Counted { counter: &self.counts.abandoned };
-        let found = self.find(method, params, reuse, until).await;
-        count.counter = match &found {
-            Ok(Found { source: Source::Memory, .. }) => &self.counts.reused,
-            Ok(Found { source: Source::Other, .. }) => &self.counts.shared,
-            Ok(Found { source: Source::Node, .. }) => &self.counts.answered,
-            Err(Refusal::NotAllowed | Refusal::InvalidParams(_)) => &self.counts.refused,
-            Err(Refusal::Overloaded) => &self.counts.overloaded,
-            Err(Refusal::Unanswered(_)) => &self.counts.failed,
+        reuse: ReusePolicy,
+        deadline: Instant,
+    ) -> Result<NodeResponse, ReadRejection> {
+        let mut count = CountOnDrop { counter: &self.metrics.abandoned_total };
+        let outcome = self.find_response(method, params, reuse, deadline).await;
+        count.counter = match &outcome {
+            Ok(ReadOutcome { source: Source::Cache, .. }) => &self.metrics.reused_total,
+            Ok(ReadOutcome { source: Source::Coalesced, .. }) => &self.metrics.coalesced_total,
+            Ok(ReadOutcome { source: Source::Node, .. }) => &self.metrics.forwarded_total,
+            Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
+                &self.metrics.rejected_total
+            }
+            Err(ReadRejection::Overloaded) => &self.metrics.overloaded_total,
+            Err(ReadRejection::Failed(_)) => &self.metrics.failed_total,
         };
-        found.map(|found| found.answer)
+        outcome.map(|found| found.answer)
     }
 
-    async fn find(
+    async fn find_response(
         &self,
         method: Option<&Method>,
         params: Option<&RawValue>,
-        reuse: Reuse,
-        until: Instant,
-    ) -> Result<Found, Refusal> {
-        let method = method.ok_or(Refusal::NotAllowed)?;
-        let none = params::none();
+        reuse: ReusePolicy,
+        deadline: Instant,
+    ) -> Result<ReadOutcome, ReadRejection> {
+        let method = method.ok_or(ReadRejection::NotAllowed)?;
+        let none = params::empty_params();
         let params = params.unwrap_or(none);
         let known = match method {
             Method::Known(known) => known,
-            Method::Other(method) => {
+            Method::PassThrough(method) => {
                 params::check_depth(params)?;
-                let call = Call { method, params, is_repeatable: false };
-                let answer = self.ask(call, until).await?;
-                return Ok(Found { answer, source: Source::Node });
+                let call = Call { method, params, is_retryable: false };
+                let answer = self.call_nodes(call, deadline).await?;
+                return Ok(ReadOutcome { answer, source: Source::Node });
             }
         };
-        let anchor = known.anchor(params)?;
-        let call = Call { method: known.name, params, is_repeatable: true };
-        if reuse == Reuse::Never {
-            return Ok(Found { answer: self.ask(call, until).await?, source: Source::Node });
+        let scope = known.state_scope(params)?;
+        let call = Call { method: known.name, params, is_retryable: true };
+        if reuse == ReusePolicy::Never {
+            return Ok(ReadOutcome {
+                answer: self.call_nodes(call, deadline).await?,
+                source: Source::Node,
+            });
         }
-        let is_kept = reuse == Reuse::WhileGood && known.is_kept(anchor);
-        let hold = if is_kept { self.hold(anchor) } else { Hold::Never };
-        let key = Key {
+        let is_cacheable = reuse == ReusePolicy::Cached && known.is_cacheable(scope);
+        let policy = if is_cacheable { self.cache_policy(scope) } else { CachePolicy::Never };
+        let key = CacheKey {
             chain_id: self.chain.config().chain_id,
-            head: (hold != Hold::Long).then(|| self.head()),
+            head_version: (policy != CachePolicy::Immutable).then(|| self.head_version()),
             method: known.name,
             reuse,
-            params: Sha256::digest(params.get()).into(),
+            params_digest: Sha256::digest(params.get()).into(),
         };
-        if let Some(kept) = self.answers.get(&key).await {
-            return Ok(Found { answer: kept.answer, source: Source::Memory });
+        if let Some(cached) = self.cache.get(&key).await {
+            return Ok(ReadOutcome { answer: cached.response, source: Source::Cache });
         }
         loop {
-            let found = self.ask_or_join(key.clone(), known, call, anchor, hold, until).await;
-            let left = until.saturating_duration_since(Instant::now());
+            let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
+            let left = deadline.saturating_duration_since(Instant::now());
             match found {
                 // Whoever asked had less time left than this call still has.
-                Err((Refusal::Unanswered(Unanswered::TimedOut), Source::Other))
+                Err((ReadRejection::Failed(ReadError::TimedOut), Source::Coalesced))
                     if left >= self.timeout / 2 => {}
                 found => return found.map_err(|(refusal, _)| refusal),
             }
@@ -298,86 +305,95 @@ impl ChainReads {
     }
 
     /// Makes the call, or waits for the one that somebody else makes.
-    async fn ask_or_join(
+    async fn call_or_join(
         &self,
-        key: Key,
-        known: &Known,
+        key: CacheKey,
+        known: &KnownMethod,
         call: Call<'_>,
-        anchor: Anchor,
-        hold: Hold,
-        until: Instant,
-    ) -> Result<Found, (Refusal, Source)> {
-        let is_asked = AtomicBool::new(false);
-        let ask = async {
-            is_asked.store(true, Ordering::Relaxed);
-            let asked = Instant::now();
-            let (answer, ()) = join(self.ask(call, until), self.learn_finality(anchor)).await;
+        scope: StateScope,
+        policy: CachePolicy,
+        deadline: Instant,
+    ) -> Result<ReadOutcome, (ReadRejection, Source)> {
+        let is_caller = AtomicBool::new(false);
+        let call_node = async {
+            is_caller.store(true, Ordering::Relaxed);
+            let requested_at = Instant::now();
+            let (answer, ()) =
+                join(self.call_nodes(call, deadline), self.refresh_finality(scope)).await;
             let answer = answer?;
-            if let Some(block) = known.block_told_by(&answer) {
-                self.told.learn(block, self.chain.newest_block());
+            if let Some(block) = known.block_hint(&answer) {
+                self.head_hints.record(block, self.chain.newest_block());
             }
-            Ok(Kept::new(answer, asked, hold, self.chain.config()))
+            Ok(CachedResponse::new(answer, requested_at, policy, self.chain.config()))
         };
-        let kept = self.answers.try_get_with(key, ask).await;
-        let source = if is_asked.load(Ordering::Relaxed) { Source::Node } else { Source::Other };
-        kept.map(|kept| Found { answer: kept.answer, source })
-            .map_err(|refusal| (Refusal::clone(&refusal), source))
+        let cached = self.cache.try_get_with(key, call_node).await;
+        let source =
+            if is_caller.load(Ordering::Relaxed) { Source::Node } else { Source::Coalesced };
+        cached
+            .map(|kept| ReadOutcome { answer: kept.response, source })
+            .map_err(|refusal| (ReadRejection::clone(&refusal), source))
     }
 
     /// Asks the nodes, if not too many calls are under way.
-    async fn ask(&self, call: Call<'_>, until: Instant) -> Result<Answer, Refusal> {
-        let _permit = self.in_flight.try_acquire().map_err(|_| Refusal::Overloaded)?;
-        let answer = self.upstreams.read(call, until, &self.memory).await;
+    async fn call_nodes(
+        &self,
+        call: Call<'_>,
+        deadline: Instant,
+    ) -> Result<NodeResponse, ReadRejection> {
+        let _permit = self.in_flight.try_acquire().map_err(|_| ReadRejection::Overloaded)?;
+        let answer = self.upstreams.read(call, deadline, &self.memory).await;
         Ok(answer?)
     }
 
-    fn head(&self) -> Head {
-        (self.chain.newest_block(), self.told.news())
+    fn head_version(&self) -> HeadVersion {
+        (self.chain.newest_block(), self.head_hints.generation())
     }
 
     /// For how long an answer that depends on `anchor` can be used again, as far as is known.
-    fn hold(&self, anchor: Anchor) -> Hold {
-        match anchor {
-            Anchor::Fixed => Hold::Long,
-            Anchor::Head => Hold::UntilNextBlock,
-            Anchor::Block(number) if self.finality.reaches(number) => Hold::Long,
-            Anchor::Block(number) if self.chain.newest_block() >= Some(number) => {
-                Hold::UntilNextBlock
+    fn cache_policy(&self, scope: StateScope) -> CachePolicy {
+        match scope {
+            StateScope::Fixed => CachePolicy::Immutable,
+            StateScope::Head => CachePolicy::UntilNextBlock,
+            StateScope::Block(number) if self.finality.is_final(number) => CachePolicy::Immutable,
+            StateScope::Block(number) if self.chain.newest_block() >= Some(number) => {
+                CachePolicy::UntilNextBlock
             }
             // A block above the head may be in the making.
-            Anchor::Block(_) | Anchor::Pending => Hold::Flashblock,
+            StateScope::Block(_) | StateScope::Pending => CachePolicy::Flashblock,
         }
     }
 
     /// Finds out, once in a while, whether a block that a client reads by its number is final.
-    async fn learn_finality(&self, anchor: Anchor) {
-        let (Anchor::Block(number), Some(newest)) = (anchor, self.chain.newest_block()) else {
+    async fn refresh_finality(&self, scope: StateScope) {
+        let (StateScope::Block(number), Some(newest)) = (scope, self.chain.newest_block()) else {
             return;
         };
         let now = Instant::now();
-        if !self.finality.is_worth_asking(number, newest, now) {
+        if !self.finality.try_begin_probe(number, newest, now) {
             return;
         }
-        let params = finality::params();
-        let call = Call { method: "eth_getBlockByNumber", params: &params, is_repeatable: true };
+        let params = finality::probe_params();
+        let call = Call { method: "eth_getBlockByNumber", params: &params, is_retryable: true };
         // Nothing depends on it but how often the node is asked.
-        if let Ok(Answer::Result(block)) = self.ask(call, now + Finality::DEADLINE).await {
-            self.finality.learn(&block, newest);
+        if let Ok(NodeResponse::Result(block)) =
+            self.call_nodes(call, now + Finality::PROBE_TIMEOUT).await
+        {
+            self.finality.update(&block, newest);
         }
     }
 }
 
-impl Counts {
+impl ReadMetrics {
     fn new(metrics: &Metrics, chain: &str) -> Self {
         let count = |outcome| metrics.reads(chain, outcome);
         Self {
-            reused: count("reused"),
-            shared: count("shared"),
-            answered: count("answered"),
-            refused: count("refused"),
-            overloaded: count("overloaded"),
-            failed: count("failed"),
-            abandoned: count("abandoned"),
+            reused_total: count("cached"),
+            coalesced_total: count("coalesced"),
+            forwarded_total: count("ok"),
+            rejected_total: count("rejected"),
+            overloaded_total: count("overloaded"),
+            failed_total: count("failed"),
+            abandoned_total: count("cancelled"),
         }
     }
 }

@@ -41,19 +41,19 @@ sol! {
     }
 }
 
-/// Whether `to` may act for `from`. Rights of zero are those of a delegation without any: it holds for
+/// True if `to` may act for `from`. Rights of zero are those of a delegation without any: it holds for
 /// all rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) to: Address,
     pub(crate) from: Address,
     pub(crate) rights: B256,
-    pub(crate) scope: Scope,
+    pub(crate) scope: CheckScope,
 }
 
 /// What a delegation is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum CheckScope {
     All,
     Contract { contract: Address },
     Erc721 { contract: Address, token_id: U256 },
@@ -63,10 +63,10 @@ pub(crate) enum Scope {
 
 /// What a check comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Permission {
-    Is(bool),
+pub(crate) enum CheckResult {
+    Allowed(bool),
     /// Of tokens, in their smallest unit; without bounds where all of the contract's are delegated.
-    UpTo(U256),
+    Amount(U256),
 }
 
 /// Whose delegations are listed.
@@ -83,7 +83,7 @@ pub(crate) enum Direction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delegation {
-    r#type: Kind,
+    r#type: DelegationType,
     /// The vault.
     #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
     from: String,
@@ -104,7 +104,7 @@ pub(crate) struct Delegation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schema(as = DelegationType)]
-enum Kind {
+enum DelegationType {
     None,
     All,
     Contract,
@@ -115,15 +115,15 @@ enum Kind {
 
 /// What a vault gives, or takes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub(crate) struct DelegationChange {
     pub(crate) to: Address,
     pub(crate) rights: B256,
-    pub(crate) extent: Extent,
+    pub(crate) scope: DelegationScope,
 }
 
 /// What is given. Without `enable`, or of an amount of 0, it is taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum DelegationScope {
     All { enable: bool },
     Contract { contract: Address, enable: bool },
     Erc721 { contract: Address, token_id: U256, enable: bool },
@@ -133,11 +133,11 @@ pub(crate) enum Extent {
 
 /// Why returned bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotAnAnswer {
+pub(crate) enum InvalidReturnData {
     /// What a call of an address without a contract returns.
-    #[error("there is no contract at the registry's address")]
-    Absent,
-    #[error("the contract at the registry's address is none")]
+    #[error("no contract at the registry address")]
+    NoContract,
+    #[error("the contract at the registry address is not a delegation registry")]
     Malformed,
 }
 
@@ -146,12 +146,12 @@ impl Check {
     pub(crate) fn calldata(&self) -> Vec<u8> {
         let &Self { to, from, rights, scope } = self;
         match scope {
-            Scope::All => Registry::checkDelegateForAllCall { to, from, rights }.abi_encode(),
-            Scope::Contract { contract } => {
+            CheckScope::All => Registry::checkDelegateForAllCall { to, from, rights }.abi_encode(),
+            CheckScope::Contract { contract } => {
                 Registry::checkDelegateForContractCall { to, from, contract_: contract, rights }
                     .abi_encode()
             }
-            Scope::Erc721 { contract, token_id } => Registry::checkDelegateForERC721Call {
+            CheckScope::Erc721 { contract, token_id } => Registry::checkDelegateForERC721Call {
                 to,
                 from,
                 contract_: contract,
@@ -159,11 +159,11 @@ impl Check {
                 rights,
             }
             .abi_encode(),
-            Scope::Erc20 { contract } => {
+            CheckScope::Erc20 { contract } => {
                 Registry::checkDelegateForERC20Call { to, from, contract_: contract, rights }
                     .abi_encode()
             }
-            Scope::Erc1155 { contract, token_id } => Registry::checkDelegateForERC1155Call {
+            CheckScope::Erc1155 { contract, token_id } => Registry::checkDelegateForERC1155Call {
                 to,
                 from,
                 contract_: contract,
@@ -175,16 +175,16 @@ impl Check {
     }
 
     /// What the call returned.
-    pub(crate) fn read(&self, returned: &[u8]) -> Result<Permission, NotAnAnswer> {
+    pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<CheckResult, InvalidReturnData> {
         if self.scope.has_amount() {
-            decode::<Registry::checkDelegateForERC20Call>(returned).map(Permission::UpTo)
+            decode_strict::<Registry::checkDelegateForERC20Call>(returned).map(CheckResult::Amount)
         } else {
-            decode::<Registry::checkDelegateForAllCall>(returned).map(Permission::Is)
+            decode_strict::<Registry::checkDelegateForAllCall>(returned).map(CheckResult::Allowed)
         }
     }
 }
 
-impl Scope {
+impl CheckScope {
     /// What the REST API calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -233,82 +233,93 @@ impl Direction {
 
 impl Delegation {
     /// Whether it is listed among those to an address and those from it.
-    pub(crate) fn is_to_itself(&self) -> bool {
+    pub(crate) fn is_self_delegation(&self) -> bool {
         self.from == self.to
     }
 
     /// What a call that lists delegations returned.
-    pub(crate) fn read_list(returned: &[u8]) -> Result<Vec<Self>, NotAnAnswer> {
+    pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, InvalidReturnData> {
         // Those to an address and those from it are returned alike.
-        let delegations = decode::<Registry::getIncomingDelegationsCall>(returned)?;
-        delegations.iter().map(Self::of).collect()
+        let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;
+        delegations.iter().map(Self::from_abi).collect()
     }
 
-    fn of(found: &Registry::Delegation) -> Result<Self, NotAnAnswer> {
-        let kind = match found.type_ {
-            0 => Kind::None,
-            1 => Kind::All,
-            2 => Kind::Contract,
-            3 => Kind::Erc721,
-            4 => Kind::Erc20,
-            5 => Kind::Erc1155,
-            _ => return Err(NotAnAnswer::Malformed),
+    fn from_abi(entry: &Registry::Delegation) -> Result<Self, InvalidReturnData> {
+        let kind = match entry.type_ {
+            0 => DelegationType::None,
+            1 => DelegationType::All,
+            2 => DelegationType::Contract,
+            3 => DelegationType::Erc721,
+            4 => DelegationType::Erc20,
+            5 => DelegationType::Erc1155,
+            _ => return Err(InvalidReturnData::Malformed),
         };
-        let has_contract = !matches!(kind, Kind::None | Kind::All);
-        let has_token_id = matches!(kind, Kind::Erc721 | Kind::Erc1155);
-        let has_amount = matches!(kind, Kind::Erc20 | Kind::Erc1155);
+        let has_contract = !matches!(kind, DelegationType::None | DelegationType::All);
+        let has_token_id = matches!(kind, DelegationType::Erc721 | DelegationType::Erc1155);
+        let has_amount = matches!(kind, DelegationType::Erc20 | DelegationType::Erc1155);
         Ok(Self {
             r#type: kind,
-            from: found.from.to_string(),
-            to: found.to.to_string(),
-            contract: has_contract.then(|| found.contract_.to_string()),
-            token_id: has_token_id.then(|| found.tokenId.to_string()),
-            rights: found.rights.to_string(),
-            amount: has_amount.then(|| found.amount.to_string()),
+            from: entry.from.to_string(),
+            to: entry.to.to_string(),
+            contract: has_contract.then(|| entry.contract_.to_string()),
+            token_id: has_token_id.then(|| entry.tokenId.to_string()),
+            rights: entry.rights.to_string(),
+            amount: has_amount.then(|| entry.amount.to_string()),
         })
     }
 }
 
-impl Grant {
+impl DelegationChange {
     /// The call that gives it.
     pub(crate) fn calldata(&self) -> Vec<u8> {
-        let &Self { to, rights, extent } = self;
-        match extent {
-            Extent::All { enable } => Registry::delegateAllCall { to, rights, enable }.abi_encode(),
-            Extent::Contract { contract, enable } => {
+        let &Self { to, rights, scope } = self;
+        match scope {
+            DelegationScope::All { enable } => {
+                Registry::delegateAllCall { to, rights, enable }.abi_encode()
+            }
+            DelegationScope::Contract { contract, enable } => {
                 Registry::delegateContractCall { to, contract_: contract, rights, enable }
                     .abi_encode()
             }
-            Extent::Erc721 { contract, token_id, enable } => Registry::delegateERC721Call {
-                to,
-                contract_: contract,
-                tokenId: token_id,
-                rights,
-                enable,
+            DelegationScope::Erc721 { contract, token_id, enable } => {
+                Registry::delegateERC721Call {
+                    to,
+                    contract_: contract,
+                    tokenId: token_id,
+                    rights,
+                    enable,
+                }
+                .abi_encode()
             }
-            .abi_encode(),
-            Extent::Erc20 { contract, amount } => {
+            DelegationScope::Erc20 { contract, amount } => {
                 Registry::delegateERC20Call { to, contract_: contract, rights, amount }.abi_encode()
             }
-            Extent::Erc1155 { contract, token_id, amount } => Registry::delegateERC1155Call {
-                to,
-                contract_: contract,
-                tokenId: token_id,
-                rights,
-                amount,
+            DelegationScope::Erc1155 { contract, token_id, amount } => {
+                Registry::delegateERC1155Call {
+                    to,
+                    contract_: contract,
+                    tokenId: token_id,
+                    rights,
+                    amount,
+                }
+                .abi_encode()
             }
-            .abi_encode(),
         }
     }
 }
 
-fn decode<C: SolCall>(returned: &[u8]) -> Result<C::Return, NotAnAnswer> {
+fn decode_strict<C: SolCall>(returned: &[u8]) -> Result<C::Return, InvalidReturnData> {
     if returned.is_empty() {
-        return Err(NotAnAnswer::Absent);
+        return Err(InvalidReturnData::NoContract);
     }
-    let value = C::abi_decode_returns_validate(returned).map_err(|_| NotAnAnswer::Malformed)?;
+    let value =
+        C::abi_decode_returns_validate(returned).map_err(|_| InvalidReturnData::Malformed)?;
     // Words of zero can be read as an empty list, but no registry writes one so.
-    if C::abi_encode_returns(&value) == returned { Ok(value) } else { Err(NotAnAnswer::Malformed) }
+    if C::abi_encode_returns(&value) == returned {
+        Ok(value)
+    } else {
+        Err(InvalidReturnData::Malformed)
+    }
 }
 
 #[cfg(test)]

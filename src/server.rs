@@ -12,18 +12,18 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use crate::api::{self, Health};
-use crate::book::Book;
-use crate::clients::Clients;
+use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
-use crate::listener::{Listener, MAX_REFUSALS, Stop};
+use crate::listener::{Listener, MAX_REJECTIONS, Shutdown};
 use crate::metrics::Metrics;
-use crate::poller::{Poller, Timing};
+use crate::poller::{PollTiming, Poller};
 use crate::proxy::Proxy;
 use crate::reads::Reads;
-use crate::rpc::{Client, NewHeads, Upstreams};
-use crate::shared::Shared;
-use crate::{gauges, telemetry, traces};
+use crate::replicas::ReplicaSync;
+use crate::store::ChainStore;
+use crate::upstream::{JsonRpcClient, NewHeadsSubscription, Upstreams};
+use crate::{gauges, logging, traces};
 
 /// The service with its listeners bound, not serving yet.
 #[derive(Debug)]
@@ -42,9 +42,9 @@ impl Server {
     /// When an address cannot be had; the text names it.
     #[expect(clippy::unused_async, reason = "a listener is bound within a runtime")]
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
-        let patience = config.limits.write_timeout;
-        let public = bind("server.listen", config.server.listen, patience)?;
-        let admin = bind("server.admin_listen", config.server.admin_listen, patience)?;
+        let write_timeout = config.limits.write_timeout;
+        let public = bind("server.listen", config.server.listen, write_timeout)?;
+        let admin = bind("server.admin_listen", config.server.admin_listen, write_timeout)?;
         Ok(Self { config, public, admin, background: JoinSet::new() })
     }
 
@@ -76,32 +76,38 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When a task ended by itself; the service has drained by then.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    /// When a task ended unexpectedly; the service has drained by then.
+    pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
-        let client = Client::new(&self.config).context("cannot set up the HTTP client")?;
-        let (book, publishers) = Book::new(&self.config.chains);
+        let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
+        let (book, publishers) = ChainStore::new(&self.config.chains);
         let metrics = Metrics::new();
         let limits = self.limits();
-        let stop = Stop::default();
-        let health = Health::new(book.clone(), stop.drain.clone());
+        let shutdown = Shutdown::default();
+        let health = Health::new(book.clone(), shutdown.draining.clone());
 
-        let upstreams = Upstreams::of_all(&client, &self.config.chains, &metrics);
-        gauges::show(&book, &upstreams, &metrics);
-        metrics.watch_losses(telemetry::dropped_lines, traces::lost_spans);
-        self.background.spawn(keep_up(metrics.clone()).map(|never| match never {}));
+        let upstreams = Upstreams::for_chains(&client, &self.config.chains, &metrics);
+        gauges::register(&book, &upstreams, &metrics);
+        metrics.register_drop_counters(logging::dropped_lines, traces::dropped_spans);
+        self.background.spawn(run_upkeep(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
-        let shared = Shared::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
-        let shared = shared.context("cannot set up the Redis client")?;
+        let replicas =
+            ReplicaSync::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
+        let replicas = replicas.context("cannot set up the Redis client")?;
         let api = &self.config.delegation.api_url;
-        let pool = shared.as_ref().map(|shared| shared.pool(api));
-        let timings = match shared {
+        let shared_budget = replicas.as_ref().map(|shared| shared.shared_budget(api));
+        let timings = match replicas {
             Some(shared) => {
-                let (turns, connection) = shared.open();
+                let (coordinators, connection) = shared.into_parts();
                 self.background.spawn(connection.map(|never| match never {}));
-                turns.into_iter().map(|turns| Timing::Turns(Box::new(turns))).collect()
+                coordinators
+                    .into_iter()
+                    .map(|turns| PollTiming::Coordinator(Box::new(turns)))
+                    .collect()
             }
-            None => self.listen_for_blocks(&metrics).context("cannot set up the HTTP client")?,
+            None => {
+                self.start_block_listeners(&metrics).context("cannot set up the HTTP client")?
+            }
         };
         for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
             let poller = Poller::new(upstreams, publisher, metrics.clone());
@@ -109,45 +115,46 @@ impl Server {
         }
         // The admin listener answers while the public one drains: that is when it is asked.
         let admin = api::admin(&self.config, health.clone(), &metrics);
-        let of_operator = limits.of_operator();
-        let clients = Clients::new(&of_operator, &[]);
-        let admin = Listener::new("admin", admin, clients, &of_operator, &metrics);
-        self.background.spawn(admin.serve(self.admin, Stop::default()).map(Ok));
-        let to_verification = Proxy::to_verification(&self.config.verification, &metrics);
-        let to_verification = to_verification.context("cannot set up the HTTP client")?;
-        let delegations = Delegations::new(&self.config.delegation, &reads, pool, &metrics);
+        let admin_limits = limits.for_admin();
+        let clients = ClientTable::new(&admin_limits, &[]);
+        let admin = Listener::new("admin", admin, clients, &admin_limits, &metrics);
+        self.background.spawn(admin.serve(self.admin, Shutdown::default()).map(Ok));
+        let verification_proxy = Proxy::for_verification(&self.config.verification, &metrics);
+        let verification_proxy = verification_proxy.context("cannot set up the HTTP client")?;
+        let delegations =
+            Delegations::new(&self.config.delegation, &reads, shared_budget, &metrics);
         let delegations = delegations.context("cannot set up the HTTP client")?;
-        if let Some(keep) = delegations.as_ref().and_then(Delegations::keep_budget) {
-            self.background.spawn(keep.map(|never| match never {}));
+        if let Some(sync) = delegations.as_ref().and_then(Delegations::sync_budget) {
+            self.background.spawn(sync.map(|never| match never {}));
         }
         let public = api::public(
             &self.config,
             &book,
             &reads,
-            to_verification,
+            verification_proxy,
             delegations,
             health,
             &metrics,
         );
-        let clients = Clients::new(&limits, &self.config.server.trusted_proxies);
+        let clients = ClientTable::new(&limits, &self.config.server.trusted_proxies);
         let public = Listener::new("public", public, clients, &limits, &metrics);
         let mut serving = JoinSet::new();
-        serving.spawn(public.serve(self.public, stop.clone()).map(Ok));
+        serving.spawn(public.serve(self.public, shutdown.clone()).map(Ok));
 
         let crash = tokio::select! {
-            () = shutdown => None,
-            Some(ended) = self.background.join_next() => Some(crash_of(ended)),
-            Some(ended) = serving.join_next() => Some(crash_of(ended)),
+            () = stop_signal => None,
+            Some(ended) = self.background.join_next() => Some(task_error(ended)),
+            Some(ended) = serving.join_next() => Some(task_error(ended)),
         };
-        tracing::info!("stopping");
-        stop.drain.cancel();
+        tracing::info!("shutting down");
+        shutdown.draining.cancel();
         if crash.is_none() {
             tokio::time::sleep(self.config.server.drain_delay).await;
         }
-        stop.close.cancel();
+        shutdown.closing.cancel();
         let drained = async { while serving.join_next().await.is_some() {} };
         if tokio::time::timeout(self.config.server.shutdown_grace, drained).await.is_err() {
-            tracing::warn!("requests still under way after the grace period were cut off");
+            tracing::warn!("requests aborted after the shutdown grace period");
         }
         crash.map_or(Ok(()), Err)
     }
@@ -155,14 +162,18 @@ impl Server {
 
 impl Server {
     /// Each chain's announcements, where it has any.
-    fn listen_for_blocks(&mut self, metrics: &Metrics) -> Result<Vec<Timing>, reqwest::Error> {
+    fn start_block_listeners(
+        &mut self,
+        metrics: &Metrics,
+    ) -> Result<Vec<PollTiming>, reqwest::Error> {
         let mut timings = Vec::new();
         for chain in &self.config.chains {
-            let announced = NewHeads::new(chain, metrics)?.map(|(listener, announced)| {
-                self.background.spawn(listener.run().map(|never| match never {}));
-                announced
-            });
-            timings.push(Timing::Blocks(announced));
+            let announced =
+                NewHeadsSubscription::new(chain, metrics)?.map(|(listener, announced)| {
+                    self.background.spawn(listener.run().map(|never| match never {}));
+                    announced
+                });
+            timings.push(PollTiming::Schedule(announced));
         }
         Ok(timings)
     }
@@ -170,35 +181,35 @@ impl Server {
     /// The configured limits, with no more connections than leave some of the process's open files
     /// to the upstreams and the admin listener: a flood of clients must not end the polling.
     fn limits(&self) -> Limits {
-        const OTHERS: usize = 64;
+        const SPARE_FILES: usize = 64;
         let chains = self.config.chains.iter();
         let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
         let urls: usize = chains.map(|chain| chain.rpc_urls.len()).sum();
-        let of_reads = self.config.rpc.max_in_flight.get();
-        let reserved = urls
-            .saturating_mul(of_reads.saturating_add(2))
+        let read_connections = self.config.rpc.max_in_flight.get();
+        let reserved_files = urls
+            .saturating_mul(read_connections.saturating_add(2))
             .saturating_add(sockets)
             .saturating_add(self.config.verification.max_in_flight.get())
             .saturating_add(self.config.delegation.max_in_flight.get())
-            .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REFUSALS + OTHERS);
+            .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REJECTIONS + SPARE_FILES);
         let mut limits = self.config.limits.clone();
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
             Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
             Err(error) => {
-                tracing::warn!(%error, "cannot tell how many files may be open");
+                tracing::warn!(%error, "cannot read the open-file limit");
                 return limits;
             }
         };
-        let most = open_files.saturating_sub(reserved).max(open_files / 4).max(1);
+        let available = open_files.saturating_sub(reserved_files).max(open_files / 4).max(1);
         match limits.max_connections {
-            0 => limits.max_connections = most,
-            configured if configured > most => {
-                limits.max_connections = most;
+            0 => limits.max_connections = available,
+            configured if configured > available => {
+                limits.max_connections = available;
                 tracing::warn!(
                     configured,
-                    max_connections = most,
+                    max_connections = available,
                     open_files,
-                    "fewer connections than configured: the process may not have more open files"
+                    "connection limit lowered to fit the open-file limit"
                 );
             }
             _ => {}
@@ -208,7 +219,7 @@ impl Server {
 }
 
 /// Keeps what is measured from piling up.
-async fn keep_up(metrics: Metrics) -> Infallible {
+async fn run_upkeep(metrics: Metrics) -> Infallible {
     let mut ticker = tokio::time::interval(Metrics::UPKEEP_INTERVAL);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -217,19 +228,19 @@ async fn keep_up(metrics: Metrics) -> Infallible {
     }
 }
 
-fn bind(key: &str, address: SocketAddr, patience: Duration) -> anyhow::Result<TcpListener> {
-    listen(address, patience).with_context(|| format!("cannot listen on {address} ({key})"))
+fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Result<TcpListener> {
+    listen(address, write_timeout).with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
 /// Listens at `address` for clients that may take nothing of what is sent to them for as long as `patience`.
-fn listen(address: SocketAddr, patience: Duration) -> std::io::Result<TcpListener> {
+fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpListener> {
     /// What the system keeps of answers that a client does not take. By itself it would keep
     /// megabytes, and a client that never reads would have as many answers made.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
-    const OURS_FIRST: Duration = Duration::from_secs(2);
+    const OWN_TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
     /// The system counts milliseconds in 31 bits.
-    const LONGEST: Duration = Duration::from_hours(24 * 24);
+    const MAX_USER_TIMEOUT: Duration = Duration::from_hours(24 * 24);
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted service takes its port over at once.
     socket.set_reuseaddr(true)?;
@@ -238,18 +249,18 @@ fn listen(address: SocketAddr, patience: Duration) -> std::io::Result<TcpListene
     // an hour to send it to a client that is gone, and for ever to one that never reads on. Where we see it, we
     // are to be first: the system tells nobody.
     #[cfg(target_os = "linux")]
-    if !patience.is_zero() {
-        let patience = patience.saturating_add(OURS_FIRST).min(LONGEST);
-        socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(patience))?;
+    if !write_timeout.is_zero() {
+        let user_timeout = write_timeout.saturating_add(OWN_TIMEOUT_MARGIN).min(MAX_USER_TIMEOUT);
+        socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(user_timeout))?;
     }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
 /// What a task that should have run for ever says about its end.
-fn crash_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
+fn task_error(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
     match ended {
-        Ok(Ok(())) => anyhow!("a task ended by itself"),
+        Ok(Ok(())) => anyhow!("a task ended unexpectedly"),
         Ok(Err(error)) => error.context("a task failed"),
         Err(error) => anyhow::Error::new(error).context("a task panicked"),
     }

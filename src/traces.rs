@@ -5,7 +5,7 @@
 //! below `gas_suggestion.`. URLs of upstreams are in none of them. A client's `traceparent` is gone on from;
 //! upstreams, which are somebody else's, are told of no trace.
 
-mod delivery;
+mod otlp_client;
 mod queue;
 
 use std::future::Future;
@@ -27,14 +27,14 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tracing::Instrument;
 
 use crate::config;
-use delivery::Delivery;
+use otlp_client::OtlpHttpClient;
 
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// The spans of this process on their way to the collector.
 #[derive(Debug)]
 #[must_use]
-pub struct Traces(Option<SdkTracerProvider>);
+pub struct TraceExport(Option<SdkTracerProvider>);
 
 /// Has spans made and sent as `config` says. To be called once, within a runtime that outlives what it gives.
 /// The standard variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS`
@@ -43,12 +43,12 @@ pub struct Traces(Option<SdkTracerProvider>);
 /// # Errors
 ///
 /// When the TLS backend cannot start.
-pub fn init(config: &config::Tracing) -> anyhow::Result<Traces> {
-    let Some(endpoint) = &config.otlp_endpoint else { return Ok(Traces(None)) };
+pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(TraceExport(None)) };
     let base = endpoint.expose().as_str().trim_end_matches('/');
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(Delivery::new().context("cannot set up the HTTP client")?)
+        .with_http_client(OtlpHttpClient::new().context("cannot set up the HTTP client")?)
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{base}/v1/traces"))
         // Its text could show the URL.
@@ -61,22 +61,22 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<Traces> {
     };
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let provider = SdkTracerProvider::builder()
-        .with_span_processor(queue::to(exporter))
+        .with_span_processor(queue::batch_processor(exporter))
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
             config.sample_ratio,
         ))))
         .with_resource(resource.with_attribute(version).build())
         .build();
     TRACER.get_or_init(|| provider.tracer(env!("CARGO_PKG_NAME")));
-    Ok(Traces(Some(provider)))
+    Ok(TraceExport(Some(provider)))
 }
 
-impl Traces {
+impl TraceExport {
     /// Sends what is left, for some seconds at most.
-    pub async fn finish(self) {
-        const PATIENCE: Duration = Duration::from_secs(3);
+    pub async fn shutdown(self) {
+        const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
         if let Some(provider) = self.0 {
-            let sent = move || provider.shutdown_with_timeout(PATIENCE);
+            let sent = move || provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
             // What could not be sent has been told of.
             let _ = tokio::task::spawn_blocking(sent).await;
         }
@@ -88,15 +88,15 @@ impl Traces {
 pub(crate) struct Span {
     context: Option<Context>,
     /// Whether it is known what came of it.
-    is_decided: bool,
+    has_outcome: bool,
 }
 
 impl Span {
     /// Of a client's request, as part of the client's trace where it has one.
-    pub(crate) fn of_request<B>(request: &Request<B>) -> Self {
+    pub(crate) fn for_request<B>(request: &Request<B>) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
-        let parent = parent(request.headers());
-        let method = known(request.method());
+        let parent = parent_context(request.headers());
+        let method = known_method(request.method());
         let mut attributes = vec![
             KeyValue::new("http.request.method", method.unwrap_or("_OTHER")),
             KeyValue::new("url.path", request.uri().path().to_owned()),
@@ -110,30 +110,30 @@ impl Span {
     }
 
     /// Of a poll of this chain.
-    pub(crate) fn of_poll(chain: &str) -> Self {
+    pub(crate) fn for_poll(chain: &str) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
         let attributes = vec![KeyValue::new("gas_suggestion.chain", chain.to_owned())];
         Self::start(tracer, "poll".into(), SpanKind::Internal, attributes, &Context::new())
     }
 
     /// Of a JSON-RPC call to the node at this place in a chain's configuration, as part of what goes on.
-    pub(crate) fn of_call(method: &str, chain_id: u64, upstream: usize) -> Self {
+    pub(crate) fn for_rpc_call(method: &str, chain_id: u64, upstream: usize) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
         let attributes = vec![
             KeyValue::new("rpc.system.name", "jsonrpc"),
             KeyValue::new("jsonrpc.protocol.version", "2.0"),
             KeyValue::new("rpc.method", method.to_owned()),
-            number("gas_suggestion.chain_id", chain_id),
-            number("gas_suggestion.upstream", upstream),
+            number_attribute("gas_suggestion.chain_id", chain_id),
+            number_attribute("gas_suggestion.upstream", upstream),
         ];
         let parent = Context::current();
         Self::start(tracer, method.to_owned(), SpanKind::Client, attributes, &parent)
     }
 
     /// Of a request to the upstream with this name, as part of what goes on.
-    pub(crate) fn of_errand(method: &Method, upstream: &'static str) -> Self {
+    pub(crate) fn for_upstream_request(method: &Method, upstream: &'static str) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
-        let method = known(method).unwrap_or("_OTHER");
+        let method = known_method(method).unwrap_or("_OTHER");
         let attributes = vec![
             KeyValue::new("http.request.method", method),
             KeyValue::new("gas_suggestion.upstream", upstream),
@@ -151,7 +151,7 @@ impl Span {
     ) -> Self {
         let span = tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
         let span = span.start_with_context(tracer, parent);
-        Self { context: Some(parent.with_span(span)), is_decided: false }
+        Self { context: Some(parent.with_span(span)), has_outcome: false }
     }
 
     /// The trace that it belongs to.
@@ -162,7 +162,10 @@ impl Span {
 
     /// What becomes of `future` within this span: spans that it opens belong to it, and lines that it logs
     /// have the trace's id.
-    pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+    pub(crate) fn instrument<F: Future>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
         let Some(context) = &self.context else { return Either::Left(future) };
         let id = self.trace_id().unwrap_or(TraceId::INVALID);
         // Whatever is logged, what is logged has it.
@@ -171,41 +174,48 @@ impl Span {
     }
 
     /// A request was answered by this route, if by any.
-    pub(crate) fn answered(&mut self, method: &Method, route: Option<&str>, status: StatusCode) {
+    pub(crate) fn record_response(
+        &mut self,
+        method: &Method,
+        route: Option<&str>,
+        status: StatusCode,
+    ) {
         let Some(context) = &self.context else { return };
         let span = context.span();
         if let Some(route) = route {
-            span.update_name(format!("{} {route}", known(method).unwrap_or("HTTP")));
+            span.update_name(format!("{} {route}", known_method(method).unwrap_or("HTTP")));
             span.set_attribute(KeyValue::new("http.route", route.to_owned()));
         }
-        span.set_attribute(number("http.response.status_code", status.as_u16()));
+        span.set_attribute(number_attribute("http.response.status_code", status.as_u16()));
         // What a client does wrong is no error of the server (semantic conventions, HTTP spans).
-        self.conclude(status, status.is_server_error());
+        self.record_outcome(status, status.is_server_error());
     }
 
     /// An upstream answered with this status.
-    pub(crate) fn got(&mut self, status: StatusCode) {
+    pub(crate) fn record_status(&mut self, status: StatusCode) {
         let Some(context) = &self.context else { return };
-        context.span().set_attribute(number("http.response.status_code", status.as_u16()));
-        self.conclude(status, status.is_client_error() || status.is_server_error());
+        context
+            .span()
+            .set_attribute(number_attribute("http.response.status_code", status.as_u16()));
+        self.record_outcome(status, status.is_client_error() || status.is_server_error());
     }
 
-    fn conclude(&mut self, status: StatusCode, is_error: bool) {
+    fn record_outcome(&mut self, status: StatusCode, is_error: bool) {
         if is_error {
-            self.failed(&status.as_u16().to_string());
+            self.record_failure(&status.as_u16().to_string());
         } else {
-            self.is_decided = true;
+            self.has_outcome = true;
         }
     }
 
     /// It came to its end well.
-    pub(crate) fn succeeded(&mut self) {
-        self.is_decided = true;
+    pub(crate) fn record_success(&mut self) {
+        self.has_outcome = true;
     }
 
     /// It failed, for a reason from a closed list.
-    pub(crate) fn failed(&mut self, reason: &str) {
-        self.is_decided = true;
+    pub(crate) fn record_failure(&mut self, reason: &str) {
+        self.has_outcome = true;
         let Some(context) = &self.context else { return };
         let span = context.span();
         span.set_attribute(KeyValue::new("error.type", reason.to_owned()));
@@ -215,9 +225,9 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        if !self.is_decided {
+        if !self.has_outcome {
             // Nobody waits for it any more: a client left, or a deadline has passed.
-            self.failed("abandoned");
+            self.record_failure("cancelled");
         }
         if let Some(context) = &self.context {
             context.span().end();
@@ -226,12 +236,14 @@ impl Drop for Span {
 }
 
 /// How many spans of this process were lost so far.
-pub(crate) fn lost_spans() -> u64 {
-    queue::lost()
+pub(crate) fn dropped_spans() -> u64 {
+    queue::dropped()
 }
 
 /// `future` within the span that goes on here, for a task of its own.
-pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+pub(crate) fn with_current_context<F: Future>(
+    future: F,
+) -> impl Future<Output = F::Output> + use<F> {
     match TRACER.get() {
         Some(_) => Either::Right(future.with_context(Context::current())),
         None => Either::Left(future),
@@ -239,18 +251,18 @@ pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> +
 }
 
 /// What a client says of the trace that its request belongs to (W3C Trace Context).
-fn parent(request: &HeaderMap) -> Context {
-    TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(request))
+fn parent_context(headers: &HeaderMap) -> Context {
+    TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers))
 }
 
 /// The methods that the semantic conventions know.
-fn known(method: &Method) -> Option<&'static str> {
+fn known_method(method: &Method) -> Option<&'static str> {
     const KNOWN: [&str; 9] =
         ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
     KNOWN.into_iter().find(|known| *known == method.as_str())
 }
 
 /// Numbers of attributes have a sign; none of ours is near their end.
-fn number(name: &'static str, value: impl TryInto<i64>) -> KeyValue {
+fn number_attribute(name: &'static str, value: impl TryInto<i64>) -> KeyValue {
     KeyValue::new(name, value.try_into().unwrap_or(i64::MAX))
 }

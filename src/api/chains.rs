@@ -7,13 +7,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::described::{ListedChains, OfEveryRoute, tag};
-use crate::book::{Book, Chain};
+use super::openapi_components::{ChainsResponse, CommonErrors, tag};
+use crate::store::{ChainStore, StoredChain};
 
 /// A configured chain.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Chain)]
-pub(super) struct Entry<'a> {
+pub(super) struct ChainSummary<'a> {
     /// The key, which is the `{chain}` of the routes.
     chain: &'a str,
     /// The name for people.
@@ -21,7 +21,7 @@ pub(super) struct Entry<'a> {
     chain_id: u64,
     #[schema(value_type = u64)]
     block_time_ms: u128,
-    status: Status,
+    status: ChainStatus,
     /// `null` when there is nothing young enough to be believed.
     #[schema(required)]
     newest_block: Option<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Entry<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ChainStatus)]
-enum Status {
+enum ChainStatus {
     Fresh,
     Stale,
     Unavailable,
@@ -43,28 +43,28 @@ enum Status {
     path = "/v1/chains",
     operation_id = "getChains",
     tag = tag::GAS,
-    responses(OfEveryRoute, ListedChains)
+    responses(CommonErrors, ChainsResponse)
 )]
-pub(super) async fn list(State(book): State<Book>) -> Response {
-    let entries: Vec<Entry> = book.chains().iter().map(Entry::of).collect();
-    ([(header::CACHE_CONTROL, "no-cache")], Json(entries)).into_response()
+pub(super) async fn list_chains(State(store): State<ChainStore>) -> Response {
+    let summaries: Vec<ChainSummary> = store.chains().iter().map(ChainSummary::for_chain).collect();
+    ([(header::CACHE_CONTROL, "no-cache")], Json(summaries)).into_response()
 }
 
-impl<'a> Entry<'a> {
-    pub(super) fn of(chain: &'a Chain) -> Self {
+impl<'a> ChainSummary<'a> {
+    pub(super) fn for_chain(chain: &'a StoredChain) -> Self {
         let config = chain.config();
-        let reading = chain.read().ok();
+        let current = chain.servable_snapshot().ok();
         Self {
             chain: &config.key,
             chain_name: config.name(),
             chain_id: config.chain_id,
             block_time_ms: config.block_time.as_millis(),
-            status: match &reading {
-                Some(reading) if reading.is_stale => Status::Stale,
-                Some(_) => Status::Fresh,
-                None => Status::Unavailable,
+            status: match &current {
+                Some(reading) if reading.is_stale => ChainStatus::Stale,
+                Some(_) => ChainStatus::Fresh,
+                None => ChainStatus::Unavailable,
             },
-            newest_block: reading.map(|reading| reading.observation.quote.newest_block()),
+            newest_block: current.map(|reading| reading.snapshot.cached_suggestion.newest_block()),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::delegation::X_API_KEY;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-const ALLOWED: [HeaderName; 8] = [
+const ALLOWED_HEADERS: [HeaderName; 8] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     header::AUTHORIZATION,
@@ -24,7 +24,7 @@ const ALLOWED: [HeaderName; 8] = [
     X_REQUEST_ID,
 ];
 
-const EXPOSED: [HeaderName; 7] = [
+const EXPOSED_HEADERS: [HeaderName; 7] = [
     header::ETAG,
     header::AGE,
     header::RETRY_AFTER,
@@ -38,18 +38,19 @@ const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);
 
 /// The policy, as a layer for routes and as headers for what is answered without one.
 #[derive(Debug)]
-pub(super) struct Cors {
+pub(super) struct CorsPolicy {
     /// `None`: any.
-    origins: Option<Vec<HeaderValue>>,
-    exposed: HeaderValue,
+    allowed_origins: Option<Vec<HeaderValue>>,
+    exposed_headers: HeaderValue,
 }
 
-impl Cors {
+impl CorsPolicy {
     pub(super) fn new(config: &config::Cors) -> Self {
-        let origins = (!config.allows_any()).then(|| config.origins().unwrap_or_default());
-        let exposed = EXPOSED.each_ref().map(HeaderName::as_str).join(",");
-        let exposed = HeaderValue::try_from(exposed).expect("header names are a header value");
-        Self { origins, exposed }
+        let allowed_origins = (!config.allows_any()).then(|| config.origins().unwrap_or_default());
+        let exposed_names = EXPOSED_HEADERS.each_ref().map(HeaderName::as_str).join(",");
+        let exposed_headers =
+            HeaderValue::try_from(exposed_names).expect("header names are a header value");
+        Self { allowed_origins, exposed_headers }
     }
 
     /// Answers preflight requests and adds to every response what
@@ -57,36 +58,42 @@ impl Cors {
     pub(super) fn layer(&self) -> CorsLayer {
         let layer = CorsLayer::new()
             .allow_methods([Method::GET, Method::HEAD, Method::POST])
-            .allow_headers(ALLOWED)
-            .expose_headers(EXPOSED)
+            .allow_headers(ALLOWED_HEADERS)
+            .expose_headers(EXPOSED_HEADERS)
             .max_age(PREFLIGHT_MAX_AGE);
-        match &self.origins {
+        match &self.allowed_origins {
             // The answer does not depend on the origin: caches need not keep one per origin.
             None => layer.allow_origin(Any).vary([]),
-            Some(origins) => {
-                layer.allow_origin(AllowOrigin::list(origins.clone())).vary([header::ORIGIN])
-            }
+            Some(allowed_origins) => layer
+                .allow_origin(AllowOrigin::list(allowed_origins.clone()))
+                .vary([header::ORIGIN]),
         }
     }
 
     /// The headers that every response has, whoever asks.
-    pub(super) fn write_constant(&self, response: &mut HeaderMap) {
-        response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
-        match self.origins {
+    pub(super) fn write_static_headers(&self, response_headers: &mut HeaderMap) {
+        response_headers
+            .insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed_headers.clone());
+        match self.allowed_origins {
             None => {
                 let any = HeaderValue::from_static("*");
-                response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any)
+                response_headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any)
             }
-            Some(_) => response.insert(header::VARY, HeaderValue::from_static("origin")),
+            Some(_) => response_headers.insert(header::VARY, HeaderValue::from_static("origin")),
         };
     }
 
     /// What lets the page that asks read the response, where not every page may.
-    pub(super) fn write_origin(&self, request: &HeaderMap, response: &mut HeaderMap) {
-        let Some(origins) = &self.origins else { return };
-        if let Some(origin) = request.get(header::ORIGIN).filter(|origin| origins.contains(origin))
+    pub(super) fn write_allow_origin(
+        &self,
+        request_headers: &HeaderMap,
+        response_headers: &mut HeaderMap,
+    ) {
+        let Some(allowed_origins) = &self.allowed_origins else { return };
+        if let Some(origin) =
+            request_headers.get(header::ORIGIN).filter(|origin| allowed_origins.contains(origin))
         {
-            response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            response_headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         }
     }
 }

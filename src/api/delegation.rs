@@ -5,7 +5,7 @@
 
 mod parameters;
 pub(super) mod transaction;
-pub(super) mod unsigned;
+pub(super) mod unsigned_transaction;
 
 use std::time::Instant;
 
@@ -18,18 +18,20 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 
-use super::described::{
-    Amount, ApiKey, Check as Checked, DelegationAddress, DelegationDirection,
-    Delegations as Listed, LookUp, OfCheck, OfContract, OfEveryRoute, OfLookUps, OfToken, tag,
+use super::openapi_components::{
+    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse as Checked, CommonErrors,
+    ContractQuery, DelegationAddress, DelegationDirection, DelegationsResponse as Listed,
+    LookupErrors, LookupQuery, TokenQuery, tag,
 };
-use super::problem::{Code, NotOurs, Problem, whole_seconds};
-use crate::clients::Purse;
+use super::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
+use crate::client_limits::ClientHandle;
 use crate::delegation::{
-    Answer, Block, Caller, Delegations, Failure, Lookup, Question, Statement, X_API_KEY,
+    ApiResponse, BlockTag, Caller, DelegationLookup, Delegations, LookupError, LookupKind,
+    LookupResponse, X_API_KEY,
 };
-use crate::reads::{Reads, Refusal, Unanswered};
-use crate::registry::{Check, Direction, Scope};
-use parameters::{Parameters, wrong};
+use crate::reads::{ReadError, ReadRejection, Reads};
+use crate::registry::{Check, CheckScope, Direction};
+use parameters::{QueryParameters, invalid_parameter};
 
 /// Who answered.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -43,25 +45,25 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
     path = "/registry/v2/{address}",
     operation_id = "getDelegations",
     tag = tag::DELEGATION,
-    params(DelegationAddress, DelegationDirection, LookUp, ApiKey),
-    responses(OfEveryRoute, OfLookUps, Listed)
+    params(DelegationAddress, DelegationDirection, LookupQuery, ApiKeyHeader),
+    responses(CommonErrors, LookupErrors, Listed)
 )]
-pub(super) async fn list(
+pub(super) async fn list_delegations(
     State(delegations): State<Delegations>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let address = path.map_or_else(|_| String::new(), |Path(address)| address);
-    let address = parameters::address("address", &address)?;
-    let parameters = Parameters::of(request.uri().query())?;
+    let address = parameters::parse_address("address", &address)?;
+    let parameters = QueryParameters::parse(request.uri().query())?;
     let direction = match parameters.optional("direction")?.as_deref() {
         None => None,
         Some("incoming") => Some(Direction::Incoming),
         Some("outgoing") => Some(Direction::Outgoing),
-        Some(_) => return Err(wrong("direction", "must be incoming or outgoing")),
+        Some(_) => return Err(invalid_parameter("direction", "must be incoming or outgoing")),
     };
-    let question = Question::List { address, direction };
-    let (lookup, caller) = asked(question, &parameters, &request, delegations.reads())?;
+    let query = LookupKind::List { address, direction };
+    let (lookup, caller) = build_lookup(query, &parameters, &request, delegations.reads())?;
     Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
@@ -71,14 +73,14 @@ pub(super) async fn list(
     path = "/registry/v2/check/all",
     operation_id = "checkAll",
     tag = tag::DELEGATION,
-    params(OfCheck, LookUp, ApiKey),
-    responses(OfEveryRoute, OfLookUps, Checked)
+    params(CheckQuery, LookupQuery, ApiKeyHeader),
+    responses(CommonErrors, LookupErrors, Checked)
 )]
 pub(super) async fn check_all(
     State(delegations): State<Delegations>,
     request: Request,
 ) -> Result<Response, Problem> {
-    check(delegations, request, |_| Ok(Scope::All)).await
+    check_scope(delegations, request, |_| Ok(CheckScope::All)).await
 }
 
 /// Whether one address may act for another at a contract
@@ -87,15 +89,15 @@ pub(super) async fn check_all(
     path = "/registry/v2/check/contract",
     operation_id = "checkContract",
     tag = tag::DELEGATION,
-    params(OfCheck, OfContract, LookUp, ApiKey),
-    responses(OfEveryRoute, OfLookUps, Checked)
+    params(CheckQuery, ContractQuery, LookupQuery, ApiKeyHeader),
+    responses(CommonErrors, LookupErrors, Checked)
 )]
 pub(super) async fn check_contract(
     State(delegations): State<Delegations>,
     request: Request,
 ) -> Result<Response, Problem> {
-    check(delegations, request, |parameters| {
-        Ok(Scope::Contract { contract: contract(parameters)? })
+    check_scope(delegations, request, |parameters| {
+        Ok(CheckScope::Contract { contract: parse_contract(parameters)? })
     })
     .await
 }
@@ -106,15 +108,18 @@ pub(super) async fn check_contract(
     path = "/registry/v2/check/erc721",
     operation_id = "checkErc721",
     tag = tag::DELEGATION,
-    params(OfCheck, OfContract, OfToken, LookUp, ApiKey),
-    responses(OfEveryRoute, OfLookUps, Checked)
+    params(CheckQuery, ContractQuery, TokenQuery, LookupQuery, ApiKeyHeader),
+    responses(CommonErrors, LookupErrors, Checked)
 )]
 pub(super) async fn check_erc721(
     State(delegations): State<Delegations>,
     request: Request,
 ) -> Result<Response, Problem> {
-    check(delegations, request, |parameters| {
-        Ok(Scope::Erc721 { contract: contract(parameters)?, token_id: token_id(parameters)? })
+    check_scope(delegations, request, |parameters| {
+        Ok(CheckScope::Erc721 {
+            contract: parse_contract(parameters)?,
+            token_id: parse_token_id(parameters)?,
+        })
     })
     .await
 }
@@ -125,15 +130,17 @@ pub(super) async fn check_erc721(
     path = "/registry/v2/check/erc20",
     operation_id = "checkErc20",
     tag = tag::DELEGATION,
-    params(OfCheck, OfContract, LookUp, ApiKey),
-    responses(OfEveryRoute, OfLookUps, Amount)
+    params(CheckQuery, ContractQuery, LookupQuery, ApiKeyHeader),
+    responses(CommonErrors, LookupErrors, AmountResponse)
 )]
 pub(super) async fn check_erc20(
     State(delegations): State<Delegations>,
     request: Request,
 ) -> Result<Response, Problem> {
-    check(delegations, request, |parameters| Ok(Scope::Erc20 { contract: contract(parameters)? }))
-        .await
+    check_scope(delegations, request, |parameters| {
+        Ok(CheckScope::Erc20 { contract: parse_contract(parameters)? })
+    })
+    .await
 }
 
 /// Up to which amount one address may act for another with a token of a contract
@@ -142,144 +149,157 @@ pub(super) async fn check_erc20(
     path = "/registry/v2/check/erc1155",
     operation_id = "checkErc1155",
     tag = tag::DELEGATION,
-    params(OfCheck, OfContract, OfToken, LookUp, ApiKey),
-    responses(OfEveryRoute, OfLookUps, Amount)
+    params(CheckQuery, ContractQuery, TokenQuery, LookupQuery, ApiKeyHeader),
+    responses(CommonErrors, LookupErrors, AmountResponse)
 )]
 pub(super) async fn check_erc1155(
     State(delegations): State<Delegations>,
     request: Request,
 ) -> Result<Response, Problem> {
-    check(delegations, request, |parameters| {
-        Ok(Scope::Erc1155 { contract: contract(parameters)?, token_id: token_id(parameters)? })
+    check_scope(delegations, request, |parameters| {
+        Ok(CheckScope::Erc1155 {
+            contract: parse_contract(parameters)?,
+            token_id: parse_token_id(parameters)?,
+        })
     })
     .await
 }
 
 /// Whether one address may act for another, within the scope that is in the parameters.
-async fn check(
+async fn check_scope(
     delegations: Delegations,
     request: Request,
-    scope: impl Fn(&Parameters<'_>) -> Result<Scope, Problem>,
+    scope: impl Fn(&QueryParameters<'_>) -> Result<CheckScope, Problem>,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::of(request.uri().query())?;
+    let parameters = QueryParameters::parse(request.uri().query())?;
     let scope = scope(&parameters)?;
-    let from = parameters.required("from", parameters::address)?;
-    let to = parameters.required("to", parameters::address)?;
+    let from = parameters.required("from", parameters::parse_address)?;
+    let to = parameters.required("to", parameters::parse_address)?;
     let rights = match parameters.optional("rights")? {
-        Some(rights) => parameters::rights("rights", &rights)?,
+        Some(rights) => parameters::parse_rights("rights", &rights)?,
         None => B256::ZERO,
     };
-    let question = Question::Check(Check { to, from, rights, scope });
-    let (lookup, caller) = asked(question, &parameters, &request, delegations.reads())?;
+    let query = LookupKind::Check(Check { to, from, rights, scope });
+    let (lookup, caller) = build_lookup(query, &parameters, &request, delegations.reads())?;
     Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
-fn contract(parameters: &Parameters<'_>) -> Result<Address, Problem> {
-    parameters.required("contract", parameters::address)
+fn parse_contract(parameters: &QueryParameters<'_>) -> Result<Address, Problem> {
+    parameters.required("contract", parameters::parse_address)
 }
 
-fn token_id(parameters: &Parameters<'_>) -> Result<U256, Problem> {
-    parameters.required("tokenId", parameters::number)
+fn parse_token_id(parameters: &QueryParameters<'_>) -> Result<U256, Problem> {
+    parameters.required("tokenId", parameters::parse_number)
 }
 
 /// What there is to say where delegations are not looked up.
-pub(super) async fn switched_off() -> Problem {
-    Problem::new(Code::NotFound, "delegation look-ups are switched off here")
+pub(super) async fn disabled() -> Problem {
+    Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
 }
 
 /// What every look-up has beside its question.
-fn asked(
-    question: Question,
-    parameters: &Parameters<'_>,
+fn build_lookup(
+    query: LookupKind,
+    parameters: &QueryParameters<'_>,
     request: &Request,
     reads: &Reads,
-) -> Result<(Lookup, Caller), Problem> {
-    let chain_id = chain_id(parameters, reads)?;
+) -> Result<(DelegationLookup, Caller), Problem> {
+    let chain_id = parse_chain_id(parameters, reads)?;
     let block = match parameters.optional("block")?.as_deref() {
-        None | Some("latest") => Block::Latest,
-        Some("pending") => Block::Pending,
-        Some(_) => return Err(wrong("block", "must be latest or pending")),
+        None | Some("latest") => BlockTag::Latest,
+        Some("pending") => BlockTag::Pending,
+        Some(_) => return Err(invalid_parameter("block", "must be latest or pending")),
     };
-    let caller = Caller { key: key(request.headers())?, purse: Purse::of(request) };
-    Ok((Lookup { chain_id, question, block }, caller))
+    let caller = Caller {
+        key: client_api_key(request.headers())?,
+        client: ClientHandle::from_request(request),
+    };
+    Ok((DelegationLookup { chain_id, kind: query, block }, caller))
 }
 
 /// The chain that is asked about, the one with the lowest id where none is named.
-fn chain_id(parameters: &Parameters<'_>, reads: &Reads) -> Result<u64, Problem> {
-    let mut known = reads.chains().iter().map(|chain| chain.chain().config().chain_id);
+fn parse_chain_id(parameters: &QueryParameters<'_>, reads: &Reads) -> Result<u64, Problem> {
+    let mut configured_ids = reads.chains().iter().map(|chain| chain.chain().config().chain_id);
     let found = match parameters.optional("chainId")? {
-        None => known.next(),
+        None => configured_ids.next(),
         Some(text) => {
-            let id = parameters::number("chainId", &text)?;
-            known.find(|known| id == U256::from(*known))
+            let id = parameters::parse_number("chainId", &text)?;
+            configured_ids.find(|known| id == U256::from(*known))
         }
     };
     found.ok_or_else(|| {
-        wrong("chainId", "must be the id of a chain here; GET /v1/chains lists those there are")
+        invalid_parameter(
+            "chainId",
+            "must be the id of a configured chain; GET /v1/chains lists them",
+        )
     })
 }
 
 /// The client's own key for the API.
-fn key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
+fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
     let mut keys = headers.get_all(X_API_KEY).iter().filter(|key| !key.is_empty());
     let key = keys.next().cloned().map(|mut key| {
         key.set_sensitive(true);
         key
     });
     if keys.next().is_some() {
-        return Err(wrong("X-API-KEY", "must be given once"));
+        return Err(invalid_parameter("X-API-KEY", "must be given once"));
     }
     Ok(key)
 }
 
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Self {
+impl From<LookupError> for Problem {
+    fn from(failure: LookupError) -> Self {
         match failure {
-            Failure::Spent(wait) => Self::budget_spent(wait),
-            Failure::Api(failure) => Self::of_upstream(failure, "delegation API"),
-            Failure::Chain(refusal) => of_chain(&refusal),
-            Failure::RegistryAbsent => Self::new(
-                Code::RegistryAbsent,
-                "the chain has no contract at the registry's address",
+            LookupError::BudgetExhausted(wait) => Self::lookup_budget_exhausted(wait),
+            LookupError::Api(failure) => Self::from_upstream(failure, "delegation API"),
+            LookupError::Chain(rejection) => rejection_problem(&rejection),
+            LookupError::RegistryAbsent => Self::new(
+                ProblemCode::RegistryAbsent,
+                "this chain has no contract at the registry address",
             ),
-            Failure::RegistryInvalid => Self::new(
-                Code::UpstreamInvalid,
-                "what is at the registry's address does not answer like the registry",
+            LookupError::RegistryInvalid => Self::new(
+                ProblemCode::UpstreamInvalid,
+                "the contract at the registry address is not a delegation registry",
             ),
-            Failure::NodeInvalid => Self::new(
-                Code::UpstreamInvalid,
-                "what the chain's node answered is no answer to this",
+            LookupError::NodeInvalid => Self::new(
+                ProblemCode::UpstreamInvalid,
+                "the chain's node returned an invalid response",
             ),
-            Failure::Refused => Self::new(
-                Code::UpstreamInvalid,
-                "the chain's node finds that this transaction would fail",
+            LookupError::Reverted => Self::new(
+                ProblemCode::UpstreamInvalid,
+                "the chain's node reports that the transaction would fail",
             ),
-            Failure::NoMemory => Self::overloaded(),
+            LookupError::NoMemory => Self::overloaded(),
         }
     }
 }
 
 /// Why the chain did not answer.
-fn of_chain(refusal: &Refusal) -> Problem {
-    match refusal {
-        Refusal::Overloaded | Refusal::Unanswered(Unanswered::NoMemory) => Problem::overloaded(),
-        Refusal::Unanswered(Unanswered::TimedOut) => Problem::new(
-            Code::UpstreamTimeout,
-            "the chain's nodes gave no answer within the time they have",
-        ),
-        Refusal::Unanswered(Unanswered::TooLarge) => {
-            Problem::new(Code::UpstreamInvalid, "the chain's answer is too large")
+fn rejection_problem(rejection: &ReadRejection) -> Problem {
+    match rejection {
+        ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory) => {
+            Problem::overloaded()
+        }
+        ReadRejection::Failed(ReadError::TimedOut) => {
+            Problem::new(ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
+        }
+        ReadRejection::Failed(ReadError::TooLarge) => {
+            Problem::new(ProblemCode::UpstreamInvalid, "the chain's response is too large")
         }
         // What the service asks for itself is neither forbidden nor wrong.
-        Refusal::NotAllowed
-        | Refusal::InvalidParams(_)
-        | Refusal::Unanswered(
-            Unanswered::RateLimited | Unanswered::Unsupported | Unanswered::Unavailable,
-        ) => Problem::new(Code::UpstreamUnreachable, "none of the chain's nodes gave an answer"),
+        ReadRejection::NotAllowed
+        | ReadRejection::InvalidParams(_)
+        | ReadRejection::Failed(
+            ReadError::RateLimited | ReadError::Unsupported | ReadError::Unavailable,
+        ) => Problem::new(
+            ProblemCode::UpstreamUnreachable,
+            "no node of the chain returned a usable response",
+        ),
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for LookupResponse {
     fn into_response(self) -> Response {
         match self {
             Self::Api(statement) => statement.into_response(),
@@ -293,7 +313,7 @@ impl IntoResponse for Answer {
     }
 }
 
-impl IntoResponse for Statement {
+impl IntoResponse for ApiResponse {
     fn into_response(self) -> Response {
         const API: HeaderValue = HeaderValue::from_static("api");
         let mut response = (self.status, self.body).into_response();
@@ -305,16 +325,16 @@ impl IntoResponse for Statement {
         headers.append(VARY, HeaderValue::from_name(X_API_KEY));
         let retry_after = self.retry_after.map(|wait| whole_seconds(wait).into());
         headers.extend(retry_after.map(|seconds| (RETRY_AFTER, seconds)));
-        let good_for = self.good_for.as_secs();
-        if self.status.is_success() && good_for > 0 {
-            let cache_control = HeaderValue::try_from(format!("public, max-age={good_for}"));
+        let max_age = self.fresh_for.as_secs();
+        if self.status.is_success() && max_age > 0 {
+            let cache_control = HeaderValue::try_from(format!("public, max-age={max_age}"));
             headers.insert(CACHE_CONTROL, cache_control.expect("letters and digits"));
-            let age = Instant::now().saturating_duration_since(self.received);
+            let age = Instant::now().saturating_duration_since(self.received_at);
             headers.insert(AGE, age.as_secs().into());
         } else {
             headers.insert(CACHE_CONTROL, NO_STORE);
         }
-        response.extensions_mut().insert(NotOurs);
+        response.extensions_mut().insert(PassThroughError);
         response
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::book::{Chain, Reading};
+use crate::store::{ServableSnapshot, StoredChain};
 
 pub(super) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
 pub(super) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
@@ -20,18 +20,18 @@ pub(super) struct Freshness {
 }
 
 impl Freshness {
-    pub(super) fn of(chain: &Chain, reading: &Reading) -> Self {
+    pub(super) fn from_snapshot(chain: &StoredChain, current: &ServableSnapshot) -> Self {
         let config = chain.config();
         Self {
-            age: reading.age.as_secs(),
-            fresh_for: config.block_time.saturating_sub(reading.head_age).as_secs(),
-            usable_for: config.max_age.saturating_sub(reading.age).as_secs(),
-            is_stale: reading.is_stale,
+            age: current.age.as_secs(),
+            fresh_for: config.block_time.saturating_sub(current.head_age).as_secs(),
+            usable_for: config.max_age.saturating_sub(current.age).as_secs(),
+            is_stale: current.is_stale,
         }
     }
 
     /// That of an answer made from two.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn combine(self, other: Self) -> Self {
         Self {
             age: self.age.max(other.age),
             fresh_for: self.fresh_for.min(other.fresh_for),
@@ -45,8 +45,8 @@ impl Freshness {
     pub(super) fn write_headers(self, headers: &mut HeaderMap) {
         let fresh = self.fresh_for.min(self.usable_for);
         let usable = self.usable_for.saturating_sub(fresh);
-        let (mut first, mut second) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (fresh, usable) = (first.format(fresh), second.format(usable));
+        let (mut fresh_buffer, mut usable_buffer) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (fresh, usable) = (fresh_buffer.format(fresh), usable_buffer.format(usable));
         let directives = [
             "public, max-age=",
             fresh,
@@ -59,11 +59,11 @@ impl Freshness {
             .expect("letters, digits and punctuation are a header value");
         headers.insert(header::CACHE_CONTROL, cache_control);
         headers.insert(header::AGE, self.age.into());
-        self.write_label(headers);
+        self.write_stale_header(headers);
     }
 
     /// Writes `X-Stale` where it is due.
-    pub(super) fn write_label(self, headers: &mut HeaderMap) {
+    pub(super) fn write_stale_header(self, headers: &mut HeaderMap) {
         if self.is_stale {
             headers.insert(X_STALE, HeaderValue::from_static("true"));
         }

@@ -5,27 +5,27 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
-use super::described::{Alive, NotReady, OfEveryRoute, tag};
-use super::problem::{Code, Problem};
-use crate::book::Book;
+use super::openapi_components::{CommonErrors, HealthResponse, NotReady, tag};
+use super::problem::{Problem, ProblemCode};
+use crate::store::ChainStore;
 
 /// Whether traffic should come here.
 #[derive(Debug, Clone)]
 pub struct Health {
-    book: Book,
-    stop: CancellationToken,
+    store: ChainStore,
+    shutdown: CancellationToken,
 }
 
 impl Health {
     /// Ready once every chain of `book` was polled and any was read, until `stop`.
     #[must_use]
-    pub fn new(book: Book, stop: CancellationToken) -> Self {
-        Self { book, stop }
+    pub fn new(store: ChainStore, shutdown: CancellationToken) -> Self {
+        Self { store, shutdown }
     }
 
     /// Cancelled when the service is about to stop.
-    pub(super) fn stop(&self) -> CancellationToken {
-        self.stop.clone()
+    pub(super) fn shutdown_token(&self) -> CancellationToken {
+        self.shutdown.clone()
     }
 }
 
@@ -37,10 +37,10 @@ impl Health {
     path = "/livez",
     operation_id = "getLiveness",
     tag = tag::OPERATION,
-    responses(OfEveryRoute, Alive)
+    responses(CommonErrors, HealthResponse)
 )]
-pub(super) async fn live() -> Response {
-    ok("live")
+pub(super) async fn get_liveness() -> Response {
+    status_response("live")
 }
 
 /// Whether there is something to serve, and the service is not about to stop
@@ -51,23 +51,23 @@ pub(super) async fn live() -> Response {
     path = "/readyz",
     operation_id = "getReadiness",
     tag = tag::OPERATION,
-    responses(OfEveryRoute, Alive, NotReady)
+    responses(CommonErrors, HealthResponse, NotReady)
 )]
-pub(super) async fn ready(State(health): State<Health>) -> Result<Response, Problem> {
-    if health.stop.is_cancelled() {
-        return Err(Problem::new(Code::NotReady, "the service is stopping"));
+pub(super) async fn get_readiness(State(health): State<Health>) -> Result<Response, Problem> {
+    if health.shutdown.is_cancelled() {
+        return Err(Problem::new(ProblemCode::NotReady, "the service is shutting down"));
     }
-    if !health.book.has_read_any() {
-        return Err(Problem::new(Code::NotReady, "no chain was read yet"));
+    if !health.store.has_any_data() {
+        return Err(Problem::new(ProblemCode::NotReady, "no chain has been read yet"));
     }
     // Else a new instance would get requests for chains that it can answer a moment later.
-    if !health.book.has_polled_all() {
-        return Err(Problem::new(Code::NotReady, "not every chain was polled yet"));
+    if !health.store.all_first_polls_done() {
+        return Err(Problem::new(ProblemCode::NotReady, "not every chain has been polled yet"));
     }
-    Ok(ok("ready"))
+    Ok(status_response("ready"))
 }
 
-fn ok(status: &'static str) -> Response {
+fn status_response(status: &'static str) -> Response {
     let body = format!("{{\"status\":\"{status}\"}}");
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (headers, body).into_response()

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use crate::metrics::Metrics;
 
 /// All counters, in the text format of Prometheus.
-pub(super) async fn expose(State(metrics): State<Metrics>) -> Response {
+pub(super) async fn get_metrics(State(metrics): State<Metrics>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),
         (header::CACHE_CONTROL, "no-store"),

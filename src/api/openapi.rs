@@ -3,9 +3,9 @@
 //! It is made from the handlers and the types of their bodies, for one configuration: it has the chains that
 //! there are, the base path, and no route that is switched off.
 
-mod configured;
+mod configured_parameters;
 mod examples;
-mod upstreams;
+mod upstream_responses;
 mod verification;
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
@@ -17,105 +17,108 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::{Components, InfoBuilder, License, RefOr, Server, Tag};
 
-use super::described::{
-    Document, IfNoneMatch, OfEveryRoute, PageNotModified, headers, problems, schemas, tag,
+use super::openapi_components::{
+    CommonErrors, IfNoneMatch, OpenApiDocument, PageNotModified, headers, problems, schemas, tag,
 };
-use super::{chains, chart, delegation, health, history, market, pages, rpc, stream, suggestion};
+use super::{
+    chains, delegation, fee_history, fee_history_chart, fee_market, health, pages, rpc, stream,
+    suggestion,
+};
 use crate::config::{Config, DelegationSource};
 use crate::etag;
 
 const TAGS: [(&str, &str); 6] = [
     (
         tag::GAS,
-        "What to pay for gas, and what stands behind it. All amounts are wei, as decimal strings.",
+        "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings.",
     ),
-    (tag::RPC, "Reads of chain state, passed on to the chain's nodes."),
-    (tag::DELEGATION, "Who may act for a vault, and transactions that change it."),
-    (tag::VERIFICATION, verification::ABOUT),
-    (tag::PAGES, "What people look at in a browser. What these pages load is not listed."),
+    (tag::RPC, "Reads of chain state, forwarded to the chain's nodes."),
+    (tag::DELEGATION, "Delegations of a vault, and transactions that change them."),
+    (tag::VERIFICATION, verification::DESCRIPTION),
+    (tag::PAGES, "Web pages for people. The resources that these pages load are not listed."),
     (
         tag::OPERATION,
-        "For orchestrators and for tools. Prometheus reads `/metrics`, which is on the admin listener alone.",
+        "Health checks and the API description. `/metrics` is on the admin listener only.",
     ),
 ];
 
-const ABOUT: &str = "Tells wallets and dApps what to pay for gas on EVM networks.
+const DESCRIPTION: &str = "Gas price suggestions for wallets and dApps on EVM networks.
 
-Every route that answers GET answers HEAD too. Any web page may read the answers unless `cors.allowed_origins` \
-names those that may (every answer has `Vary: origin` then). Every answer has an `X-Request-Id`, which is the request's where it has a plain one. Errors \
-are `application/problem+json` (RFC 9457) with a `code` to switch on.";
+Every GET route also supports HEAD. Any web page may read the responses unless `cors.allowed_origins` restricts \
+the origins (then every response has `Vary: origin`). Every response has an `X-Request-Id`: the request's own if it \
+is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to switch on.";
 
 #[derive(OpenApi)]
 #[openapi(
     paths(
-        suggestion::of_chain,
-        suggestion::all,
-        stream::of_chain,
-        stream::of_all,
-        market::of_chain,
-        history::of_chain,
-        chart::of_chain,
-        chains::list,
-        rpc::call,
+        suggestion::get_suggestion,
+        suggestion::list_suggestions,
+        stream::stream_suggestion,
+        stream::stream_all_suggestions,
+        fee_market::get_fee_market,
+        fee_history::get_fee_history,
+        fee_history_chart::get_chart,
+        chains::list_chains,
+        rpc::call_rpc,
         pages::dashboard,
         pages::docs,
-        health::live,
-        health::ready,
-        serve,
+        health::get_liveness,
+        health::get_readiness,
+        document_response,
     ),
     components(schemas(
         crate::wire::SuggestionBody,
-        chains::Entry,
-        market::FeeMarket,
-        history::FeeHistory,
-        super::problem::Body,
+        chains::ChainSummary,
+        fee_market::FeeMarket,
+        fee_history::FeeHistory,
+        super::problem::ProblemBody,
         schemas::RpcCall,
         schemas::RpcOutcome,
         schemas::RpcRequest,
         schemas::SuggestionEvent,
     ))
 )]
-struct Always;
+struct CommonDocument;
 
 #[derive(OpenApi)]
 #[openapi(
     paths(
-        delegation::list,
+        delegation::list_delegations,
         delegation::check_all,
         delegation::check_contract,
         delegation::check_erc721,
         delegation::check_erc20,
         delegation::check_erc1155,
-        delegation::transaction::prepare,
+        delegation::transaction::prepare_transaction,
     ),
     components(schemas(
         crate::registry::Delegation,
-        delegation::unsigned::Transaction,
+        delegation::unsigned_transaction::UnsignedTransaction,
         schemas::Address,
         schemas::Rights,
         schemas::Uint256,
         schemas::TransactionRequest,
     ))
 )]
-struct OfDelegations;
+struct DelegationDocument;
 
 #[derive(OpenApi)]
-#[openapi(paths(pages::verify))]
-struct OfVerification;
+#[openapi(paths(pages::verification_form))]
+struct VerificationDocument;
 
 /// The document of what the public listener answers with `config`.
 pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
-    let mut document = Always::openapi();
+    let mut document = CommonDocument::openapi();
     if config.delegation.source != DelegationSource::Off {
-        document.merge(OfDelegations::openapi());
+        document.merge(DelegationDocument::openapi());
     }
     if config.verification.url.is_some() {
         document.paths.paths.extend(verification::paths());
-        document.merge(OfVerification::openapi());
+        document.merge(VerificationDocument::openapi());
     }
     document.info = InfoBuilder::new()
         .title(env!("CARGO_PKG_NAME"))
-        .description(Some(ABOUT))
+        .description(Some(DESCRIPTION))
         .version(env!("CARGO_PKG_VERSION"))
         .license(Some(License::new(env!("CARGO_PKG_LICENSE"))))
         .build();
@@ -125,45 +128,50 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     };
     document.servers = Some(vec![Server::new(url)]);
     let components = document.components.get_or_insert_with(Components::new);
-    components.headers = headers::all();
+    components.headers = headers::components();
     components.responses = problems::all();
     let source = config.delegation.source;
-    let asks_api = matches!(source, DelegationSource::Api | DelegationSource::ApiThenChain);
-    if asks_api || config.verification.url.is_some() {
-        components.responses.extend(upstreams::all());
+    let uses_api = matches!(source, DelegationSource::Api | DelegationSource::ApiThenChain);
+    if uses_api || config.verification.url.is_some() {
+        components.responses.extend(upstream_responses::components());
     }
-    if asks_api {
-        let look_ups = document.paths.paths.iter_mut();
-        let look_ups = look_ups.filter(|(path, _)| path.starts_with("/registry/"));
-        look_ups.filter_map(|(_, item)| item.get.as_mut()).for_each(upstreams::admit_api);
+    if uses_api {
+        let path_items = document.paths.paths.iter_mut();
+        let lookups = path_items.filter(|(path, _)| path.starts_with("/registry/"));
+        lookups
+            .filter_map(|(_, item)| item.get.as_mut())
+            .for_each(upstream_responses::allow_upstream_responses);
     }
-    document.tags = Some(tags(&mut document));
-    let call = document.paths.paths.get_mut("/rpc/{chain}").and_then(|item| item.post.as_mut());
-    if let Some(RefOr::T(body)) = call.and_then(|call| call.request_body.as_mut()) {
+    document.tags = Some(used_tags(&mut document));
+    let rpc_operation =
+        document.paths.paths.get_mut("/rpc/{chain}").and_then(|item| item.post.as_mut());
+    if let Some(RefOr::T(body)) = rpc_operation.and_then(|call| call.request_body.as_mut()) {
         // Its absence is answered like anything else that is no call.
         body.required = None;
     }
-    configured::share(&mut document, config);
-    examples::write(&mut document, config);
-    drop_unnamed(&mut document);
+    configured_parameters::deduplicate_parameters(&mut document, config);
+    examples::write_examples(&mut document, config);
+    prune_unused(&mut document);
     document
 }
 
 /// Leaves out what no operation of this configuration refers to.
-fn drop_unnamed(document: &mut utoipa::openapi::OpenApi) {
+fn prune_unused(document: &mut utoipa::openapi::OpenApi) {
     let Some(mut components) = document.components.take() else { return };
-    let named = |paths: &str, kind: &str, name: &str| {
+    let is_referenced = |paths: &str, kind: &str, name: &str| {
         paths.contains(&format!("\"#/components/{kind}/{name}\""))
     };
-    let paths = serde_json::to_string(&document.paths).expect("paths of strings serialise");
-    components.responses.retain(|name, _| named(&paths, "responses", name));
-    let answers = serde_json::to_string(&components.responses).expect("they serialise, too");
-    components.headers.retain(|name, _| named(&(paths.clone() + &answers), "headers", name));
+    let paths_json = serde_json::to_string(&document.paths).expect("paths of strings serialise");
+    components.responses.retain(|name, _| is_referenced(&paths_json, "responses", name));
+    let responses_json = serde_json::to_string(&components.responses).expect("they serialise, too");
+    components
+        .headers
+        .retain(|name, _| is_referenced(&(paths_json.clone() + &responses_json), "headers", name));
     document.components = Some(components);
 }
 
 /// Those that an operation has.
-fn tags(document: &mut utoipa::openapi::OpenApi) -> Vec<Tag> {
+fn used_tags(document: &mut utoipa::openapi::OpenApi) -> Vec<Tag> {
     let used = operations(document).filter_map(|operation| operation.tags.clone()).flatten();
     let used: Vec<String> = used.collect();
     let tag = |(name, about)| {
@@ -181,12 +189,12 @@ fn operations(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &
 }
 
 /// Answers with the document.
-pub(super) fn route(document: &utoipa::openapi::OpenApi) -> MethodRouter {
+pub(super) fn document_route(document: &utoipa::openapi::OpenApi) -> MethodRouter {
     let body = Bytes::from(document.to_json().expect("a document of strings serialises"));
-    let tag = etag::of(&body);
-    get(move |request: HeaderMap| {
+    let tag = etag::for_body(&body);
+    get(move |request_headers: HeaderMap| {
         let (body, tag) = (body.clone(), tag.clone());
-        async move { serve(body, &tag, &request) }
+        async move { document_response(body, &tag, &request_headers) }
     })
 }
 
@@ -199,10 +207,10 @@ pub(super) fn route(document: &utoipa::openapi::OpenApi) -> MethodRouter {
     operation_id = "getOpenApi",
     tag = tag::OPERATION,
     params(IfNoneMatch),
-    responses(OfEveryRoute, Document, PageNotModified)
+    responses(CommonErrors, OpenApiDocument, PageNotModified)
 )]
-fn serve(body: Bytes, tag: &HeaderValue, request: &HeaderMap) -> Response {
-    let mut response = if etag::is_named(tag, request) {
+fn document_response(body: Bytes, tag: &HeaderValue, request: &HeaderMap) -> Response {
+    let mut response = if etag::matches(tag, request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         ([(CONTENT_TYPE, "application/json")], body).into_response()

@@ -10,19 +10,19 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 
-use super::described::{
-    DashboardPage, DocumentPage, FormPage, IfNoneMatch, OfEveryRoute, PageNotModified, tag,
+use super::openapi_components::{
+    CommonErrors, DashboardPage, DocsPage, IfNoneMatch, PageNotModified, VerificationFormPage, tag,
 };
 use crate::etag;
 
 /// A file and the path it is served at.
-struct File {
+struct StaticFile {
     path: &'static str,
     content_type: &'static str,
     text: &'static str,
 }
 
-impl File {
+impl StaticFile {
     const fn html(path: &'static str, text: &'static str) -> Self {
         Self { path, content_type: "text/html; charset=utf-8", text }
     }
@@ -36,54 +36,54 @@ impl File {
     }
 }
 
-const DASHBOARD: File = File::html("/", include_str!("../pages/dashboard.html"));
+const DASHBOARD: StaticFile = StaticFile::html("/", include_str!("../pages/dashboard.html"));
 
 /// What the dashboard loads; the form has its palette from there too.
-const DASHBOARD_PARTS: [File; 8] = [
-    File::css("/base.css", include_str!("../pages/base.css")),
-    File::css("/dashboard/style.css", include_str!("../pages/dashboard/style.css")),
-    File::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
-    File::js("/dashboard/card.js", include_str!("../pages/dashboard/card.js")),
-    File::js("/dashboard/copy.js", include_str!("../pages/dashboard/copy.js")),
-    File::js("/dashboard/live.js", include_str!("../pages/dashboard/live.js")),
-    File::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
-    File::js("/dashboard/words.js", include_str!("../pages/dashboard/words.js")),
+const DASHBOARD_ASSETS: [StaticFile; 8] = [
+    StaticFile::css("/base.css", include_str!("../pages/base.css")),
+    StaticFile::css("/dashboard/style.css", include_str!("../pages/dashboard/style.css")),
+    StaticFile::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
+    StaticFile::js("/dashboard/card.js", include_str!("../pages/dashboard/card.js")),
+    StaticFile::js("/dashboard/copy.js", include_str!("../pages/dashboard/copy.js")),
+    StaticFile::js("/dashboard/live.js", include_str!("../pages/dashboard/live.js")),
+    StaticFile::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
+    StaticFile::js("/dashboard/words.js", include_str!("../pages/dashboard/words.js")),
 ];
 
 /// The form at `/verify`. It hashes with noble-hashes, whose files are as their authors publish them.
-const VERIFY: [File; 8] = [
-    File::html("/verify", include_str!("../pages/verify.html")),
-    File::css("/verify/style.css", include_str!("../pages/verify/style.css")),
-    File::js("/verify/page.js", include_str!("../pages/verify/page.js")),
-    File::js("/verify/files.js", include_str!("../pages/verify/files.js")),
-    File::js("/verify/submit.js", include_str!("../pages/verify/submit.js")),
-    File::js("/verify/noble/sha3.js", include_str!("../pages/verify/noble/sha3.js")),
-    File::js("/verify/noble/_u64.js", include_str!("../pages/verify/noble/_u64.js")),
-    File::js("/verify/noble/utils.js", include_str!("../pages/verify/noble/utils.js")),
+const VERIFICATION_FORM: [StaticFile; 8] = [
+    StaticFile::html("/verify", include_str!("../pages/verify.html")),
+    StaticFile::css("/verify/style.css", include_str!("../pages/verify/style.css")),
+    StaticFile::js("/verify/page.js", include_str!("../pages/verify/page.js")),
+    StaticFile::js("/verify/files.js", include_str!("../pages/verify/files.js")),
+    StaticFile::js("/verify/submit.js", include_str!("../pages/verify/submit.js")),
+    StaticFile::js("/verify/noble/sha3.js", include_str!("../pages/verify/noble/sha3.js")),
+    StaticFile::js("/verify/noble/_u64.js", include_str!("../pages/verify/noble/_u64.js")),
+    StaticFile::js("/verify/noble/utils.js", include_str!("../pages/verify/noble/utils.js")),
 ];
 
 /// The page at `/docs`, which shows the document at `/openapi.json`.
-const DOCS: [File; 8] = [
-    File::html("/docs", include_str!("../pages/docs.html")),
-    File::css("/docs/style.css", include_str!("../pages/docs/style.css")),
-    File::js("/docs/page.js", include_str!("../pages/docs/page.js")),
-    File::js("/docs/document.js", include_str!("../pages/docs/document.js")),
-    File::js("/docs/element.js", include_str!("../pages/docs/element.js")),
-    File::js("/docs/schema.js", include_str!("../pages/docs/schema.js")),
-    File::js("/docs/operation.js", include_str!("../pages/docs/operation.js")),
-    File::js("/docs/attempt.js", include_str!("../pages/docs/attempt.js")),
+const DOCS: [StaticFile; 8] = [
+    StaticFile::html("/docs", include_str!("../pages/docs.html")),
+    StaticFile::css("/docs/style.css", include_str!("../pages/docs/style.css")),
+    StaticFile::js("/docs/page.js", include_str!("../pages/docs/page.js")),
+    StaticFile::js("/docs/document.js", include_str!("../pages/docs/document.js")),
+    StaticFile::js("/docs/element.js", include_str!("../pages/docs/element.js")),
+    StaticFile::js("/docs/schema.js", include_str!("../pages/docs/schema.js")),
+    StaticFile::js("/docs/operation.js", include_str!("../pages/docs/operation.js")),
+    StaticFile::js("/docs/attempt.js", include_str!("../pages/docs/attempt.js")),
 ];
 
 /// What a page may show pictures of.
 #[derive(Clone, Copy)]
-enum Images {
+enum ImagePolicy {
     /// What is written in the page itself, as its empty icon is.
-    Own,
+    DataOnly,
     /// Those of this service too.
-    Served,
+    SameOrigin,
 }
 
-const HEADERS: [(HeaderName, HeaderValue); 4] = [
+const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (
@@ -103,14 +103,14 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     operation_id = "showDashboard",
     tag = tag::PAGES,
     params(IfNoneMatch),
-    responses(OfEveryRoute, DashboardPage, PageNotModified)
+    responses(CommonErrors, DashboardPage, PageNotModified)
 )]
 pub(super) fn dashboard() -> MethodRouter {
-    serve(&DASHBOARD, Images::Served)
+    serve_file(&DASHBOARD, ImagePolicy::SameOrigin)
 }
 
 /// From `base_path`, which is not empty, to the dashboard below it.
-pub(super) fn to_dashboard(base_path: &str) -> MethodRouter {
+pub(super) fn redirect_to_dashboard(base_path: &str) -> MethodRouter {
     // Relative, as a proxy may know this path by another name.
     let name = base_path.rsplit('/').next().unwrap_or_default();
     let page = format!("{name}/");
@@ -118,8 +118,10 @@ pub(super) fn to_dashboard(base_path: &str) -> MethodRouter {
 }
 
 /// All that the dashboard loads.
-pub(super) fn dashboard_parts() -> Router {
-    DASHBOARD_PARTS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Served))
+pub(super) fn dashboard_assets() -> Router {
+    DASHBOARD_ASSETS
+        .iter()
+        .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::SameOrigin))
 }
 
 /// The form for contract verification
@@ -131,11 +133,13 @@ pub(super) fn dashboard_parts() -> Router {
     operation_id = "showVerificationForm",
     tag = tag::PAGES,
     params(IfNoneMatch),
-    responses(OfEveryRoute, FormPage, PageNotModified)
+    responses(CommonErrors, VerificationFormPage, PageNotModified)
 )]
-pub(super) fn verify() -> Router {
+pub(super) fn verification_form() -> Router {
     let to_page = || async { Redirect::permanent("../verify") };
-    let routes = VERIFY.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Own));
+    let routes = VERIFICATION_FORM
+        .iter()
+        .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::DataOnly));
     routes.route("/verify/", get(to_page))
 }
 
@@ -146,43 +150,50 @@ pub(super) fn verify() -> Router {
     operation_id = "showDocument",
     tag = tag::PAGES,
     params(IfNoneMatch),
-    responses(OfEveryRoute, DocumentPage, PageNotModified)
+    responses(CommonErrors, DocsPage, PageNotModified)
 )]
 pub(super) fn docs() -> Router {
     let to_page = || async { Redirect::permanent("../docs") };
-    let routes = DOCS.iter().fold(Router::new(), |routes, file| with(routes, file, Images::Served));
+    let routes = DOCS
+        .iter()
+        .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::SameOrigin));
     routes.route("/docs/", get(to_page))
 }
 
-fn with(routes: Router, file: &'static File, images: Images) -> Router {
-    routes.route(file.path, serve(file, images))
+fn add_route(routes: Router, file: &'static StaticFile, image_policy: ImagePolicy) -> Router {
+    routes.route(file.path, serve_file(file, image_policy))
 }
 
-fn serve(file: &'static File, images: Images) -> MethodRouter {
-    let tag = etag::of(file.text.as_bytes());
-    get(move |request: HeaderMap| async move { answer(file, images, &tag, &request) })
+fn serve_file(file: &'static StaticFile, image_policy: ImagePolicy) -> MethodRouter {
+    let tag = etag::for_body(file.text.as_bytes());
+    get(move |request: HeaderMap| async move { file_response(file, image_policy, &tag, &request) })
 }
 
-fn answer(file: &File, images: Images, tag: &HeaderValue, request: &HeaderMap) -> Response {
-    let mut response = if etag::is_named(tag, request) {
+fn file_response(
+    file: &StaticFile,
+    image_policy: ImagePolicy,
+    tag: &HeaderValue,
+    request: &HeaderMap,
+) -> Response {
+    let mut response = if etag::matches(tag, request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let content_type = HeaderValue::from_static(file.content_type);
         ([(header::CONTENT_TYPE, content_type)], Body::from(file.text)).into_response()
     };
     let headers = response.headers_mut();
-    headers.extend(HEADERS);
-    headers.insert(header::CONTENT_SECURITY_POLICY, images.policy());
+    headers.extend(PAGE_HEADERS);
+    headers.insert(header::CONTENT_SECURITY_POLICY, image_policy.content_security_policy());
     headers.insert(header::ETAG, tag.clone());
     response
 }
 
-impl Images {
+impl ImagePolicy {
     /// The policy of a page with such pictures.
-    fn policy(self) -> HeaderValue {
+    fn content_security_policy(self) -> HeaderValue {
         let sources = match self {
-            Self::Own => "data:",
-            Self::Served => "'self' data:",
+            Self::DataOnly => "data:",
+            Self::SameOrigin => "'self' data:",
         };
         let policy = format!(
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \

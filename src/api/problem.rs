@@ -9,14 +9,14 @@ use opentelemetry::trace::TraceId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::book::{Chain, Unavailable};
-use crate::proxy::Failure;
+use crate::proxy::ProxyError;
+use crate::store::{StoredChain, Unavailable};
 
 /// What a client is told went wrong. It travels in the response's extensions until [`write()`] knows
 /// the request's id.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {
-    code: Code,
+    code: ProblemCode,
     detail: Cow<'static, str>,
     /// In seconds.
     retry_after: Option<u64>,
@@ -26,7 +26,7 @@ pub(super) struct Problem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProblemCode)]
-pub(super) enum Code {
+pub(super) enum ProblemCode {
     BadRequest,
     InvalidParameter,
     NotFound,
@@ -49,7 +49,7 @@ pub(super) enum Code {
     UpstreamTimeout,
 }
 
-impl Code {
+impl ProblemCode {
     fn status(self) -> StatusCode {
         match self {
             Self::BadRequest | Self::InvalidParameter => StatusCode::BAD_REQUEST,
@@ -74,20 +74,25 @@ impl Code {
 }
 
 impl Problem {
-    pub(super) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: detail.into(), retry_after: None }
     }
 
     pub(super) fn unknown_chain() -> Self {
-        Self::new(Code::UnknownChain, "no such chain here; GET /v1/chains lists those there are")
+        Self::new(
+            ProblemCode::UnknownChain,
+            "unknown chain; GET /v1/chains lists the configured chains",
+        )
     }
 
     /// Why `chain` has nothing to serve, and when to ask again: after the next poll.
-    pub(super) fn unavailable(chain: &Chain, why: Unavailable) -> Self {
-        let (code, detail) = match why {
-            Unavailable::NoData => (Code::NoData, "no data of this chain was read yet"),
+    pub(super) fn unavailable(chain: &StoredChain, reason: Unavailable) -> Self {
+        let (code, detail) = match reason {
+            Unavailable::NoData => {
+                (ProblemCode::NoData, "no data has been read for this chain yet")
+            }
             Unavailable::Expired => {
-                (Code::StaleData, "the newest data of this chain is too old to be served")
+                (ProblemCode::StaleData, "the newest data for this chain is too old to serve")
             }
         };
         let retry_after = whole_seconds(chain.config().block_time);
@@ -96,102 +101,117 @@ impl Problem {
 
     /// The client has spent what it may and gets more after `wait`.
     pub(super) fn rate_limited(wait: Duration) -> Self {
-        let problem = Self::new(Code::RateLimited, "more requests than one client may make");
+        let problem =
+            Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later");
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
     }
 
     /// An upstream's budget for everybody is spent; there is some of it again after `wait`.
-    pub(super) fn budget_spent(wait: Duration) -> Self {
-        let detail = "more look-ups than the service may make at a time";
-        Self { retry_after: Some(whole_seconds(wait)), ..Self::new(Code::RateLimited, detail) }
+    pub(super) fn lookup_budget_exhausted(wait: Duration) -> Self {
+        let detail = "delegation API rate limit reached; retry later";
+        Self {
+            retry_after: Some(whole_seconds(wait)),
+            ..Self::new(ProblemCode::RateLimited, detail)
+        }
     }
 
     /// The client has as many requests of this kind under way as one may have.
-    pub(super) fn too_many_at_a_time() -> Self {
-        let detail = "more such requests at a time than one client may have";
-        Self { retry_after: Some(1), ..Self::new(Code::RateLimited, detail) }
+    pub(super) fn too_many_concurrent() -> Self {
+        let detail = "too many concurrent requests of this kind from this client";
+        Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
     }
 
     /// There is no room for another request of this kind at the moment.
     pub(super) fn overloaded() -> Self {
-        let detail = "too many such requests or answers at a time";
-        Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
+        let detail = "too many concurrent requests of this kind; retry later";
+        Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
     }
 
     /// Bodies are taken as they are.
-    pub(super) fn encoded_body() -> Self {
-        Self::new(Code::UnsupportedMediaType, "the body must not have a Content-Encoding")
+    pub(super) fn unsupported_encoding() -> Self {
+        Self::new(
+            ProblemCode::UnsupportedMediaType,
+            "request bodies must not have a Content-Encoding",
+        )
     }
 
     /// Why the upstream that clients know by `name` did not answer.
-    pub(super) fn of_upstream(failure: Failure, name: &str) -> Self {
-        let (code, detail) = match failure {
-            Failure::Overloaded => return Self::overloaded(),
-            Failure::TooManyOfClient => return Self::too_many_at_a_time(),
-            Failure::Astray => return Self::of_framework(StatusCode::INTERNAL_SERVER_ERROR),
-            Failure::Query => {
-                let detail = "the query has a character that must be percent-encoded";
-                return Self::new(Code::InvalidParameter, detail);
+    pub(super) fn from_upstream(error: ProxyError, upstream_name: &str) -> Self {
+        let (code, detail) = match error {
+            ProxyError::Overloaded => return Self::overloaded(),
+            ProxyError::TooManyPerClient => return Self::too_many_concurrent(),
+            ProxyError::EscapesBaseUrl => {
+                return Self::from_status(StatusCode::INTERNAL_SERVER_ERROR);
             }
-            Failure::Interrupted(_) => {
-                return Self::new(Code::BadRequest, "the request body cannot be read");
+            ProxyError::InvalidQuery => {
+                let detail = "the query contains a character that must be percent-encoded";
+                return Self::new(ProblemCode::InvalidParameter, detail);
             }
-            Failure::Unreachable => {
-                (Code::UpstreamUnreachable, format!("no connection to the {name} could be made"))
+            ProxyError::RequestBodyAborted(_) => {
+                return Self::new(ProblemCode::BadRequest, "the request body cannot be read");
             }
-            Failure::Broken => (
-                Code::UpstreamUnreachable,
-                format!("the {name} ended the connection without a whole answer"),
+            ProxyError::Unreachable => {
+                (ProblemCode::UpstreamUnreachable, format!("cannot connect to the {upstream_name}"))
+            }
+            ProxyError::ConnectionLost => (
+                ProblemCode::UpstreamUnreachable,
+                format!("the {upstream_name} closed the connection before completing its response"),
             ),
-            Failure::Timeout => {
-                (Code::UpstreamTimeout, format!("the {name} gave no answer within the time it has"))
-            }
-            Failure::Invalid => {
-                (Code::UpstreamInvalid, format!("what the {name} answered is no answer"))
-            }
+            ProxyError::Timeout => (
+                ProblemCode::UpstreamTimeout,
+                format!("the {upstream_name} did not respond in time"),
+            ),
+            ProxyError::InvalidResponse => (
+                ProblemCode::UpstreamInvalid,
+                format!("the {upstream_name} returned an invalid response"),
+            ),
         };
         Self::new(code, detail)
     }
 
     /// The problem that a status means which the framework or the listener decided.
-    pub(super) fn of_framework(status: StatusCode) -> Self {
+    pub(super) fn from_status(status: StatusCode) -> Self {
         match status {
-            StatusCode::NOT_FOUND => Self::new(Code::NotFound, "there is nothing at this path"),
+            StatusCode::NOT_FOUND => Self::new(ProblemCode::NotFound, "no such route"),
             StatusCode::METHOD_NOT_ALLOWED => Self::new(
-                Code::MethodNotAllowed,
-                "this path does not answer this method; the Allow header lists those it answers",
+                ProblemCode::MethodNotAllowed,
+                "this route does not support the method; the Allow header lists those it does",
             ),
             StatusCode::REQUEST_TIMEOUT => {
-                Self::new(Code::RequestTimeout, "the request took too long")
+                Self::new(ProblemCode::RequestTimeout, "the request timed out")
             }
             StatusCode::PAYLOAD_TOO_LARGE => {
-                Self::new(Code::PayloadTooLarge, "the request body is too large")
+                Self::new(ProblemCode::PayloadTooLarge, "the request body is too large")
             }
-            StatusCode::URI_TOO_LONG => Self::new(Code::UriTooLong, "the request URI is too long"),
+            StatusCode::URI_TOO_LONG => {
+                Self::new(ProblemCode::UriTooLong, "the request URI is too long")
+            }
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                Self::new(Code::UnsupportedMediaType, "the Content-Type is not supported")
+                Self::new(ProblemCode::UnsupportedMediaType, "the Content-Type is not supported")
             }
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                Self::new(Code::HeadersTooLarge, "the request headers are too large")
+                Self::new(ProblemCode::HeadersTooLarge, "the request headers are too large")
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                let detail = "more connections than one client may have";
-                Self { retry_after: Some(1), ..Self::new(Code::RateLimited, detail) }
+                let detail = "too many connections from this client";
+                Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
             }
             StatusCode::SERVICE_UNAVAILABLE => {
-                let detail = "the service has as many connections as it may have";
-                Self { retry_after: Some(1), ..Self::new(Code::Overloaded, detail) }
+                let detail = "the service has reached its connection limit";
+                Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
             }
             status if status.is_client_error() => {
-                Self::new(Code::BadRequest, "the request cannot be understood")
+                Self::new(ProblemCode::BadRequest, "malformed request")
             }
-            _ => Self::new(Code::InternalError, "the service failed; the log has the request id"),
+            _ => {
+                Self::new(ProblemCode::InternalError, "internal error; the log has the request id")
+            }
         }
     }
 
     /// This path has no answer to this method, but to `allowed`.
     pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
-        let problem = Self::of_framework(StatusCode::METHOD_NOT_ALLOWED);
+        let problem = Self::from_status(StatusCode::METHOD_NOT_ALLOWED);
         ([(header::ALLOW, allowed)], problem).into_response()
     }
 
@@ -201,14 +221,14 @@ impl Problem {
         &self.detail
     }
 
-    pub(super) fn code(&self) -> Code {
+    pub(super) fn code(&self) -> ProblemCode {
         self.code
     }
 
     /// The body of the answer with that id.
     pub(super) fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
         let status = self.code.status();
-        let body = Body {
+        let body = ProblemBody {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
@@ -228,24 +248,29 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 
 /// Marks a response whose errors are somebody else's and stand as they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NotOurs;
+pub(super) struct PassThroughError;
 
 /// Makes an error response a problem of the request `id`: the one that it carries, or the one that
 /// its status means where the framework made it.
-pub(super) fn write(response: &mut Response, id: &HeaderValue, trace_id: Option<TraceId>) {
-    if response.extensions_mut().remove::<NotOurs>().is_some() {
+pub(super) fn write_problem(
+    response: &mut Response,
+    request_id: &HeaderValue,
+    trace_id: Option<TraceId>,
+) {
+    if response.extensions_mut().remove::<PassThroughError>().is_some() {
         return;
     }
     let status = response.status();
     let problem =
-        response.extensions_mut().remove().unwrap_or_else(|| Problem::of_framework(status));
-    *response.body_mut() =
-        problem.body(id.to_str().unwrap_or_default(), trace_id.map(|id| id.to_string())).into();
+        response.extensions_mut().remove().unwrap_or_else(|| Problem::from_status(status));
+    *response.body_mut() = problem
+        .body(request_id.to_str().unwrap_or_default(), trace_id.map(|id| id.to_string()))
+        .into();
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if problem.code == Code::BadRequest {
+    if problem.code == ProblemCode::BadRequest {
         // What comes behind a request that cannot be understood cannot be either.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -265,7 +290,7 @@ impl IntoResponse for Problem {
 /// What went wrong (RFC 9457).
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(super) struct Body<'a> {
+pub(super) struct ProblemBody<'a> {
     r#type: &'static str,
     /// The status in words.
     title: &'static str,
@@ -273,7 +298,7 @@ pub(super) struct Body<'a> {
     /// What went wrong this time, for people.
     detail: &'a str,
     /// What went wrong, for programs.
-    code: Code,
+    code: ProblemCode,
     /// As in `X-Request-Id`.
     request_id: &'a str,
     /// The OpenTelemetry trace, where spans are made.

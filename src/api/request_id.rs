@@ -8,36 +8,36 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is taken over from a client.
-const MAX_BYTES: usize = 64;
+const MAX_ID_BYTES: usize = 64;
 
 /// Makes ids that no other process makes: a random part and a count.
 #[derive(Debug)]
-pub(super) struct RequestIds {
-    process: String,
-    next: AtomicU64,
+pub(super) struct RequestIdGenerator {
+    process_prefix: String,
+    next_number: AtomicU64,
 }
 
-impl RequestIds {
+impl RequestIdGenerator {
     pub(super) fn new() -> Self {
-        let process = RandomState::new().hash_one(std::process::id());
-        Self { process: format!("{process:016x}-"), next: AtomicU64::new(0) }
+        let process_hash = RandomState::new().hash_one(std::process::id());
+        Self { process_prefix: format!("{process_hash:016x}-"), next_number: AtomicU64::new(0) }
     }
 
     /// The client's id, or one of ours when that is absent or unfit to be repeated in a log.
-    pub(super) fn of(&self, request: &HeaderMap) -> HeaderValue {
-        let given = request.get(&X_REQUEST_ID).filter(|id| is_plain(id)).cloned();
-        given.unwrap_or_else(|| self.make())
+    pub(super) fn for_request(&self, request_headers: &HeaderMap) -> HeaderValue {
+        let client_id = request_headers.get(&X_REQUEST_ID).filter(|id| is_valid(id)).cloned();
+        client_id.unwrap_or_else(|| self.generate())
     }
 
-    fn make(&self) -> HeaderValue {
+    fn generate(&self) -> HeaderValue {
         let mut count = itoa::Buffer::new();
-        let count = count.format(self.next.fetch_add(1, Ordering::Relaxed));
-        HeaderValue::try_from([self.process.as_str(), count].concat())
+        let count = count.format(self.next_number.fetch_add(1, Ordering::Relaxed));
+        HeaderValue::try_from([self.process_prefix.as_str(), count].concat())
             .expect("letters, digits and a dash are a header value")
     }
 }
 
-fn is_plain(id: &HeaderValue) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:".contains(byte);
-    (1..=MAX_BYTES).contains(&id.len()) && id.as_bytes().iter().all(plain)
+fn is_valid(id: &HeaderValue) -> bool {
+    let is_allowed_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:".contains(byte);
+    (1..=MAX_ID_BYTES).contains(&id.len()) && id.as_bytes().iter().all(is_allowed_byte)
 }

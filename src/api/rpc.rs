@@ -3,8 +3,8 @@
 //! Every JSON-RPC answer has HTTP status 200, errors included; a request of notifications alone has
 //! 204. Nothing is done for a notification: all that is allowed by itself are reads.
 
-mod delivery;
-mod envelope;
+mod request;
+mod response;
 
 use std::time::Instant;
 
@@ -15,18 +15,20 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 
-use super::described::{OfEveryRoute, OfRequestBodies, RpcAnswer, RpcRequest, UnknownChain, tag};
-use super::extract::OfChain;
-use super::intake;
+use super::extractors::ChainParam;
+use super::openapi_components::{
+    BodyErrors, CommonErrors, RpcRequest, RpcResponses, UnknownChain, tag,
+};
 use super::problem::Problem;
-use crate::clients::Purse;
-use crate::reads::{Answer, ChainReads, Reads};
-use delivery::Delivery;
-use envelope::{Asked, Envelope, RpcError};
+use super::request_body;
+use crate::client_limits::ClientHandle;
+use crate::reads::{ChainReads, NodeResponse, Reads};
+use request::{RequestObject, RpcError, RpcPayload};
+use response::RpcResponseBuilder;
 
 /// Members of one batch that are worked on at a time: one batch does not take all of a chain's
 /// calls.
-const BATCH_WIDTH: usize = 16;
+const BATCH_CONCURRENCY: usize = 16;
 
 /// Read the state of one chain
 ///
@@ -36,57 +38,67 @@ const BATCH_WIDTH: usize = 16;
     path = "/rpc/{chain}",
     operation_id = "callRpc",
     tag = tag::RPC,
-    params(OfChain),
+    params(ChainParam),
     request_body(content = RpcRequest, content_type = "application/json"),
-    responses(OfEveryRoute, OfRequestBodies, RpcAnswer, UnknownChain)
+    responses(CommonErrors, BodyErrors, RpcResponses, UnknownChain)
 )]
-pub(super) async fn call(
+pub(super) async fn call_rpc(
     State(reads): State<Reads>,
     chain: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
     let chain = chain.ok_or_else(Problem::unknown_chain)?;
-    let purse = Purse::of(&request);
-    let body = intake::read(request, reads.limits().max_body, reads.memory()).await?;
+    let client = ClientHandle::from_request(&request);
+    let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
     let max_batch = reads.limits().max_batch.get();
     // Also for what a batch leaves for later: its client waits for all of it.
-    let until = reads.deadline();
-    let delivery = match Envelope::of(&body, max_batch) {
-        Err(error) => Delivery::of_error(None, &error),
-        Ok(Envelope::Single(member)) => answer(chain, member, until).await,
-        Ok(Envelope::Batch(members)) => {
+    let deadline = reads.deadline();
+    let response = match RpcPayload::parse(&body, max_batch) {
+        Err(error) => RpcResponseBuilder::from_error(None, &error),
+        Ok(RpcPayload::Single(member)) => execute_member(chain, member, deadline).await,
+        Ok(RpcPayload::Batch(members)) => {
             // The request itself has been paid for.
-            purse.spend(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
-            let answers: Vec<_> =
-                members.into_iter().map(|member| answer(chain, member, until)).collect();
-            let mut answers = stream::iter(answers).buffered(BATCH_WIDTH);
-            let mut batch = Delivery::batch(reads.memory());
-            while let Some(one) = answers.next().await {
-                batch.append(one).map_err(|_| Problem::overloaded())?;
+            client.check_rate(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
+            let responses: Vec<_> =
+                members.into_iter().map(|member| execute_member(chain, member, deadline)).collect();
+            let mut responses = stream::iter(responses).buffered(BATCH_CONCURRENCY);
+            let mut batch = RpcResponseBuilder::for_batch(reads.memory());
+            while let Some(response) = responses.next().await {
+                batch.append(response).map_err(|_| Problem::overloaded())?;
             }
             batch
         }
     };
-    Ok(delivery.into_response())
+    Ok(response.into_response())
 }
 
 /// What there is to say to one member.
-async fn answer(chain: &ChainReads, member: &RawValue, until: Instant) -> Delivery {
-    match Asked::of(member) {
-        Ok(Asked::Notification) => Delivery::default(),
-        Ok(Asked::Call { id, method, params }) => {
-            match chain.answer(&method, params, until).await {
-                Ok(Answer::Result(result)) => Delivery::of(Some(id), "result", result),
-                Ok(Answer::Error(error)) => Delivery::of(Some(id), "error", error),
-                Err(refusal) => Delivery::of_error(Some(id), &RpcError::of_refusal(&refusal)),
+async fn execute_member(
+    chain: &ChainReads,
+    member: &RawValue,
+    deadline: Instant,
+) -> RpcResponseBuilder {
+    match RequestObject::parse(member) {
+        Ok(RequestObject::Notification) => RpcResponseBuilder::default(),
+        Ok(RequestObject::Call { id, method, params }) => {
+            match chain.call(&method, params, deadline).await {
+                Ok(NodeResponse::Result(result)) => {
+                    RpcResponseBuilder::for_call(Some(id), "result", result)
+                }
+                Ok(NodeResponse::Error(error)) => {
+                    RpcResponseBuilder::for_call(Some(id), "error", error)
+                }
+                Err(rejection) => {
+                    RpcResponseBuilder::from_error(Some(id), &RpcError::from_rejection(&rejection))
+                }
             }
         }
-        Err((id, error)) => Delivery::of_error(id, &error),
+        Err((id, error)) => RpcResponseBuilder::from_error(id, &error),
     }
 }
 
-impl IntoResponse for Delivery {
+impl IntoResponse for RpcResponseBuilder {
     fn into_response(self) -> Response {
         match self.into_body() {
             Some(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),

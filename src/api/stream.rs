@@ -20,132 +20,135 @@ use tokio::sync::watch;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::Endless;
-use super::described::{LastEventId, OfEveryRoute, SuggestionStream, UnknownChain, tag};
-use super::extract::OfChain;
+use super::Streaming;
+use super::extractors::ChainParam;
 use super::freshness::Freshness;
+use super::openapi_components::{
+    CommonErrors, LastEventId, SuggestionStreamResponse, UnknownChain, tag,
+};
 use super::problem::Problem;
-use crate::book::{Book, Chain, Quote};
-use crate::clients::{self, Lasting, Purse};
+use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
 use crate::metrics::Metrics;
+use crate::store::{CachedSuggestion, ChainStore, StoredChain};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Without an event for this long, a comment shows that the stream lives.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Two numbers of 64 bits, a tag of 16 digits, and dashes. What is longer was never an id of ours.
-const LONGEST_ID: usize = 64;
+const MAX_EVENT_ID_BYTES: usize = 64;
 
 /// Who may be told, and until when. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Streams {
-    book: Book,
-    shared: Arc<Shared>,
+pub(super) struct SuggestionStreams {
+    store: ChainStore,
+    inner: Arc<Inner>,
     /// When this is cancelled the streams end.
-    stop: CancellationToken,
+    shutdown: CancellationToken,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     /// `None`: as many as there are connections.
-    places: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Semaphore>>,
     /// Behind a proxy a client's connections are not known, and a stream stands for one of them.
-    most_of_client: usize,
-    opened: AtomicU64,
-    open: Gauge,
-    refused: Counter,
+    max_per_client: usize,
+    opened_total: AtomicU64,
+    open_gauge: Gauge,
+    rejected: Counter,
     events: Counter,
 }
 
 /// One subscriber; to drop it is to be gone.
-struct Place {
-    shared: Arc<Shared>,
-    _held: (clients::Place, Option<OwnedSemaphorePermit>),
+struct StreamPermit {
+    inner: Arc<Inner>,
+    _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
 }
 
-impl FromRef<Streams> for Book {
-    fn from_ref(streams: &Streams) -> Self {
-        streams.book.clone()
+impl FromRef<SuggestionStreams> for ChainStore {
+    fn from_ref(streams: &SuggestionStreams) -> Self {
+        streams.store.clone()
     }
 }
 
-impl Streams {
+impl SuggestionStreams {
     pub(super) fn new(
-        book: &Book,
+        store: &ChainStore,
         limits: &Limits,
-        stop: CancellationToken,
+        shutdown: CancellationToken,
         metrics: &Metrics,
     ) -> Self {
-        let most = limits.max_streams;
-        let semaphore = || Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let shared = Shared {
-            places: (most > 0).then(semaphore),
-            most_of_client: match limits.max_connections_per_client {
+        let max_streams = limits.max_streams;
+        let semaphore = || Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS)));
+        let inner = Inner {
+            permits: (max_streams > 0).then(semaphore),
+            max_per_client: match limits.max_connections_per_client {
                 0 => usize::MAX,
                 most => most,
             },
-            opened: AtomicU64::new(0),
-            open: metrics.streams(),
-            refused: metrics.streams_refused(),
+            opened_total: AtomicU64::new(0),
+            open_gauge: metrics.streams(),
+            rejected: metrics.streams_refused(),
             events: metrics.stream_events(),
         };
-        Self { book: book.clone(), shared: Arc::new(shared), stop }
+        Self { store: store.clone(), inner: Arc::new(inner), shutdown }
     }
 
-    fn take_place(&self, client: &Purse) -> Result<Place, Problem> {
-        let most_of_client = self.shared.most_of_client;
-        let of_client = client.take_place(Lasting::Stream, most_of_client);
-        let of_client = of_client.map_err(|_| Problem::too_many_at_a_time());
-        let permit =
-            self.shared.places.as_ref().map(|places| Arc::clone(places).try_acquire_owned());
-        let permit = permit.transpose().map_err(|_| Problem::overloaded());
-        let held = of_client
-            .and_then(|of_client| Ok((of_client, permit?)))
-            .inspect_err(|_| self.shared.refused.increment(1))?;
-        self.shared.open.increment(1);
-        Ok(Place { shared: Arc::clone(&self.shared), _held: held })
+    fn acquire(&self, client: &ClientHandle) -> Result<StreamPermit, Problem> {
+        let max_per_client = self.inner.max_per_client;
+        let client_permit = client.acquire(LongRequestKind::Stream, max_per_client);
+        let client_permit = client_permit.map_err(|_| Problem::too_many_concurrent());
+        let stream_permit =
+            self.inner.permits.as_ref().map(|places| Arc::clone(places).try_acquire_owned());
+        let stream_permit = stream_permit.transpose().map_err(|_| Problem::overloaded());
+        let permits = client_permit
+            .and_then(|of_client| Ok((of_client, stream_permit?)))
+            .inspect_err(|_| self.inner.rejected.increment(1))?;
+        self.inner.open_gauge.increment(1);
+        Ok(StreamPermit { inner: Arc::clone(&self.inner), _permits: permits })
     }
 
     /// The answer to `client` that goes on with `events`, which are empty once the service stops.
-    fn answer(
+    fn stream_response(
         &self,
-        client: &Purse,
+        client: &ClientHandle,
         events: impl Stream<Item = Event> + Send + 'static,
     ) -> Result<Response, Problem> {
-        let place = self.take_place(client)?;
-        let beginning = Event::default().retry(self.retry());
-        let count = self.shared.events.clone();
+        let permit = self.acquire(client)?;
+        let retry_event = Event::default().retry(self.retry_delay());
+        let count = self.inner.events.clone();
         let events = events.inspect(move |_| count.increment(1));
-        let events = stream::once(async { beginning }).chain(events).map(move |event| {
-            let _held = &place;
+        let events = stream::once(async { retry_event }).chain(events).map(move |event| {
+            let _permit = &permit;
             Ok::<_, Infallible>(event)
         });
-        let mut response =
-            Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
+        let mut response = Sse::new(events)
+            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL))
+            .into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         // nginx would keep events back until it has a buffer of them.
         headers
             .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-        response.extensions_mut().insert(Endless);
+        response.extensions_mut().insert(Streaming);
         Ok(response)
     }
 
     /// When a subscriber is to come back. Each gets another time, so that those of an instance that
     /// stopped do not come all at once.
-    fn retry(&self) -> Duration {
-        const FIRST_MS: u64 = 2000;
-        const SPREAD_MS: u64 = 3000;
-        let turn = self.shared.opened.fetch_add(1, Ordering::Relaxed);
-        Duration::from_millis(FIRST_MS + turn % SPREAD_MS)
+    fn retry_delay(&self) -> Duration {
+        const MIN_RETRY_MS: u64 = 2000;
+        const RETRY_SPREAD_MS: u64 = 3000;
+        let sequence = self.inner.opened_total.fetch_add(1, Ordering::Relaxed);
+        Duration::from_millis(MIN_RETRY_MS + sequence % RETRY_SPREAD_MS)
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.shared.open.decrement(1);
+        self.inner.open_gauge.decrement(1);
     }
 }
 
@@ -157,18 +160,19 @@ impl Drop for Place {
     path = "/v1/{chain}/gas-suggestion/stream",
     operation_id = "streamGasSuggestion",
     tag = tag::GAS,
-    params(OfChain, LastEventId),
-    responses(OfEveryRoute, SuggestionStream, UnknownChain)
+    params(ChainParam, LastEventId),
+    responses(CommonErrors, SuggestionStreamResponse, UnknownChain)
 )]
-pub(super) async fn of_chain(
-    State(streams): State<Streams>,
-    OfChain(chain): OfChain,
+pub(super) async fn stream_suggestion(
+    State(streams): State<SuggestionStreams>,
+    ChainParam(chain): ChainParam,
     request: Request,
 ) -> Result<Response, Problem> {
     let subscription = Subscription::new(&streams, &chain, String::new(), request.headers());
-    let mut response = streams.answer(&Purse::of(&request), subscription.events())?;
-    if let Ok(reading) = chain.read() {
-        Freshness::of(&chain, &reading).write_label(response.headers_mut());
+    let mut response =
+        streams.stream_response(&ClientHandle::from_request(&request), subscription.events())?;
+    if let Ok(current) = chain.servable_snapshot() {
+        Freshness::from_snapshot(&chain, &current).write_stale_header(response.headers_mut());
     }
     Ok(response)
 }
@@ -182,69 +186,74 @@ pub(super) async fn of_chain(
     operation_id = "streamGasSuggestions",
     tag = tag::GAS,
     params(LastEventId),
-    responses(OfEveryRoute, SuggestionStream)
+    responses(CommonErrors, SuggestionStreamResponse)
 )]
-pub(super) async fn of_all(
-    State(streams): State<Streams>,
+pub(super) async fn stream_all_suggestions(
+    State(streams): State<SuggestionStreams>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let of_chain = |chain: &Chain| {
+    let chain_events = |chain: &StoredChain| {
         let prefix = format!("{}-", chain.config().chain_id);
         Subscription::new(&streams, chain, prefix, request.headers()).events().boxed()
     };
-    let events = stream::select_all(streams.book.chains().iter().map(of_chain));
-    streams.answer(&Purse::of(&request), events)
+    let events = stream::select_all(streams.store.chains().iter().map(chain_events));
+    streams.stream_response(&ClientHandle::from_request(&request), events)
 }
 
 /// One chain for one subscriber.
 struct Subscription {
-    chain: Chain,
-    changes: watch::Receiver<Option<Arc<Quote>>>,
-    stop: CancellationToken,
+    chain: StoredChain,
+    changes: watch::Receiver<Option<Arc<CachedSuggestion>>>,
+    shutdown: CancellationToken,
     /// What the ids of this chain's events begin with.
-    prefix: String,
+    id_prefix: String,
     /// What the subscriber has.
     last_id: Option<String>,
 }
 
 impl Subscription {
     /// As `last_id`, `request` has that of the last event that the subscriber was told.
-    fn new(streams: &Streams, chain: &Chain, prefix: String, request: &HeaderMap) -> Self {
-        let last_id = request.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
-        let last_id = last_id.filter(|id| id.len() <= LONGEST_ID).map(str::to_owned);
-        let stop = streams.stop.clone();
-        Self { chain: chain.clone(), changes: chain.subscribe(), stop, prefix, last_id }
+    fn new(
+        streams: &SuggestionStreams,
+        chain: &StoredChain,
+        id_prefix: String,
+        headers: &HeaderMap,
+    ) -> Self {
+        let last_id = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+        let last_id = last_id.filter(|id| id.len() <= MAX_EVENT_ID_BYTES).map(str::to_owned);
+        let shutdown = streams.shutdown.clone();
+        Self { chain: chain.clone(), changes: chain.subscribe(), shutdown, id_prefix, last_id }
     }
 
     fn events(self) -> impl Stream<Item = Event> + Send + 'static {
         stream::unfold(self, |mut subscription| async move {
-            let event = subscription.next().await?;
+            let event = subscription.next_event().await?;
             Some((event, subscription))
         })
     }
 
     /// The next event; `None` when the service stops.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next_event(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.news() {
+            if let Some(event) = self.unsent_event() {
                 return Some(event);
             }
             tokio::select! {
                 changed = self.changes.changed() => changed.ok()?,
-                () = self.stop.cancelled() => return None,
+                () = self.shutdown.cancelled() => return None,
             }
         }
     }
 
     /// What may be served now, unless the subscriber has it.
-    fn news(&mut self) -> Option<Event> {
-        let quote = Arc::clone(&self.chain.read().ok()?.observation.quote);
-        let tag = quote.etag().to_str().unwrap_or_default().trim_matches('"');
-        let id = format!("{}{}-{tag}", self.prefix, quote.newest_block());
+    fn unsent_event(&mut self) -> Option<Event> {
+        let cached = Arc::clone(&self.chain.servable_snapshot().ok()?.snapshot.cached_suggestion);
+        let tag = cached.etag().to_str().unwrap_or_default().trim_matches('"');
+        let id = format!("{}{}-{tag}", self.id_prefix, cached.newest_block());
         if self.last_id.as_ref() == Some(&id) {
             return None;
         }
-        let data = str::from_utf8(quote.body()).expect("JSON is UTF-8");
+        let data = str::from_utf8(cached.body()).expect("JSON is UTF-8");
         let event = Event::default().event("gas-suggestion").id(&id).data(data);
         self.last_id = Some(id);
         Some(event)

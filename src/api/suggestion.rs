@@ -6,65 +6,69 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use metrics::Counter;
 
-use super::described::{
-    AllSuggestions, IfNoneMatch, NoFees, NotModified, OfEveryRoute, OneSuggestion, UnknownChain,
-    tag,
-};
-use super::extract::OfChain;
+use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi_components::{
+    CommonErrors, IfNoneMatch, NoFees, NotModified, SuggestionResponse, SuggestionsResponse,
+    UnknownChain, tag,
+};
 use super::problem::Problem;
-use crate::book::{Book, Chain, Quote, Reading, Unavailable};
 use crate::etag;
 use crate::metrics::Metrics;
+use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 /// How many headers a suggestion has at most, those of the layers included.
-const HEADERS: usize = 12;
+const MAX_HEADERS: usize = 12;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The chains and the counts of what was said of them. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Suggestions {
-    book: Book,
+pub(super) struct SuggestionState {
+    store: ChainStore,
     metrics: Metrics,
 }
 
-impl Suggestions {
-    pub(super) fn new(book: &Book, metrics: &Metrics) -> Self {
-        Self { book: book.clone(), metrics: metrics.clone() }
+impl SuggestionState {
+    pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
+        Self { store: store.clone(), metrics: metrics.clone() }
     }
 }
 
-impl FromRef<Suggestions> for Book {
-    fn from_ref(suggestions: &Suggestions) -> Self {
-        suggestions.book.clone()
+impl FromRef<SuggestionState> for ChainStore {
+    fn from_ref(state: &SuggestionState) -> Self {
+        state.store.clone()
     }
 }
 
 /// The counts of one chain's answers by how fresh they were.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct FreshnessCounters {
     fresh: Counter,
     stalled: Counter,
     old: Counter,
     unavailable: Counter,
 }
 
-impl Answers {
-    pub(super) fn of(chain: &Chain, metrics: &Metrics) -> Self {
-        let of = |freshness| metrics.answers(&chain.config().key, freshness);
-        let (fresh, stalled) = (of("fresh"), of("stalled"));
-        Self { fresh, stalled, old: of("old"), unavailable: of("unavailable") }
+impl FreshnessCounters {
+    pub(super) fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
+        let counter = |freshness| metrics.suggestion_responses(&chain.config().key, freshness);
+        let (fresh, stalled) = (counter("fresh"), counter("stalled"));
+        Self { fresh, stalled, old: counter("old"), unavailable: counter("unavailable") }
     }
 
-    pub(super) fn count(&self, chain: &Chain, reading: &Result<Reading, Unavailable>) {
-        let count = match reading {
+    pub(super) fn record(
+        &self,
+        chain: &StoredChain,
+        result: &Result<ServableSnapshot, Unavailable>,
+    ) {
+        let counter = match result {
             Err(_) => &self.unavailable,
-            Ok(reading) if !reading.is_stale => &self.fresh,
-            Ok(reading) if reading.age > chain.config().stale_after() => &self.old,
+            Ok(current) if !current.is_stale => &self.fresh,
+            Ok(current) if current.age > chain.config().stale_after() => &self.old,
             Ok(_) => &self.stalled,
         };
-        count.increment(1);
+        counter.increment(1);
     }
 }
 
@@ -76,40 +80,48 @@ impl Answers {
     path = "/v1/{chain}/gas-suggestion",
     operation_id = "getGasSuggestion",
     tag = tag::GAS,
-    params(OfChain, IfNoneMatch),
-    responses(OfEveryRoute, OneSuggestion, NotModified, UnknownChain, NoFees)
+    params(ChainParam, IfNoneMatch),
+    responses(CommonErrors, SuggestionResponse, NotModified, UnknownChain, NoFees)
 )]
-pub(super) async fn of_chain(
-    State(Suggestions { metrics, .. }): State<Suggestions>,
-    OfChain(chain): OfChain,
+pub(super) async fn get_suggestion(
+    State(SuggestionState { metrics, .. }): State<SuggestionState>,
+    ChainParam(chain): ChainParam,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    let reading = chain.read();
-    Answers::of(&chain, &metrics).count(&chain, &reading);
-    let reading = reading.map_err(|why| Problem::unavailable(&chain, why))?;
-    let quote = &reading.observation.quote;
-    Ok(answer(quote, headers(quote, Freshness::of(&chain, &reading)), &request))
+    let result = chain.servable_snapshot();
+    FreshnessCounters::new(&chain, &metrics).record(&chain, &result);
+    let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let cached = &current.snapshot.cached_suggestion;
+    Ok(conditional_response(
+        cached,
+        suggestion_headers(cached, Freshness::from_snapshot(&chain, &current)),
+        &request,
+    ))
 }
 
 /// The headers that belong to `quote` while it is as fresh as that.
-pub(super) fn headers(quote: &Quote, freshness: Freshness) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(HEADERS);
+pub(super) fn suggestion_headers(cached: &CachedSuggestion, freshness: Freshness) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
     headers.insert(header::CONTENT_TYPE, JSON);
-    headers.insert(header::ETAG, quote.etag().clone());
-    headers.insert(X_NEWEST_BLOCK, quote.newest_block().into());
+    headers.insert(header::ETAG, cached.etag().clone());
+    headers.insert(X_NEWEST_BLOCK, cached.newest_block().into());
     freshness.write_headers(&mut headers);
     headers
 }
 
 /// The answer with these headers, which is 304 where `request` names the quote.
-pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap) -> Response {
-    let is_known = etag::is_named(quote.etag(), request);
+pub(super) fn conditional_response(
+    cached: &CachedSuggestion,
+    mut headers: HeaderMap,
+    request_headers: &HeaderMap,
+) -> Response {
+    let is_not_modified = etag::matches(cached.etag(), request_headers);
     let mut response = Response::new(Body::empty());
-    if is_known {
+    if is_not_modified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         headers.remove(header::CONTENT_TYPE);
     } else {
-        *response.body_mut() = Body::from(quote.body().clone());
+        *response.body_mut() = Body::from(cached.body().clone());
     }
     *response.headers_mut() = headers;
     response
@@ -123,25 +135,29 @@ pub(super) fn answer(quote: &Quote, mut headers: HeaderMap, request: &HeaderMap)
     path = "/v1/gas-suggestions",
     operation_id = "getGasSuggestions",
     tag = tag::GAS,
-    responses(OfEveryRoute, AllSuggestions)
+    responses(CommonErrors, SuggestionsResponse)
 )]
-pub(super) async fn all(State(book): State<Book>) -> Response {
-    let readings: Vec<_> =
-        book.chains().iter().filter_map(|chain| Some((chain, chain.read().ok()?))).collect();
+pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Response {
+    let available: Vec<_> = store
+        .chains()
+        .iter()
+        .filter_map(|chain| Some((chain, chain.servable_snapshot().ok()?)))
+        .collect();
     let mut body = vec![b'['];
-    for (position, (_, reading)) in readings.iter().enumerate() {
+    for (position, (_, current)) in available.iter().enumerate() {
         if position > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(reading.observation.quote.body());
+        body.extend_from_slice(current.snapshot.cached_suggestion.body());
     }
     body.push(b']');
 
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, JSON);
-    let freshness = readings.iter().map(|(chain, reading)| Freshness::of(chain, reading));
-    match freshness.reduce(Freshness::and) {
+    let freshness =
+        available.iter().map(|(chain, current)| Freshness::from_snapshot(chain, current));
+    match freshness.reduce(Freshness::combine) {
         Some(freshness) => freshness.write_headers(headers),
         None => {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -12,18 +12,18 @@ use axum::http::header::{
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
-use super::EndBy;
-use super::intake::Upload;
-use super::problem::{Code, NotOurs, Problem};
-use crate::clients::Purse;
-use crate::proxy::{Errand, Failure, Proxy};
+use super::BodyDeadline;
+use super::problem::{PassThroughError, Problem, ProblemCode};
+use super::request_body::LimitedBody;
+use crate::client_limits::ClientHandle;
+use crate::proxy::{Proxy, ProxyError, ProxyRequest};
 
 /// Below which all of this lives.
-const PREFIX: &str = "/verification";
+const PATH_PREFIX: &str = "/verification";
 
 /// How contracts are verified. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Verification {
+pub(super) struct VerificationState {
     pub(super) proxy: Proxy,
     /// Of a request's body, in bytes.
     pub(super) max_body: usize,
@@ -31,20 +31,20 @@ pub(super) struct Verification {
 
 /// What may be asked at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Route {
-    allowed: Methods,
+struct AllowedRoute {
+    methods: AllowedMethods,
     credentials: &'static [HeaderName],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Methods {
+enum AllowedMethods {
     Read,
     Post,
     ReadAndPost,
 }
 
-impl Methods {
-    fn allow(self, method: &Method) -> bool {
+impl AllowedMethods {
+    fn allows(self, method: &Method) -> bool {
         match *method {
             Method::GET | Method::HEAD => self != Self::Post,
             Method::POST => self != Self::Read,
@@ -53,7 +53,7 @@ impl Methods {
     }
 
     /// As the `Allow` header.
-    fn names(self) -> &'static str {
+    fn allow_header(self) -> &'static str {
         match self {
             Self::Read => "GET,HEAD",
             Self::Post => "POST",
@@ -63,28 +63,32 @@ impl Methods {
 }
 
 /// Passes a request on.
-pub(super) async fn pass_on(
-    State(verification): State<Verification>,
+pub(super) async fn forward(
+    State(state): State<VerificationState>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let Verification { proxy, max_body } = verification;
+    let VerificationState { proxy, max_body } = state;
     let (method, uri, headers) =
         (request.method().clone(), request.uri().clone(), request.headers().clone());
-    let below = uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    let segments: Vec<&str> = below.split('/').filter(|segment| !segment.is_empty()).collect();
-    let route = route(&segments).ok_or_else(|| {
-        Problem::new(Code::NotFound, "the verification service is not asked for this path")
+    let relative_path = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
+    let segments: Vec<&str> =
+        relative_path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let route = find_route(&segments).ok_or_else(|| {
+        Problem::new(
+            ProblemCode::NotFound,
+            "this path is not forwarded to the verification service",
+        )
     })?;
-    if !route.allowed.allow(&method) {
-        return Ok(Problem::method_not_allowed(route.allowed.names()));
+    if !route.methods.allows(&method) {
+        return Ok(Problem::method_not_allowed(route.methods.allow_header()));
     }
-    let client = Purse::of(&request);
-    let upload = match method {
-        Method::POST => Some(Upload::of(request, max_body)?),
+    let client = ClientHandle::from_request(&request);
+    let limited_body = match method {
+        Method::POST => Some(LimitedBody::from_request(request, max_body)?),
         _ => None,
     };
-    let (upload, progress) = upload.unzip();
-    let errand = Errand {
+    let (body, status) = limited_body.unzip();
+    let proxy_request = ProxyRequest {
         method,
         segments: &segments,
         query: uri.query(),
@@ -92,38 +96,39 @@ pub(super) async fn pass_on(
         credentials: route.credentials,
         client,
     };
-    let answer = proxy.forward(&errand, upload).await.map_err(|failure| {
-        let progress = progress.unwrap_or_default();
-        progress.problem().unwrap_or_else(|| match failure {
-            Failure::Timeout if progress.awaits_client() => {
-                Problem::new(Code::RequestTimeout, "the request body took too long")
+    let response = proxy.forward(&proxy_request, body).await.map_err(|error| {
+        let status = status.unwrap_or_default();
+        status.problem().unwrap_or_else(|| match error {
+            ProxyError::Timeout if status.is_waiting_for_client() => {
+                Problem::new(ProblemCode::RequestTimeout, "the request body timed out")
             }
-            failure => Problem::of_upstream(failure, "verification service"),
+            failure => Problem::from_upstream(failure, "verification service"),
         })
     })?;
-    let deadline = EndBy(answer.body().deadline());
-    let mut answer = defused(answer.map(Body::new));
-    answer.extensions_mut().insert(deadline);
-    Ok(answer)
+    let deadline = BodyDeadline(response.body().deadline());
+    let mut response = sandboxed(response.map(Body::new));
+    response.extensions_mut().insert(deadline);
+    Ok(response)
 }
 
 /// Whether this method of this path is passed on.
 #[cfg(test)]
-pub(super) fn passes_on(method: &Method, path: &str) -> bool {
-    let below = path.strip_prefix(PREFIX).unwrap_or_default();
-    let segments: Vec<_> = below.split('/').filter(|segment| !segment.is_empty()).collect();
-    route(&segments).is_some_and(|route| route.allowed.allow(method))
+pub(super) fn is_forwarded(method: &Method, path: &str) -> bool {
+    let relative_path = path.strip_prefix(PATH_PREFIX).unwrap_or_default();
+    let segments: Vec<_> = relative_path.split('/').filter(|segment| !segment.is_empty()).collect();
+    find_route(&segments).is_some_and(|route| route.methods.allows(method))
 }
 
 /// What there is at these `segments`, or nothing.
-fn route(segments: &[&str]) -> Option<Route> {
-    const MOST_FURTHER: usize = 8;
+fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
+    const MAX_FURTHER_SEGMENTS: usize = 8;
     let are_plain = |further: &[&str]| {
-        (1..=MOST_FURTHER).contains(&further.len()) && further.iter().all(|part| is_plain(part))
+        (1..=MAX_FURTHER_SEGMENTS).contains(&further.len())
+            && further.iter().all(|part| is_plain(part))
     };
-    let (allowed, credentials): (_, &[HeaderName]) = match segments {
-        [] | ["verify"] | ["verify", "solc-json"] => (Methods::Post, &[]),
-        ["verify", "create2"] => (Methods::Post, &[AUTHORIZATION]),
+    let (methods, credentials): (_, &[HeaderName]) = match segments {
+        [] | ["verify"] | ["verify", "solc-json"] => (AllowedMethods::Post, &[]),
+        ["verify", "create2"] => (AllowedMethods::Post, &[AUTHORIZATION]),
         [
             "check-by-addresses"
             | "check-all-by-addresses"
@@ -132,53 +137,53 @@ fn route(segments: &[&str]) -> Option<Route> {
             | "chains"
             | "health"
             | "version",
-        ] => (Methods::Read, &[]),
-        ["files", further @ ..] if are_plain(further) => (Methods::Read, &[]),
-        ["v2", further @ ..] if are_plain(further) => (Methods::ReadAndPost, &[]),
+        ] => (AllowedMethods::Read, &[]),
+        ["files", further @ ..] if are_plain(further) => (AllowedMethods::Read, &[]),
+        ["v2", further @ ..] if are_plain(further) => (AllowedMethods::ReadAndPost, &[]),
         _ => return None,
     };
-    Some(Route { allowed, credentials })
+    Some(AllowedRoute { methods, credentials })
 }
 
 /// Whether a segment means itself in every URL: nothing to decode, nowhere to go up to.
 fn is_plain(segment: &str) -> bool {
-    const LONGEST: usize = 128;
-    let is_of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    (1..=LONGEST).contains(&segment.len())
-        && segment.bytes().all(is_of_segment)
+    const MAX_SEGMENT_BYTES: usize = 128;
+    let is_segment_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    (1..=MAX_SEGMENT_BYTES).contains(&segment.len())
+        && segment.bytes().all(is_segment_byte)
         && !matches!(segment, "." | "..")
 }
 
 /// A page that the upstream may send must not act as one of this service's.
-fn defused(mut answer: Response) -> Response {
-    const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, NOTHING);
+fn sandboxed(mut response: Response) -> Response {
+    const SANDBOX_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX_POLICY);
     // Its form is chosen by these, whatever the upstream says of that.
     headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    answer.extensions_mut().insert(NotOurs);
-    answer
+    response.extensions_mut().insert(PassThroughError);
+    response
 }
 
 /// What there is to say where no upstream is configured.
-pub(super) async fn switched_off() -> Problem {
-    Problem::new(Code::NotFound, "contract verification is switched off here")
+pub(super) async fn disabled() -> Problem {
+    Problem::new(ProblemCode::NotFound, "contract verification is disabled")
 }
 
 /// What there is not at any route. A verifier URL without its slash is a mistake that tools make of a
 /// configuration and that nobody sees in their messages.
 pub(super) async fn not_found(uri: Uri) -> Problem {
-    const BEGINNINGS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
-    let behind = uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    let word = behind.split('/').next().unwrap_or_default();
-    if word.starts_with("check") || BEGINNINGS.contains(&word) {
+    const KNOWN_SEGMENTS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
+    let suffix = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
+    let first_segment = suffix.split('/').next().unwrap_or_default();
+    if first_segment.starts_with("check") || KNOWN_SEGMENTS.contains(&first_segment) {
         return Problem::new(
-            Code::NotFound,
-            "a slash is missing behind /verification: the verifier URL has to end with one",
+            ProblemCode::NotFound,
+            "missing slash after /verification: the verifier URL must end with one",
         );
     }
-    Problem::of_framework(StatusCode::NOT_FOUND)
+    Problem::from_status(StatusCode::NOT_FOUND)
 }
 
 #[cfg(test)]
@@ -186,24 +191,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_contract_names_is_asked_for() {
-        let allowed = |path: &str| {
+    fn only_documented_paths_are_forwarded() {
+        let methods = |path: &str| {
             let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-            route(&segments).map(|route| route.allowed)
+            find_route(&segments).map(|route| route.methods)
         };
         for path in ["", "/verify", "/verify/solc-json", "/verify/create2", "//verify//"] {
-            assert_eq!(allowed(path), Some(Methods::Post), "{path}");
+            assert_eq!(methods(path), Some(AllowedMethods::Post), "{path}");
         }
         for path in
             ["/chains", "/checkAllByAddresses", "/files/any/2020/0xAb", "/files/a:b/c_d-e.f"]
         {
-            assert_eq!(allowed(path), Some(Methods::Read), "{path}");
+            assert_eq!(methods(path), Some(AllowedMethods::Read), "{path}");
         }
-        assert_eq!(allowed("/v2/verify/2020/0xAb"), Some(Methods::ReadAndPost));
+        assert_eq!(methods("/v2/verify/2020/0xAb"), Some(AllowedMethods::ReadAndPost));
         let longest = format!("/v2/{}", "a".repeat(128));
-        assert!(allowed(&longest).is_some() && allowed(&format!("{longest}a")).is_none());
+        assert!(methods(&longest).is_some() && methods(&format!("{longest}a")).is_none());
         let deepest = format!("/v2{}", "/a".repeat(8));
-        assert!(allowed(&deepest).is_some() && allowed(&format!("{deepest}/a")).is_none());
+        assert!(methods(&deepest).is_some() && methods(&format!("{deepest}/a")).is_none());
         for path in [
             "/files",
             "/v2",
@@ -225,14 +230,14 @@ mod tests {
             "/chains/1",
             "/v2/a?b",
         ] {
-            assert_eq!(allowed(path), None, "{path}");
+            assert_eq!(methods(path), None, "{path}");
         }
     }
 
     #[test]
-    fn credentials_go_on_where_the_upstream_asks_for_them_alone() {
-        assert_eq!(route(&["verify", "create2"]).unwrap().credentials, [AUTHORIZATION]);
-        assert!(route(&["verify"]).unwrap().credentials.is_empty());
-        assert!(route(&["v2", "verify"]).unwrap().credentials.is_empty());
+    fn credentials_are_forwarded_only_where_required() {
+        assert_eq!(find_route(&["verify", "create2"]).unwrap().credentials, [AUTHORIZATION]);
+        assert!(find_route(&["verify"]).unwrap().credentials.is_empty());
+        assert!(find_route(&["v2", "verify"]).unwrap().credentials.is_empty());
     }
 }

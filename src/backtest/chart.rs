@@ -6,21 +6,21 @@ use plotters::style::RGBColor;
 
 use super::Report;
 use super::measures::{Score, Share};
-use crate::chart::{escaped, fitted, palette};
+use crate::chart::{escape_xml, palette, truncated};
 
 const WIDTH: u32 = 800;
 const MARGIN: u32 = 16;
 /// The height of a line of text.
-const TEXT: i32 = 12;
+const TEXT_HEIGHT: i32 = 12;
 /// What a line of text may take.
-const ROOM: i32 = 768;
+const MAX_TEXT_WIDTH: i32 = 768;
 /// Above the first row.
-const TOP: u32 = 64;
-const ROW: u32 = 32;
-const BAR: u32 = 12;
+const ROWS_TOP: u32 = 64;
+const ROW_HEIGHT: u32 = 32;
+const BAR_HEIGHT: u32 = 12;
 /// Where bars begin, and how long one of 100 % is.
-const LEFT: u32 = 250;
-const LENGTH: u32 = 480;
+const BARS_LEFT: u32 = 250;
+const FULL_BAR_LENGTH: u32 = 480;
 
 /// One bar of each row.
 struct Bar {
@@ -45,40 +45,52 @@ const COVERS_LATER: Bar = Bar {
     share: |score| score.covers_horizon,
 };
 
-pub(super) fn draw(report: &Report<'_>) -> String {
+pub(super) fn render(report: &Report<'_>) -> String {
     let first = if report.recording.has_tips() { INCLUDED } else { COVERS_SOON };
     let bars = [first, COVERS_LATER];
     let rows = u32::try_from(report.scores.len()).unwrap_or_default();
-    let height = TOP.saturating_add(rows.saturating_mul(ROW)).saturating_add(MARGIN);
-    let title = escaped(&report.title());
+    let height = ROWS_TOP.saturating_add(rows.saturating_mul(ROW_HEIGHT)).saturating_add(MARGIN);
+    let title = escape_xml(&report.title());
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
          viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title facts\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"{TEXT}\">\n<title id=\"title\">{title}</title>\n\
+         font-family=\"system-ui, sans-serif\" font-size=\"{TEXT_HEIGHT}\">\n<title id=\"title\">{title}</title>\n\
          <desc id=\"facts\">{}</desc>\n<style>{}</style>\n",
-        escaped(&facts(report, &bars)),
-        palette::style(),
+        escape_xml(&description(report, &bars)),
+        palette::stylesheet(),
     );
-    rect(&mut svg, (0, 0), (WIDTH, height), palette::GROUND);
-    let heading = fitted(&report.title(), TEXT, ROOM);
-    text(&mut svg, &heading, (MARGIN, 22), palette::TEXT);
-    let mut x = LEFT;
+    write_rect(&mut svg, (0, 0), (WIDTH, height), palette::BACKGROUND);
+    let heading = truncated(&report.title(), TEXT_HEIGHT, MAX_TEXT_WIDTH);
+    write_text(&mut svg, &heading, (MARGIN, 22), palette::TEXT);
+    let mut x = BARS_LEFT;
     for bar in &bars {
-        rect(&mut svg, (x, 36), (12, 12), bar.colour);
-        text(&mut svg, bar.name, (x + 18, 46), palette::TEXT);
-        x += LENGTH / 2;
+        write_rect(&mut svg, (x, 36), (12, 12), bar.colour);
+        write_text(&mut svg, bar.name, (x + 18, 46), palette::TEXT);
+        x += FULL_BAR_LENGTH / 2;
     }
-    for (score, y) in report.scores.iter().zip((TOP..).step_by(usize::try_from(ROW).unwrap_or(1))) {
-        text(&mut svg, &score.name, (MARGIN, y + BAR + 4), palette::TEXT);
-        for (bar, y) in bars.iter().zip([y, y + BAR + 1]) {
+    for (score, y) in
+        report.scores.iter().zip((ROWS_TOP..).step_by(usize::try_from(ROW_HEIGHT).unwrap_or(1)))
+    {
+        write_text(&mut svg, &score.name, (MARGIN, y + BAR_HEIGHT + 4), palette::TEXT);
+        for (bar, y) in bars.iter().zip([y, y + BAR_HEIGHT + 1]) {
             match (bar.share)(score) {
                 Some(share) => {
-                    let length = per_mille(share) * LENGTH / 1000;
-                    rect(&mut svg, (LEFT, y), (length, BAR), bar.colour);
+                    let length = permille(share) * FULL_BAR_LENGTH / 1000;
+                    write_rect(&mut svg, (BARS_LEFT, y), (length, BAR_HEIGHT), bar.colour);
                     let label = percent(share);
-                    text(&mut svg, &label, (LEFT + length + 6, y + BAR - 2), palette::MUTED);
+                    write_text(
+                        &mut svg,
+                        &label,
+                        (BARS_LEFT + length + 6, y + BAR_HEIGHT - 2),
+                        palette::MUTED_TEXT,
+                    );
                 }
-                None => text(&mut svg, "–", (LEFT + 6, y + BAR - 2), palette::MUTED),
+                None => write_text(
+                    &mut svg,
+                    "–",
+                    (BARS_LEFT + 6, y + BAR_HEIGHT - 2),
+                    palette::MUTED_TEXT,
+                ),
             }
         }
     }
@@ -87,15 +99,15 @@ pub(super) fn draw(report: &Report<'_>) -> String {
 }
 
 /// The picture in words.
-fn facts(report: &Report<'_>, bars: &[Bar]) -> String {
-    let told = report.scores.iter().map(|score| {
+fn description(report: &Report<'_>, bars: &[Bar]) -> String {
+    let sentences = report.scores.iter().map(|score| {
         let shares = bars.iter().filter_map(|bar| {
             let share = (bar.share)(score)?;
             Some(format!("{} {}", bar.name, percent(share)))
         });
         format!("{}: {}.", score.name, shares.collect::<Vec<_>>().join(", "))
     });
-    told.collect::<Vec<_>>().join(" ")
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
 fn percent(share: Share) -> String {
@@ -103,13 +115,13 @@ fn percent(share: Share) -> String {
 }
 
 /// Rounded down.
-fn per_mille(share: Share) -> u32 {
+fn permille(share: Share) -> u32 {
     let scaled = u64::from(share.hits) * 1000;
-    u32::try_from(scaled / u64::from(share.of.max(1))).unwrap_or_default()
+    u32::try_from(scaled / u64::from(share.total.max(1))).unwrap_or_default()
 }
 
-fn rect(svg: &mut String, (x, y): (u32, u32), (width, height): (u32, u32), colour: RGBColor) {
-    let colour = palette::hex(colour);
+fn write_rect(svg: &mut String, (x, y): (u32, u32), (width, height): (u32, u32), colour: RGBColor) {
+    let colour = palette::to_hex(colour);
     // Nothing can fail that writes to a text.
     let _ = writeln!(
         svg,
@@ -117,7 +129,7 @@ fn rect(svg: &mut String, (x, y): (u32, u32), (width, height): (u32, u32), colou
     );
 }
 
-fn text(svg: &mut String, words: &str, (x, y): (u32, u32), colour: RGBColor) {
-    let (words, colour) = (escaped(words), palette::hex(colour));
+fn write_text(svg: &mut String, content: &str, (x, y): (u32, u32), colour: RGBColor) {
+    let (words, colour) = (escape_xml(content), palette::to_hex(colour));
     let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\">{words}</text>");
 }

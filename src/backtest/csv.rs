@@ -4,7 +4,7 @@
 //! whose name begins with `gas_used_ratio`. Other columns may be there. Values in quotes are not read.
 
 use super::recording::{Block, Recording};
-use super::unusable::Unusable;
+use super::recording_error::RecordingError;
 
 const NUMBER: &str = "number";
 const BASE_FEE: &str = "base_fee_per_gas_wei";
@@ -26,52 +26,53 @@ enum Fullness {
 }
 
 /// Reads the text of the file `name`.
-pub(super) fn read(text: &str, name: String) -> Result<Recording, Unusable> {
+pub(super) fn parse(text: &str, name: String) -> Result<Recording, RecordingError> {
     let mut lines = text.lines().zip(1_usize..);
     let (header, _) = lines.next().unwrap_or_default();
-    let columns = Columns::of(header)?;
+    let columns = Columns::from_header(header)?;
     let mut blocks = Vec::new();
     let mut numbers: Option<(u64, u64)> = None;
-    for (line, place) in lines.filter(|(line, _)| !line.trim().is_empty()) {
+    for (line, line_number) in lines.filter(|(line, _)| !line.trim().is_empty()) {
         let cells: Vec<_> = line.split(',').map(str::trim).collect();
         if cells.len() != columns.count {
             let problem = format!("has {} values for {} columns", cells.len(), columns.count);
-            return Err(Unusable::at(format!("line {place}"), problem));
+            return Err(RecordingError::invalid(format!("line {line_number}"), problem));
         }
         let cell = |index: usize| cells.get(index).copied().unwrap_or_default();
-        let number = whole(cell(columns.number), place, NUMBER)?;
+        let number = parse_integer(cell(columns.number), line_number, NUMBER)?;
         numbers = match numbers {
             None => Some((number, number)),
             Some((first, last)) if last.checked_add(1) == Some(number) => Some((first, number)),
             Some((_, last)) => {
                 let problem = format!("block {number} does not follow block {last}");
-                return Err(Unusable::at(format!("line {place}"), problem));
+                return Err(RecordingError::invalid(format!("line {line_number}"), problem));
             }
         };
         blocks.push(Block {
-            base_fee: whole(cell(columns.base_fee), place, BASE_FEE)?,
-            gas_used_ratio: columns.ratio(cell, place)?,
+            base_fee: parse_integer(cell(columns.base_fee), line_number, BASE_FEE)?,
+            gas_used_ratio: columns.ratio(cell, line_number)?,
             rewards: None,
         });
     }
-    let (oldest_block, _) = numbers.ok_or_else(|| Unusable::at("line 2", "no block"))?;
+    let (oldest_block, _) = numbers.ok_or_else(|| RecordingError::invalid("line 2", "no block"))?;
     Ok(Recording { name, oldest_block, percentiles: Vec::new(), blocks })
 }
 
 impl Columns {
-    fn of(header: &str) -> Result<Self, Unusable> {
+    fn from_header(header: &str) -> Result<Self, RecordingError> {
         let names: Vec<_> = header.split(',').map(str::trim).collect();
-        let place = |name: &str| names.iter().position(|found| *found == name);
-        let needed = |name: &str| {
-            place(name).ok_or_else(|| Unusable::at("line 1", format!("no column {name}")))
+        let position = |name: &str| names.iter().position(|found| *found == name);
+        let required = |name: &str| {
+            position(name)
+                .ok_or_else(|| RecordingError::invalid("line 1", format!("no column {name}")))
         };
         let ratio = names.iter().position(|name| name.starts_with(RATIO)).map(Fullness::Ratio);
-        let used = place(GAS_USED).zip(place(GAS_LIMIT));
+        let used = position(GAS_USED).zip(position(GAS_LIMIT));
         let used = used.map(|(used, limit)| Fullness::UsedAndLimit(used, limit));
         Ok(Self {
             count: names.len(),
-            number: needed(NUMBER)?,
-            base_fee: needed(BASE_FEE)?,
+            number: required(NUMBER)?,
+            base_fee: required(BASE_FEE)?,
             fullness: ratio.or(used),
         })
     }
@@ -79,12 +80,14 @@ impl Columns {
     fn ratio<'a>(
         &self,
         cell: impl Fn(usize) -> &'a str,
-        place: usize,
-    ) -> Result<Option<f64>, Unusable> {
+        line_number: usize,
+    ) -> Result<Option<f64>, RecordingError> {
         let number = |index: usize, name: &str| match cell(index) {
             // Not known of this block, which no ratio comes of.
             "" => Ok(f64::NAN),
-            text => text.parse::<f64>().map_err(|_| unexpected(text, place, name, "a number")),
+            text => text
+                .parse::<f64>()
+                .map_err(|_| unexpected_value(text, line_number, name, "a number")),
         };
         let ratio = match self.fullness {
             None => return Ok(None),
@@ -97,16 +100,20 @@ impl Columns {
     }
 }
 
-fn whole<T: std::str::FromStr>(text: &str, place: usize, name: &str) -> Result<T, Unusable> {
+fn parse_integer<T: std::str::FromStr>(
+    text: &str,
+    line_number: usize,
+    name: &str,
+) -> Result<T, RecordingError> {
     // `parse` would take a sign.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let parsed = if is_number { text.parse().ok() } else { None };
-    parsed.ok_or_else(|| unexpected(text, place, name, "a whole number that fits"))
+    parsed.ok_or_else(|| unexpected_value(text, line_number, name, "a whole number that fits"))
 }
 
-fn unexpected(found: &str, place: usize, name: &str, expected: &str) -> Unusable {
-    const SHOWN: usize = 40;
-    let found: String = found.chars().take(SHOWN).collect();
+fn unexpected_value(found: &str, line_number: usize, name: &str, expected: &str) -> RecordingError {
+    const MAX_SHOWN_CHARS: usize = 40;
+    let found: String = found.chars().take(MAX_SHOWN_CHARS).collect();
     let problem = format!("found {found:?}, expected {expected}");
-    Unusable::at(format!("line {place}, {name}"), problem)
+    RecordingError::invalid(format!("line {line_number}, {name}"), problem)
 }

@@ -4,13 +4,13 @@
 //! wei in `u128` and divisions round down, except where a system rounds in another way. What does not fit gives no
 //! quote.
 
-mod foreign;
-mod samples;
+mod external_rules;
+mod stats;
 
-use super::recording::{Block, History};
+use super::recording::{Block, HistoryAt};
 use crate::config::{Pricing, Strategy};
 use crate::fees::{self, FeeHistory, Rewards};
-use foreign::FOREIGN;
+use external_rules::EXTERNAL_RULES;
 
 /// What somebody says a transaction should offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub struct Estimator {
 
 #[derive(Debug)]
 enum Rule {
-    Priced(Pricing, Tier),
-    Foreign(Foreign),
+    Own(Pricing, Tier),
+    External(ExternalRule),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,52 +55,53 @@ enum Tier {
 
 /// What another system does, in two parts of which neither depends on the other.
 #[derive(Debug, Clone, Copy)]
-struct Foreign {
+struct ExternalRule {
     name: &'static str,
     percentiles: &'static [f64],
     window: usize,
-    tip: fn(History<'_>) -> Option<u128>,
+    tip: fn(HistoryAt<'_>) -> Option<u128>,
     /// What is quoted for the base fee; `None`: nothing is.
-    base_fee: Option<fn(History<'_>) -> Option<u128>>,
+    base_fee: Option<fn(HistoryAt<'_>) -> Option<u128>>,
 }
 
 /// Every row: `pricing` as it is configured, the network's own and the adaptive one without floors, and the others.
 #[must_use]
-pub fn all(pricing: &Pricing) -> Vec<Estimator> {
-    let bare = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
-    let adaptive = Pricing { strategy: Strategy::Adaptive, ..bare.clone() };
+pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
+    let without_floors = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
+    let adaptive = Pricing { strategy: Strategy::Adaptive, ..without_floors.clone() };
     let own = [
         ("configured", pricing),
-        ("network rule without floors", &bare),
+        ("network rule without floors", &without_floors),
         ("adaptive without floors", &adaptive),
     ];
     let own = own.into_iter().flat_map(|(name, pricing)| {
-        [("medium", Tier::Medium), ("high", Tier::High)]
-            .map(|(tier, kind)| Estimator::priced(format!("{name}, {tier}"), pricing, kind))
+        [("medium", Tier::Medium), ("high", Tier::High)].map(|(tier, tier_choice)| {
+            Estimator::own(format!("{name}, {tier}"), pricing, tier_choice)
+        })
     });
-    own.chain(FOREIGN.iter().map(Estimator::foreign)).collect()
+    own.chain(EXTERNAL_RULES.iter().map(Estimator::external)).collect()
 }
 
 impl Estimator {
-    fn priced(name: String, pricing: &Pricing, tier: Tier) -> Self {
+    fn own(name: String, pricing: &Pricing, tier: Tier) -> Self {
         let percentiles = pricing.percentiles().as_slice().iter();
         let percentiles = percentiles.filter_map(serde_json::Number::as_f64).collect();
         let window = pricing.window_blocks.get();
-        Self { name, percentiles, window, rule: Rule::Priced(pricing.clone(), tier) }
+        Self { name, percentiles, window, rule: Rule::Own(pricing.clone(), tier) }
     }
 
-    fn foreign(foreign: &Foreign) -> Self {
-        let Foreign { name, percentiles, window, .. } = *foreign;
-        let rule = Rule::Foreign(*foreign);
+    fn external(foreign: &ExternalRule) -> Self {
+        let ExternalRule { name, percentiles, window, .. } = *foreign;
+        let rule = Rule::External(*foreign);
         Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
     }
 
     /// What it quotes when the history is known up to its head; `None` where it does not.
     #[must_use]
-    pub fn quote(&self, history: History<'_>) -> Option<Quote> {
+    pub fn quote(&self, history: HistoryAt<'_>) -> Option<Quote> {
         match &self.rule {
-            Rule::Priced(pricing, tier) => quote_priced(history, pricing, *tier),
-            Rule::Foreign(Foreign { tip, base_fee, .. }) => {
+            Rule::Own(pricing, tier) => quote_own(history, pricing, *tier),
+            Rule::External(ExternalRule { tip, base_fee, .. }) => {
                 let has_tips = history.recording().has_tips();
                 let tip = if has_tips { Some(tip(history)?) } else { None };
                 let base_fee = match base_fee {
@@ -114,12 +115,12 @@ impl Estimator {
 }
 
 /// By the code that serves.
-fn quote_priced(history: History<'_>, pricing: &Pricing, tier: Tier) -> Option<Quote> {
+fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: Tier) -> Option<Quote> {
     let window = pricing.window_blocks.get();
     let blocks = history.window(window)?;
     let columns = pricing.percentiles().as_slice().iter();
     let columns: Option<Vec<_>> =
-        columns.map(|percentile| history.recording().column(percentile.as_f64()?)).collect();
+        columns.map(|percentile| history.recording().reward_column(percentile.as_f64()?)).collect();
     let rewards = |block: &Block| {
         let (medium, high) = match columns.as_deref() {
             // No tips are recorded, and none is told: with any there is a base fee.
@@ -134,7 +135,7 @@ fn quote_priced(history: History<'_>, pricing: &Pricing, tier: Tier) -> Option<Q
         gas_used_ratio: block.gas_used_ratio,
         rewards: rewards(block),
     });
-    let oldest = history.oldest_of(window)?;
+    let oldest = history.oldest_in_window(window)?;
     let history_of_window = FeeHistory::new(oldest, blocks.collect(), history.next_base_fee())?;
     let suggestion = fees::price(&history_of_window, pricing).ok()?.suggestion;
     let tier = match tier {
@@ -147,7 +148,7 @@ fn quote_priced(history: History<'_>, pricing: &Pricing, tier: Tier) -> Option<Q
 }
 
 /// `amount` times a fraction, rounded down.
-fn times(amount: u128, numerator: u128, denominator: u128) -> Option<u128> {
+fn scaled(amount: u128, numerator: u128, denominator: u128) -> Option<u128> {
     amount.checked_mul(numerator)?.checked_div(denominator)
 }
 

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::recording::Block;
-use super::unusable::Unusable;
-use crate::rpc::{NotAQuantity, parse_quantity};
+use super::recording_error::RecordingError;
+use crate::upstream::{QuantityError, parse_quantity};
 
 /// What one fee history says.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct FeeHistoryPart {
     pub(super) oldest_block: u64,
     pub(super) blocks: Vec<Block>,
     /// Empty where it has no rewards.
@@ -28,7 +28,7 @@ struct Reply<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire<'a> {
+struct WireFeeHistory<'a> {
     #[serde(borrow)]
     oldest_block: Option<&'a RawValue>,
     base_fee_per_gas: Option<Vec<&'a RawValue>>,
@@ -39,34 +39,38 @@ struct Wire<'a> {
 
 /// Reads a result, or a whole JSON-RPC reply. Where it does not say of which percentiles its rewards are, they are
 /// of `percentiles`.
-pub(super) fn read(json: &str, percentiles: Option<&[f64]>) -> Result<Part, Unusable> {
+pub(super) fn parse(
+    json: &str,
+    percentiles: Option<&[f64]>,
+) -> Result<FeeHistoryPart, RecordingError> {
     // A derived reader would also take an array of the members in order.
     if !json.trim_start().starts_with('{') {
-        return Err(Unusable::at("", "expected the object that eth_feeHistory gives"));
+        return Err(RecordingError::invalid("", "expected the result object of eth_feeHistory"));
     }
     let reply: Reply<'_> = serde_json::from_str(json)?;
     match reply {
         Reply { error: Some(_), .. } => {
-            Err(Unusable::at("error", "a node's error is no fee history"))
+            Err(RecordingError::invalid("error", "found a node's error instead of a fee history"))
         }
-        Reply { result: Some(result), .. } => read_result(result.get(), percentiles),
-        Reply { result: None, error: None } => read_result(json, percentiles),
+        Reply { result: Some(result), .. } => parse_result(result.get(), percentiles),
+        Reply { result: None, error: None } => parse_result(json, percentiles),
     }
 }
 
-fn read_result(json: &str, percentiles: Option<&[f64]>) -> Result<Part, Unusable> {
-    let wire: Wire<'_> = serde_json::from_str(json)?;
-    let oldest_block = wire.oldest_block.ok_or_else(|| Unusable::at("oldestBlock", "missing"))?;
-    let oldest_block = amount(oldest_block, || "oldestBlock".into())?;
+fn parse_result(json: &str, percentiles: Option<&[f64]>) -> Result<FeeHistoryPart, RecordingError> {
+    let wire: WireFeeHistory<'_> = serde_json::from_str(json)?;
+    let oldest_block =
+        wire.oldest_block.ok_or_else(|| RecordingError::invalid("oldestBlock", "missing"))?;
+    let oldest_block = parse_amount(oldest_block, || "oldestBlock".into())?;
     let oldest_block = u64::try_from(oldest_block)
-        .map_err(|_| Unusable::at("oldestBlock", "no block has that number"))?;
+        .map_err(|_| RecordingError::invalid("oldestBlock", "no block has that number"))?;
     let base_fees = wire.base_fee_per_gas.unwrap_or_default();
     let ratios = wire.gas_used_ratio;
     let rows = wire.reward.unwrap_or_default();
     let count = count_blocks(base_fees.len(), ratios.as_ref().map(Vec::len), rows.len())?;
     let has_rewards = rows.iter().flatten().any(|row| !row.is_empty());
     let percentiles = if has_rewards {
-        checked_percentiles(wire.reward_percentiles.as_deref().or(percentiles))?.to_vec()
+        validated_percentiles(wire.reward_percentiles.as_deref().or(percentiles))?.to_vec()
     } else {
         Vec::new()
     };
@@ -74,78 +78,97 @@ fn read_result(json: &str, percentiles: Option<&[f64]>) -> Result<Part, Unusable
     let mut blocks = Vec::with_capacity(count);
     let ratios = ratios.unwrap_or_default();
     for (index, base_fee) in base_fees.into_iter().take(count).enumerate() {
-        let ratio = ratios.get(index).map(|json| ratio(json, index)).transpose()?;
+        let ratio = ratios.get(index).map(|json| parse_ratio(json, index)).transpose()?;
         let row = rows.get(index).and_then(Option::as_deref).unwrap_or_default();
         blocks.push(Block {
-            base_fee: amount(base_fee, || format!("baseFeePerGas[{index}]"))?,
+            base_fee: parse_amount(base_fee, || format!("baseFeePerGas[{index}]"))?,
             gas_used_ratio: ratio.flatten(),
-            rewards: rewards(row, percentiles.len(), index)?,
+            rewards: parse_rewards(row, percentiles.len(), index)?,
         });
     }
     let last = u64::try_from(count).ok().and_then(|count| oldest_block.checked_add(count));
-    last.ok_or_else(|| Unusable::at("oldestBlock", "no block has that number"))?;
-    Ok(Part { oldest_block, blocks, percentiles })
+    last.ok_or_else(|| RecordingError::invalid("oldestBlock", "no block has that number"))?;
+    Ok(FeeHistoryPart { oldest_block, blocks, percentiles })
 }
 
 /// How many mined blocks there are. The base fee of the next block may be given, too.
-fn count_blocks(base_fees: usize, ratios: Option<usize>, rows: usize) -> Result<usize, Unusable> {
+fn count_blocks(
+    base_fees: usize,
+    ratios: Option<usize>,
+    rows: usize,
+) -> Result<usize, RecordingError> {
     let count = ratios.filter(|count| *count > 0).or((rows > 0).then_some(rows));
     let count = count.unwrap_or(base_fees.saturating_sub(1));
     if count == 0 {
-        return Err(Unusable::at("baseFeePerGas", "has no mined block"));
+        return Err(RecordingError::invalid("baseFeePerGas", "has no mined block"));
     }
     if base_fees != count && base_fees != count.saturating_add(1) {
         let problem = format!("has {base_fees} amounts, but there are {count} blocks");
-        return Err(Unusable::at("baseFeePerGas", problem));
+        return Err(RecordingError::invalid("baseFeePerGas", problem));
     }
     if rows != 0 && rows != count {
-        return Err(Unusable::at("reward", format!("has {rows} rows for {count} blocks")));
+        return Err(RecordingError::invalid(
+            "reward",
+            format!("has {rows} rows for {count} blocks"),
+        ));
     }
     Ok(count)
 }
 
 /// From 0 to 100, each above the one before it.
-fn checked_percentiles(percentiles: Option<&[f64]>) -> Result<&[f64], Unusable> {
-    const PLACE: &str = "rewardPercentiles";
+fn validated_percentiles(percentiles: Option<&[f64]>) -> Result<&[f64], RecordingError> {
+    const LOCATION: &str = "rewardPercentiles";
     let percentiles = percentiles.ok_or_else(|| {
-        Unusable::at(PLACE, "missing: nobody can say what the rewards are; name --percentiles")
+        RecordingError::invalid(
+            LOCATION,
+            "missing: the percentiles of the rewards are unknown; set --percentiles",
+        )
     })?;
-    if !are_ascending(percentiles) {
-        return Err(Unusable::at(PLACE, "must be from 0 to 100, each above the one before it"));
+    if !are_valid_percentiles(percentiles) {
+        return Err(RecordingError::invalid(LOCATION, "must be from 0 to 100 in ascending order"));
     }
     Ok(percentiles)
 }
 
 /// Whether these are percentiles that a node may be asked for.
-pub(super) fn are_ascending(percentiles: &[f64]) -> bool {
+pub(super) fn are_valid_percentiles(percentiles: &[f64]) -> bool {
     percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile))
         && percentiles.is_sorted_by(|one, next| one < next)
 }
 
 /// A block's rewards; none where its row is missing or empty.
-fn rewards(row: &[&RawValue], columns: usize, index: usize) -> Result<Option<Vec<u128>>, Unusable> {
+fn parse_rewards(
+    row: &[&RawValue],
+    columns: usize,
+    index: usize,
+) -> Result<Option<Vec<u128>>, RecordingError> {
     if row.is_empty() {
         return Ok(None);
     }
     if row.len() != columns {
         let problem = format!("has {} amounts for {columns} percentiles", row.len());
-        return Err(Unusable::at(format!("reward[{index}]"), problem));
+        return Err(RecordingError::invalid(format!("reward[{index}]"), problem));
     }
-    let place = |column: usize| move || format!("reward[{index}][{column}]");
-    let amounts = row.iter().enumerate().map(|(column, json)| amount(json, place(column)));
+    let location = |column: usize| move || format!("reward[{index}][{column}]");
+    let amounts = row.iter().enumerate().map(|(column, json)| parse_amount(json, location(column)));
     amounts.collect::<Result<_, _>>().map(Some)
 }
 
-fn amount(json: &RawValue, place: impl FnOnce() -> String) -> Result<u128, Unusable> {
+fn parse_amount(
+    json: &RawValue,
+    location: impl FnOnce() -> String,
+) -> Result<u128, RecordingError> {
     parse_quantity(json.get()).map_err(|problem| match problem {
-        NotAQuantity::Malformed => Unusable::at(place(), "not a quantity such as \"0x3b9aca00\""),
-        NotAQuantity::TooLarge => Unusable::at(place(), "over 128 bits"),
+        QuantityError::Malformed => {
+            RecordingError::invalid(location(), "not a quantity such as \"0x3b9aca00\"")
+        }
+        QuantityError::TooLarge => RecordingError::invalid(location(), "over 128 bits"),
     })
 }
 
 /// `None`: the node did not know, or gave what cannot be.
-fn ratio(json: &RawValue, index: usize) -> Result<Option<f64>, Unusable> {
+fn parse_ratio(json: &RawValue, index: usize) -> Result<Option<f64>, RecordingError> {
     let ratio: Option<f64> = serde_json::from_str(json.get())
-        .map_err(|_| Unusable::at(format!("gasUsedRatio[{index}]"), "not a number"))?;
+        .map_err(|_| RecordingError::invalid(format!("gasUsedRatio[{index}]"), "not a number"))?;
     Ok(ratio.filter(|ratio| (0.0..=1.0).contains(ratio)))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::recording::Recording;
-use super::unusable::{MOST_BYTES, Unusable};
+use super::recording_error::{MAX_BYTES, RecordingError};
 use super::{csv, fee_history};
 
 /// Reads the file at `path`. Where it has rewards but does not say of which percentiles, they are of `percentiles`.
@@ -15,36 +15,42 @@ use super::{csv, fee_history};
 /// # Errors
 ///
 /// Why it is no recording, with the place in it.
-pub fn read(path: &Path, percentiles: Option<&[f64]>) -> Result<Recording, Unusable> {
+pub fn read_recording(
+    path: &Path,
+    percentiles: Option<&[f64]>,
+) -> Result<Recording, RecordingError> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
-    let file = File::open(path).map_err(Unusable::Read)?;
-    let mut bytes = bounded(file, Unusable::Read)?;
+    let file = File::open(path).map_err(RecordingError::Read)?;
+    let mut bytes = read_bounded(file, RecordingError::Read)?;
     if bytes.starts_with(&GZIP) {
-        bytes = bounded(MultiGzDecoder::new(bytes.as_slice()), Unusable::Gzip)?;
+        bytes = read_bounded(MultiGzDecoder::new(bytes.as_slice()), RecordingError::Gzip)?;
     }
-    let text = String::from_utf8(bytes).map_err(|_| Unusable::NotText)?;
+    let text = String::from_utf8(bytes).map_err(|_| RecordingError::NotText)?;
     // What spreadsheets begin a text with.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let name = shown(path);
+    let display_name = printable_name(path);
     if !text.trim_start().starts_with(['{', '[']) {
-        return csv::read(text, name);
+        return csv::parse(text, display_name);
     }
-    let part = fee_history::read(text, percentiles)?;
+    let part = fee_history::parse(text, percentiles)?;
     let (oldest_block, percentiles) = (part.oldest_block, part.percentiles);
-    Ok(Recording { name, oldest_block, percentiles, blocks: part.blocks })
+    Ok(Recording { name: display_name, oldest_block, percentiles, blocks: part.blocks })
 }
 
 /// Its name without what is no text on a terminal or in an image.
-fn shown(path: &Path) -> String {
+fn printable_name(path: &Path) -> String {
     let is_text =
         |character: char| !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}');
     let name = path.display().to_string();
     name.chars().map(|character| if is_text(character) { character } else { '?' }).collect()
 }
 
-fn bounded(from: impl Read, failed: fn(io::Error) -> Unusable) -> Result<Vec<u8>, Unusable> {
+fn read_bounded(
+    source: impl Read,
+    into_error: fn(io::Error) -> RecordingError,
+) -> Result<Vec<u8>, RecordingError> {
     let mut bytes = Vec::new();
-    let read = from.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    let is_too_large = u64::try_from(read).is_ok_and(|read| read > MOST_BYTES);
-    if is_too_large { Err(Unusable::TooLarge) } else { Ok(bytes) }
+    let read = source.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(into_error)?;
+    let is_too_large = u64::try_from(read).is_ok_and(|read| read > MAX_BYTES);
+    if is_too_large { Err(RecordingError::TooLarge) } else { Ok(bytes) }
 }

@@ -9,22 +9,22 @@ use crate::wire::Wei;
 #[derive(Serialize)]
 struct Document<'a> {
     landing_percentile: f64,
-    recordings: Vec<Replayed<'a>>,
+    recordings: Vec<RecordingReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct Replayed<'a> {
+struct RecordingReport<'a> {
     name: &'a str,
     oldest_block: u64,
     newest_block: u64,
     quotes: usize,
     has_tips: bool,
     notes: &'a [String],
-    estimators: Vec<Row<'a>>,
+    estimators: Vec<EstimatorScore<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct EstimatorScore<'a> {
     name: &'a str,
     quotes: u32,
     included_next: Option<f64>,
@@ -45,23 +45,23 @@ struct Row<'a> {
 ///
 /// None that is known of.
 pub fn document(reports: &[Report<'_>], landing_percentile: f64) -> serde_json::Result<String> {
-    let recordings = reports.iter().map(|report| Replayed {
+    let recordings = reports.iter().map(|report| RecordingReport {
         name: &report.recording.name,
         oldest_block: report.recording.oldest_block,
         newest_block: report.recording.newest_block(),
         quotes: report.heads,
         has_tips: report.recording.has_tips(),
         notes: &report.notes,
-        estimators: report.scores.iter().map(row).collect(),
+        estimators: report.scores.iter().map(estimator_score).collect(),
     });
     let document = Document { landing_percentile, recordings: recordings.collect() };
     serde_json::to_string_pretty(&document)
 }
 
-fn row(score: &Score) -> Row<'_> {
+fn estimator_score(score: &Score) -> EstimatorScore<'_> {
     let share = |share: Option<Share>| share.map(Share::value);
     let wei = |amount: Option<u128>| amount.map(Wei);
-    Row {
+    EstimatorScore {
         name: &score.name,
         quotes: score.quotes,
         included_next: share(score.included_next),
@@ -73,11 +73,11 @@ fn row(score: &Score) -> Row<'_> {
         tip_covered: share(score.tip_covered),
         overpaid_p50: wei(score.overpaid_p50),
         overpaid_p95: wei(score.overpaid_p95),
-        max_fee_over_base_fee_p50: score.max_fee_permille.and_then(thousandths),
+        max_fee_over_base_fee_p50: score.max_fee_permille.and_then(from_permille),
     }
 }
 
 /// More than fits is more than anybody would read.
-fn thousandths(number: u128) -> Option<f64> {
+fn from_permille(number: u128) -> Option<f64> {
     u32::try_from(number).ok().map(|number| f64::from(number) / 1000.0)
 }

@@ -14,10 +14,10 @@ pub const LANDING_PERCENTILE: f64 = 0.0;
 pub(super) const REALISED_PERCENTILE: f64 = 50.0;
 
 /// Within how many blocks a transaction is still soon.
-const SOON: usize = 5;
+const SOON_BLOCKS: usize = 5;
 
 /// How many blocks after the head a quote is followed.
-const HORIZON: usize = 25;
+const HORIZON_BLOCKS: usize = 25;
 
 /// How one estimator did. What nothing could be said of is `None`.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,36 +55,36 @@ pub struct Share {
     /// Those that it is the share of.
     pub hits: u32,
     /// All that could be judged.
-    pub of: u32,
+    pub total: u32,
 }
 
 impl Share {
     /// From 0 to 1.
     #[must_use]
     pub fn value(self) -> f64 {
-        f64::from(self.hits) / f64::from(self.of)
+        f64::from(self.hits) / f64::from(self.total)
     }
 }
 
 /// What a recording allows to be judged.
 #[derive(Debug, Clone)]
-pub struct Judge<'a> {
+pub struct Evaluator<'a> {
     recording: &'a Recording,
-    landing: Option<usize>,
-    realised: Option<usize>,
+    landing_column: Option<usize>,
+    realised_column: Option<usize>,
     /// The positions of the heads.
     heads: std::ops::RangeInclusive<usize>,
 }
 
 /// There are so few blocks that no quote can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("has {found} blocks in a row, and at least {needed} are needed")]
-pub struct TooShort {
+#[error("has {found} consecutive blocks, but at least {needed} are required")]
+pub struct RecordingTooShort {
     found: usize,
     needed: usize,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Evaluator<'a> {
     /// For quotes of these estimators; tips at `landing_percentile` are the cheapest that land.
     ///
     /// # Errors
@@ -94,15 +94,15 @@ impl<'a> Judge<'a> {
         recording: &'a Recording,
         estimators: &[Estimator],
         landing_percentile: f64,
-    ) -> Result<Self, TooShort> {
+    ) -> Result<Self, RecordingTooShort> {
         let window = longest_window(estimators);
-        let (found, needed) = (recording.blocks.len(), window.saturating_add(HORIZON));
-        let last = found.checked_sub(HORIZON + 1).filter(|_| found >= needed);
-        let last = last.ok_or(TooShort { found, needed })?;
+        let (found, needed) = (recording.blocks.len(), window.saturating_add(HORIZON_BLOCKS));
+        let last = found.checked_sub(HORIZON_BLOCKS + 1).filter(|_| found >= needed);
+        let last = last.ok_or(RecordingTooShort { found, needed })?;
         Ok(Self {
             recording,
-            landing: recording.column(landing_percentile),
-            realised: recording.column(REALISED_PERCENTILE),
+            landing_column: recording.reward_column(landing_percentile),
+            realised_column: recording.reward_column(REALISED_PERCENTILE),
             heads: window.saturating_sub(1)..=last,
         })
     }
@@ -116,76 +116,79 @@ impl<'a> Judge<'a> {
     /// Asks for all quotes of `estimator` and judges them.
     #[must_use]
     pub fn score(&self, estimator: &Estimator) -> Score {
-        let mut tally = Tally::default();
+        let mut tally = ScoreTally::default();
         for head in self.heads.clone() {
-            let Some(history) = self.recording.at(head) else { continue };
+            let Some(history) = self.recording.history_at(head) else { continue };
             if let Some(quote) = estimator.quote(history) {
-                self.judge(quote, head, &mut tally);
+                self.evaluate(quote, head, &mut tally);
             }
         }
         tally.score(estimator.name.clone())
     }
 
-    fn judge(&self, quote: Quote, head: usize, tally: &mut Tally) {
+    fn evaluate(&self, quote: Quote, head: usize, tally: &mut ScoreTally) {
         let after = |blocks: usize| self.recording.blocks.get(head.saturating_add(blocks));
-        let (Some(next), Some(soon), Some(horizon)) = (after(1), after(SOON), after(HORIZON))
+        let (Some(next), Some(soon), Some(horizon)) =
+            (after(1), after(SOON_BLOCKS), after(HORIZON_BLOCKS))
         else {
             return;
         };
         tally.quotes = tally.quotes.saturating_add(1);
         let max_fee = quote.max_fee();
         let covers = |block: &Block| max_fee.map(|max_fee| max_fee >= block.base_fee);
-        tally.covers_soon.count(covers(soon));
-        tally.covers_horizon.count(covers(horizon));
+        tally.covers_soon.record(covers(soon));
+        tally.covers_horizon.record(covers(horizon));
         let thousandths = max_fee.and_then(|max_fee| max_fee.checked_mul(1000));
-        tally.max_fees.extend(thousandths.and_then(|fee| fee.checked_div(next.base_fee)));
+        tally.max_fee_permille.extend(thousandths.and_then(|fee| fee.checked_div(next.base_fee)));
 
         let Some(tip) = quote.tip else { return };
         if let Some(realised) = self.realised_tip(next) {
-            tally.gaps.push(tip.abs_diff(realised));
-            tally.tip_covered.count(Some(tip >= realised));
+            tally.tip_gaps.push(tip.abs_diff(realised));
+            tally.tip_covered.record(Some(tip >= realised));
         }
-        let outcome = |block: &Block| self.outcome(tip, max_fee?, block);
-        let of_next = outcome(next);
-        tally.included_next.count(of_next.map(Outcome::is_included));
-        if let Some(Outcome::Included { overpaid }) = of_next {
+        let outcome = |block: &Block| self.inclusion(tip, max_fee?, block);
+        let next_outcome = outcome(next);
+        tally.included_next.record(next_outcome.map(Inclusion::is_included));
+        if let Some(Inclusion::Included { overpaid }) = next_outcome {
             tally.overpaid.push(overpaid);
         }
-        let outcomes: Vec<_> = (1..=SOON).filter_map(after).map(outcome).collect();
+        let outcomes: Vec<_> = (1..=SOON_BLOCKS).filter_map(after).map(outcome).collect();
         // One that would have included it settles it, whatever is not known of the others.
         let is_included = outcomes.iter().flatten().any(|outcome| outcome.is_included());
         let is_known = is_included || outcomes.iter().all(Option::is_some);
-        tally.included_soon.count(is_known.then_some(is_included));
+        tally.included_soon.record(is_known.then_some(is_included));
     }
 
     /// What a transaction with that tip and max fee would have met with in `block`; `None`: what landed there is not
     /// known.
-    fn outcome(&self, tip: u128, max_fee: u128, block: &Block) -> Option<Outcome> {
+    fn inclusion(&self, tip: u128, max_fee: u128, block: &Block) -> Option<Inclusion> {
         // Where nobody paid anything, any tip would have landed.
-        let cheapest = if block.is_empty() { 0 } else { block.reward(self.landing?)? };
-        let Some(room) = max_fee.checked_sub(block.base_fee) else { return Some(Outcome::Left) };
+        let cheapest = if block.is_empty() { 0 } else { block.reward(self.landing_column?)? };
+        let Some(room) = max_fee.checked_sub(block.base_fee) else {
+            return Some(Inclusion::Excluded);
+        };
         Some(match tip.min(room).checked_sub(cheapest) {
-            Some(overpaid) => Outcome::Included { overpaid },
-            None => Outcome::Left,
+            Some(overpaid) => Inclusion::Included { overpaid },
+            None => Inclusion::Excluded,
         })
     }
 
     /// `None` where it is not known, or nobody paid one.
     fn realised_tip(&self, block: &Block) -> Option<u128> {
-        if block.is_empty() { None } else { block.reward(self.realised?) }
+        if block.is_empty() { None } else { block.reward(self.realised_column?) }
     }
 }
 
 /// What becomes of a transaction in one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum Inclusion {
     /// The base fee is above its max fee, or what is left of that below what landed.
-    Left,
+    Excluded,
     /// It pays so much more than the cheapest that landed.
     Included { overpaid: u128 },
 }
 
-impl Outcome {
+impl Inclusion {
     fn is_included(self) -> bool {
         matches!(self, Self::Included { .. })
     }
@@ -193,40 +196,40 @@ impl Outcome {
 
 /// What was found so far.
 #[derive(Debug, Default)]
-struct Tally {
+struct ScoreTally {
     quotes: u32,
-    included_next: Count,
-    included_soon: Count,
-    covers_soon: Count,
-    covers_horizon: Count,
-    tip_covered: Count,
-    gaps: Vec<u128>,
+    included_next: ShareCounter,
+    included_soon: ShareCounter,
+    covers_soon: ShareCounter,
+    covers_horizon: ShareCounter,
+    tip_covered: ShareCounter,
+    tip_gaps: Vec<u128>,
     overpaid: Vec<u128>,
-    max_fees: Vec<u128>,
+    max_fee_permille: Vec<u128>,
 }
 
 #[derive(Debug, Default)]
-struct Count {
+struct ShareCounter {
     hits: u32,
-    of: u32,
+    total: u32,
 }
 
-impl Count {
+impl ShareCounter {
     /// What is not known is not counted.
-    fn count(&mut self, is_hit: Option<bool>) {
+    fn record(&mut self, is_hit: Option<bool>) {
         let Some(is_hit) = is_hit else { return };
-        self.of = self.of.saturating_add(1);
+        self.total = self.total.saturating_add(1);
         self.hits = self.hits.saturating_add(u32::from(is_hit));
     }
 
     fn share(&self) -> Option<Share> {
-        (self.of > 0).then_some(Share { hits: self.hits, of: self.of })
+        (self.total > 0).then_some(Share { hits: self.hits, total: self.total })
     }
 }
 
-impl Tally {
+impl ScoreTally {
     fn score(mut self, name: String) -> Score {
-        for amounts in [&mut self.gaps, &mut self.overpaid, &mut self.max_fees] {
+        for amounts in [&mut self.tip_gaps, &mut self.overpaid, &mut self.max_fee_permille] {
             amounts.sort_unstable();
         }
         Score {
@@ -236,18 +239,18 @@ impl Tally {
             included_soon: self.included_soon.share(),
             covers_soon: self.covers_soon.share(),
             covers_horizon: self.covers_horizon.share(),
-            tip_gap_p50: ranked(&self.gaps, 50),
-            tip_gap_p99: ranked(&self.gaps, 99),
+            tip_gap_p50: nearest_rank(&self.tip_gaps, 50),
+            tip_gap_p99: nearest_rank(&self.tip_gaps, 99),
             tip_covered: self.tip_covered.share(),
-            overpaid_p50: ranked(&self.overpaid, 50),
-            overpaid_p95: ranked(&self.overpaid, 95),
-            max_fee_permille: ranked(&self.max_fees, 50),
+            overpaid_p50: nearest_rank(&self.overpaid, 50),
+            overpaid_p95: nearest_rank(&self.overpaid, 95),
+            max_fee_permille: nearest_rank(&self.max_fee_permille, 50),
         }
     }
 }
 
 /// The smallest of the ascending amounts that so many percent of them are not above; `None` of nothing.
-fn ranked(sorted: &[u128], percent: usize) -> Option<u128> {
+fn nearest_rank(sorted: &[u128], percent: usize) -> Option<u128> {
     let rank = sorted.len().checked_mul(percent)?.div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
 }

@@ -5,53 +5,53 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::estimators::Estimator;
-use super::fee_history::{self, Part};
+use super::fee_history::{self, FeeHistoryPart};
 use super::measures::REALISED_PERCENTILE;
 use super::recording::Recording;
-use super::unusable::Unusable;
+use super::recording_error::RecordingError;
 use crate::config::UpstreamUrl;
-use crate::rpc::{Error, Inquiry};
+use crate::upstream::{Error, OneShotClient};
 
 /// How many blocks may be asked for: about a day and a half of blocks every two seconds.
-pub const MOST_BLOCKS: usize = 65_536;
+pub const MAX_BLOCKS: usize = 65_536;
 
 /// What most nodes give at most to one call.
-const CHUNK: usize = 1024;
+const BLOCKS_PER_CALL: usize = 1024;
 
 /// A node that gives so few blocks to each call is not asked any further.
-const MOST_CALLS: usize = 256;
+const MAX_CALLS: usize = 256;
 
 /// Why a node's blocks cannot be had. Its text never shows the node's URL.
 #[derive(Debug, thiserror::Error)]
-pub enum Unavailable {
+pub enum FetchError {
     /// The HTTP client cannot be set up.
     #[error("cannot set up the HTTP client")]
     Http(#[source] reqwest::Error),
     /// A call failed.
     #[error("eth_feeHistory of {0} failed")]
-    Call(Asked, #[source] Error),
+    Call(RequestedBlocks, #[source] Error),
     /// What it answered is no fee history.
-    #[error("the answer to eth_feeHistory of {0} cannot be used")]
-    Answer(Asked, #[source] Unusable),
+    #[error("the response to eth_feeHistory of {0} is unusable")]
+    InvalidReply(RequestedBlocks, #[source] RecordingError),
     /// Blocks were asked for and others came.
-    #[error("eth_feeHistory of {0} gave other blocks")]
-    OtherBlocks(Asked),
+    #[error("eth_feeHistory of {0} returned other blocks")]
+    OtherBlocks(RequestedBlocks),
     /// It gives a few blocks to each call.
     #[error(
-        "{MOST_CALLS} calls of eth_feeHistory gave {0} blocks only; ask for fewer with --blocks"
+        "{MAX_CALLS} calls of eth_feeHistory returned only {0} blocks; request fewer with --blocks"
     )]
-    TooFew(usize),
+    TooManyCalls(usize),
 }
 
 /// What a call asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct RequestedBlocks {
     count: usize,
     /// `None`: the newest.
     newest: Option<u64>,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestedBlocks {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.newest {
             Some(newest) => write!(out, "{} blocks up to {newest}", self.count),
@@ -61,7 +61,7 @@ impl fmt::Display for Asked {
 }
 
 /// The percentiles that `estimators` and the measures need, ascending.
-fn percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<f64> {
+fn needed_percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<f64> {
     let needed = estimators.iter().flat_map(|estimator| estimator.percentiles.iter().copied());
     let mut all: Vec<_> = needed.chain([landing_percentile, REALISED_PERCENTILE]).collect();
     all.sort_by(f64::total_cmp);
@@ -75,34 +75,34 @@ fn percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<f64> {
 /// # Errors
 ///
 /// [`Unavailable`]: nothing is made of a part.
-pub async fn fetch(
+pub async fn fetch_recording(
     url: UpstreamUrl,
     count: usize,
     estimators: &[Estimator],
     landing_percentile: f64,
     mut advance: impl FnMut(usize),
-) -> Result<Recording, Unavailable> {
-    let node = Inquiry::of(url).map_err(Unavailable::Http)?;
-    let percentiles = percentiles(estimators, landing_percentile);
-    let mut source = Source { node, percentiles, wants_integers: false };
+) -> Result<Recording, FetchError> {
+    let node = OneShotClient::new(url).map_err(FetchError::Http)?;
+    let percentiles = needed_percentiles(estimators, landing_percentile);
+    let mut client = NodeClient { node, percentiles, sends_integer_count: false };
     // The newest part first.
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<FeeHistoryPart> = Vec::new();
     let (mut missing, mut newest, mut calls) = (count, None, 0_usize);
     while missing > 0 {
-        if calls >= MOST_CALLS {
-            return Err(Unavailable::TooFew(count.saturating_sub(missing)));
+        if calls >= MAX_CALLS {
+            return Err(FetchError::TooManyCalls(count.saturating_sub(missing)));
         }
         calls = calls.saturating_add(1);
-        let asked = Asked { count: missing.min(CHUNK), newest };
-        let mut part = source.ask(asked).await?;
-        let surplus = part.blocks.len().saturating_sub(asked.count);
+        let requested = RequestedBlocks { count: missing.min(BLOCKS_PER_CALL), newest };
+        let mut part = client.fetch_part(requested).await?;
+        let surplus = part.blocks.len().saturating_sub(requested.count);
         part.blocks.drain(..surplus);
         let oldest = part.oldest_block.saturating_add(u64::try_from(surplus).unwrap_or(u64::MAX));
         part.oldest_block = oldest;
         let after = oldest.checked_add(u64::try_from(part.blocks.len()).unwrap_or(u64::MAX));
-        let is_asked = newest.is_none_or(|newest| after == u64::checked_add(newest, 1));
-        if !is_asked || part.blocks.is_empty() {
-            return Err(Unavailable::OtherBlocks(asked));
+        let is_contiguous = newest.is_none_or(|newest| after == u64::checked_add(newest, 1));
+        if !is_contiguous || part.blocks.is_empty() {
+            return Err(FetchError::OtherBlocks(requested));
         }
         missing = missing.saturating_sub(part.blocks.len());
         advance(part.blocks.len());
@@ -112,45 +112,48 @@ pub async fn fetch(
             None => break,
         }
     }
-    Ok(source.join(parts))
+    Ok(client.into_recording(parts))
 }
 
-struct Source {
-    node: Inquiry,
+struct NodeClient {
+    node: OneShotClient,
     percentiles: Vec<f64>,
     /// A few nodes take the block count as a JSON integer only.
-    wants_integers: bool,
+    sends_integer_count: bool,
 }
 
-impl Source {
-    async fn ask(&mut self, asked: Asked) -> Result<Part, Unavailable> {
-        let failed = |error| Unavailable::Call(asked, error);
-        let answer = match self.call(asked).await {
-            Err(error) if error.is_about_parameters() && !self.wants_integers => {
-                self.wants_integers = true;
-                self.call(asked).await.map_err(|_| failed(error))?
+impl NodeClient {
+    async fn fetch_part(
+        &mut self,
+        requested: RequestedBlocks,
+    ) -> Result<FeeHistoryPart, FetchError> {
+        let call_error = |error| FetchError::Call(requested, error);
+        let reply = match self.call(requested).await {
+            Err(error) if error.is_invalid_params() && !self.sends_integer_count => {
+                self.sends_integer_count = true;
+                self.call(requested).await.map_err(|_| call_error(error))?
             }
-            answer => answer.map_err(failed)?,
+            answer => answer.map_err(call_error)?,
         };
-        fee_history::read(&answer, Some(&self.percentiles))
-            .map_err(|error| Unavailable::Answer(asked, error))
+        fee_history::parse(&reply, Some(&self.percentiles))
+            .map_err(|error| FetchError::InvalidReply(requested, error))
     }
 
-    async fn call(&self, asked: Asked) -> Result<String, Error> {
-        let count = if self.wants_integers {
-            Value::from(asked.count)
+    async fn call(&self, requested: RequestedBlocks) -> Result<String, Error> {
+        let count = if self.sends_integer_count {
+            Value::from(requested.count)
         } else {
-            format!("{:#x}", asked.count).into()
+            format!("{:#x}", requested.count).into()
         };
-        let newest = asked.newest.map_or("latest".into(), |newest| format!("{newest:#x}"));
-        let percentiles: Vec<_> = self.percentiles.iter().copied().map(number).collect();
+        let newest = requested.newest.map_or("latest".into(), |newest| format!("{newest:#x}"));
+        let percentiles: Vec<_> = self.percentiles.iter().copied().map(percentile_param).collect();
         let params = json!([count, newest, percentiles]);
-        let answer = self.node.call("eth_feeHistory", &params).await?;
-        Ok(answer.get().to_owned())
+        let reply = self.node.call("eth_feeHistory", &params).await?;
+        Ok(reply.get().to_owned())
     }
 
     /// All parts as one; they have come with the newest first.
-    fn join(self, parts: Vec<Part>) -> Recording {
+    fn into_recording(self, parts: Vec<FeeHistoryPart>) -> Recording {
         let oldest_block = parts.last().map(|part| part.oldest_block).unwrap_or_default();
         let has_tips = parts.iter().any(|part| !part.percentiles.is_empty());
         let blocks = parts.into_iter().rev().flat_map(|part| part.blocks).collect();
@@ -160,6 +163,6 @@ impl Source {
 }
 
 /// A whole one without the decimal point that some nodes do not expect.
-fn number(percentile: f64) -> Value {
+fn percentile_param(percentile: f64) -> Value {
     percentile.to_string().parse::<serde_json::Number>().map_or(Value::Null, Value::Number)
 }

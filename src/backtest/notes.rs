@@ -2,10 +2,10 @@
 
 use super::estimators::Estimator;
 use super::measures::{REALISED_PERCENTILE, Score};
-use super::recording::{Recording, nearest};
+use super::recording::{Recording, nearest_percentile};
 
 /// What is to be said of these scores.
-pub(super) fn of(
+pub(super) fn for_report(
     recording: &Recording,
     estimators: &[Estimator],
     landing_percentile: f64,
@@ -14,7 +14,7 @@ pub(super) fn of(
 ) -> Vec<String> {
     if !recording.has_tips() {
         return vec![
-            "No tips are recorded: max fees are told and judged without them, and all else is left open.".into(),
+            "No tips are recorded: max fees are computed and scored without them; all other measures are empty.".into(),
         ];
     }
     let mut notes = vec![format!(
@@ -27,11 +27,11 @@ pub(super) fn of(
         estimators.iter().map(|estimator| (estimator.name.clone(), estimator.percentiles.clone()));
     for (name, percentiles) in judged.into_iter().chain(quoted) {
         for wanted in percentiles {
-            match nearest(recorded, wanted) {
+            match nearest_percentile(recorded, wanted) {
                 None => notes
-                    .push(format!("{name}: not known, for percentile {wanted} is not recorded.")),
+                    .push(format!("{name}: unknown, because percentile {wanted} is not recorded.")),
                 Some((_, found)) if (found - wanted).abs() > 0.0 => notes.push(format!(
-                    "{name}: percentile {found} stands for {wanted}, which is not recorded."
+                    "{name}: uses percentile {found} instead of {wanted}, which is not recorded."
                 )),
                 Some(_) => {}
             }
@@ -39,7 +39,9 @@ pub(super) fn of(
     }
     let without = recording.blocks.iter().filter(|block| block.rewards.is_none()).count();
     if without > 0 {
-        notes.push(format!("{without} blocks have no rewards and are left out where tips count."));
+        notes.push(format!(
+            "{without} blocks have no rewards and are excluded from the tip measures."
+        ));
     }
     for score in scores.iter().filter(|score| score.quotes > 0) {
         let missing = heads.saturating_sub(usize::try_from(score.quotes).unwrap_or(heads));
@@ -49,7 +51,7 @@ pub(super) fn of(
     }
     if recorded.first().is_some_and(|lowest| *lowest <= 0.0) {
         notes.push(
-            "On geth: of the three lowest tips that its oracle takes of each block, the lowest stands for all."
+            "geth: its oracle samples the three lowest tips of each block; here the lowest one replaces all three."
                 .into(),
         );
     }

@@ -6,16 +6,16 @@ use std::io::{self, IsTerminal, Write};
 #[derive(Debug)]
 pub struct Progress {
     done: usize,
-    of: usize,
-    is_shown: bool,
+    total: usize,
+    is_terminal: bool,
 }
 
 impl Progress {
     /// Of so many steps.
     #[must_use]
-    pub fn of(steps: usize) -> Self {
-        let progress = Self { done: 0, of: steps, is_shown: io::stderr().is_terminal() };
-        progress.show();
+    pub fn new(steps: usize) -> Self {
+        let progress = Self { done: 0, total: steps, is_terminal: io::stderr().is_terminal() };
+        progress.draw();
         progress
     }
 
@@ -26,36 +26,36 @@ impl Progress {
 
     /// So many steps more.
     pub fn advance_by(&mut self, steps: usize) {
-        self.done = self.done.saturating_add(steps).min(self.of);
-        self.show();
+        self.done = self.done.saturating_add(steps).min(self.total);
+        self.draw();
     }
 
-    fn show(&self) {
-        if self.is_shown {
-            write(&self.line());
+    fn draw(&self) {
+        if self.is_terminal {
+            write_line(&self.render());
         }
     }
 
-    fn line(&self) -> String {
+    fn render(&self) -> String {
         const WIDTH: usize = 40;
-        let filled = self.done.saturating_mul(WIDTH).checked_div(self.of).unwrap_or_default();
+        let filled = self.done.saturating_mul(WIDTH).checked_div(self.total).unwrap_or_default();
         let (filled, rest) = ("█".repeat(filled), "░".repeat(WIDTH.saturating_sub(filled)));
-        format!("{filled}{rest} {} of {}", self.done, self.of)
+        format!("{filled}{rest} {} of {}", self.done, self.total)
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.is_shown {
-            write("");
+        if self.is_terminal {
+            write_line("");
         }
     }
 }
 
 /// In place of what the line was. That nobody sees it is no failure.
-fn write(line: &str) {
+fn write_line(line: &str) {
     let mut out = io::stderr().lock();
-    let _ = write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush());
+    let _ = writeln!(out, "\r\x1b[2K{line}").and_then(|()| out.flush());
 }
 
 #[cfg(test)]
@@ -63,11 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_as_long_as_what_is_done() {
-        let line = |done, of| Progress { done, of, is_shown: false }.line();
-        assert_eq!(line(0, 4), format!("{} 0 of 4", "░".repeat(40)));
-        assert_eq!(line(1, 4), format!("{}{} 1 of 4", "█".repeat(10), "░".repeat(30)));
-        assert_eq!(line(4, 4), format!("{} 4 of 4", "█".repeat(40)));
-        assert_eq!(line(0, 0), format!("{} 0 of 0", "░".repeat(40)));
+    fn bar_length_is_proportional_to_progress() {
+        let render = |done, total| Progress { done, total, is_terminal: false }.render();
+        assert_eq!(render(0, 4), format!("{} 0 of 4", "░".repeat(40)));
+        assert_eq!(render(1, 4), format!("{}{} 1 of 4", "█".repeat(10), "░".repeat(30)));
+        assert_eq!(render(4, 4), format!("{} 4 of 4", "█".repeat(40)));
+        assert_eq!(render(0, 0), format!("{} 0 of 0", "░".repeat(40)));
     }
 }

@@ -27,14 +27,14 @@ pub struct Block {
 
 /// How far a recorded percentile may be from the one that is asked for: half of what is between two of those that
 /// recordings usually have.
-const NEAR: f64 = 2.5;
+const MAX_PERCENTILE_DISTANCE: f64 = 2.5;
 
 /// The percentile that stands for `wanted`: the nearest, unless that is too far away.
-pub(super) fn nearest(recorded: &[f64], wanted: f64) -> Option<(usize, f64)> {
+pub(super) fn nearest_percentile(recorded: &[f64], wanted: f64) -> Option<(usize, f64)> {
     let distance = |(_, percentile): &(usize, f64)| (percentile - wanted).abs();
     let all = recorded.iter().copied().enumerate();
     let nearest = all.min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    nearest.filter(|found| distance(found) <= NEAR)
+    nearest.filter(|found| distance(found) <= MAX_PERCENTILE_DISTANCE)
 }
 
 impl Recording {
@@ -53,14 +53,14 @@ impl Recording {
 
     /// What is known when the block at `head` is the newest; `None`: there is no such block.
     #[must_use]
-    pub fn at(&self, head: usize) -> Option<History<'_>> {
+    pub fn history_at(&self, head: usize) -> Option<HistoryAt<'_>> {
         let newest = self.blocks.get(head)?;
-        Some(History { recording: self, newest, head })
+        Some(HistoryAt { recording: self, newest, head })
     }
 
     /// Where the rewards of `percentile` are.
-    pub(super) fn column(&self, percentile: f64) -> Option<usize> {
-        nearest(&self.percentiles, percentile).map(|(column, _)| column)
+    pub(super) fn reward_column(&self, percentile: f64) -> Option<usize> {
+        nearest_percentile(&self.percentiles, percentile).map(|(column, _)| column)
     }
 }
 
@@ -78,13 +78,13 @@ impl Block {
 
 /// The blocks up to one of them, and the base fee of the one after it, which follows from them.
 #[derive(Debug, Clone, Copy)]
-pub struct History<'a> {
+pub struct HistoryAt<'a> {
     recording: &'a Recording,
     newest: &'a Block,
     head: usize,
 }
 
-impl<'a> History<'a> {
+impl<'a> HistoryAt<'a> {
     /// The base fee of the newest block.
     pub(super) fn base_fee(&self) -> u128 {
         self.newest.base_fee
@@ -102,7 +102,7 @@ impl<'a> History<'a> {
     }
 
     /// The number of the block that is the oldest of `count`.
-    pub(super) fn oldest_of(&self, count: usize) -> Option<u64> {
+    pub(super) fn oldest_in_window(&self, count: usize) -> Option<u64> {
         let offset = self.head.checked_add(1)?.checked_sub(count)?;
         self.recording.oldest_block.checked_add(u64::try_from(offset).ok()?)
     }
@@ -110,28 +110,28 @@ impl<'a> History<'a> {
     /// Rewards at `percentile` of those of the newest `count` blocks that have some; `None` where that percentile is
     /// not recorded.
     pub(super) fn rewards(&self, percentile: f64, count: usize) -> Option<Vec<u128>> {
-        let column = self.recording.column(percentile)?;
+        let column = self.recording.reward_column(percentile)?;
         Some(self.window(count)?.iter().filter_map(|block| block.reward(column)).collect())
     }
 
     /// The same with each block's gas used ratio.
-    pub(super) fn rewards_by_ratio(
+    pub(super) fn rewards_with_ratios(
         &self,
         percentile: f64,
         count: usize,
     ) -> Option<Vec<(Option<f64>, u128)>> {
-        let column = self.recording.column(percentile)?;
+        let column = self.recording.reward_column(percentile)?;
         let reward = |block: &Block| Some((block.gas_used_ratio, block.reward(column)?));
         Some(self.window(count)?.iter().filter_map(reward).collect())
     }
 
     /// For each of the newest `count` blocks the lowest of its recorded rewards that is `least` at least; `None` where
     /// the lowest of all is not recorded.
-    pub(super) fn lowest_rewards(&self, count: usize, least: u128) -> Option<Vec<u128>> {
-        self.recording.column(0.0)?;
+    pub(super) fn lowest_rewards(&self, count: usize, min_reward: u128) -> Option<Vec<u128>> {
+        self.recording.reward_column(0.0)?;
         let lowest = |block: &Block| {
             let rewards = block.rewards.as_ref()?.iter().copied();
-            rewards.filter(|reward| *reward >= least).min()
+            rewards.filter(|reward| *reward >= min_reward).min()
         };
         Some(self.window(count)?.iter().filter_map(lowest).collect())
     }
@@ -142,8 +142,8 @@ impl<'a> History<'a> {
     }
 
     /// What it was one block earlier.
-    pub(super) fn before(&self) -> Option<Self> {
-        self.recording.at(self.head.checked_sub(1)?)
+    pub(super) fn previous(&self) -> Option<Self> {
+        self.recording.history_at(self.head.checked_sub(1)?)
     }
 
     pub(super) fn recording(&self) -> &'a Recording {

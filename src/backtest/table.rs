@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::measures::{Score, Share};
-use crate::chart::about_gwei;
+use crate::chart::rounded_gwei;
 
 /// What stands above each column, in two lines.
 const HEADINGS: [(&str, &str); 11] = [
@@ -20,29 +20,29 @@ const HEADINGS: [(&str, &str); 11] = [
 ];
 
 /// Where nothing can be said.
-const NOTHING: &str = "–";
+const UNKNOWN: &str = "–";
 
-pub(super) fn draw(report: &Report<'_>) -> String {
-    let [mut above, mut below] = [Vec::new(), Vec::new()];
+pub(super) fn render(report: &Report<'_>) -> String {
+    let [mut first_heading_row, mut second_heading_row] = [Vec::new(), Vec::new()];
     for (first, second) in HEADINGS {
-        above.push(first.to_owned());
-        below.push(second.to_owned());
+        first_heading_row.push(first.to_owned());
+        second_heading_row.push(second.to_owned());
     }
-    let mut rows = vec![above, below];
+    let mut rows = vec![first_heading_row, second_heading_row];
     rows.extend(report.scores.iter().map(cells));
     let mut lines = vec![report.title(), String::new()];
-    lines.extend(aligned(&rows));
+    lines.extend(align_columns(&rows));
     lines.push(String::new());
-    lines.push("Tips in gwei. – is not known, or nothing that can be computed.".into());
+    lines.push("Tips in gwei. – means unknown or not computable.".into());
     lines.extend(report.notes.iter().cloned());
     lines.join("\n")
 }
 
 fn cells(score: &Score) -> Vec<String> {
     let percent = |share: Option<Share>| {
-        share.map_or(NOTHING.into(), |share| format!("{:.2}", share.value() * 100.0))
+        share.map_or(UNKNOWN.into(), |share| format!("{:.2}", share.value() * 100.0))
     };
-    let gwei = |wei: Option<u128>| wei.map_or(NOTHING.into(), about_gwei);
+    let gwei = |wei: Option<u128>| wei.map_or(UNKNOWN.into(), rounded_gwei);
     let multiple = |number: u128| format!("{}.{:03}", number / 1000, number % 1000);
     vec![
         score.name.clone(),
@@ -55,12 +55,12 @@ fn cells(score: &Score) -> Vec<String> {
         percent(score.tip_covered),
         gwei(score.overpaid_p50),
         gwei(score.overpaid_p95),
-        score.max_fee_permille.map_or(NOTHING.into(), multiple),
+        score.max_fee_permille.map_or(UNKNOWN.into(), multiple),
     ]
 }
 
 /// The first column to the left, all others to the right.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     const GAP: usize = 2;
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

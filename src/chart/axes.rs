@@ -7,12 +7,12 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 /// Block numbers from left to right. A position counts halves of blocks from the left edge, so the
 /// middle of the first block is at 1.
 #[derive(Debug, Clone)]
-pub(super) struct Blocks {
+pub(super) struct BlockAxis {
     first: u64,
     count: usize,
 }
 
-impl Blocks {
+impl BlockAxis {
     /// The `count` blocks up to the number `last`; at least one.
     pub(super) fn ending_at(last: u64, count: usize) -> Self {
         let count = count.max(1);
@@ -25,112 +25,112 @@ impl Blocks {
     }
 
     pub(super) fn last(&self) -> u64 {
-        self.number(self.end())
+        self.number_at(self.right_edge())
     }
 
     /// The position of the right edge.
-    pub(super) fn end(&self) -> usize {
+    pub(super) fn right_edge(&self) -> usize {
         2 * self.count
     }
 
     /// The block at this position.
-    fn number(&self, position: usize) -> u64 {
+    fn number_at(&self, position: usize) -> u64 {
         let index = u64::try_from(position.saturating_sub(1) / 2).unwrap_or(u64::MAX);
         self.first.saturating_add(index)
     }
 }
 
-impl Ranged for Blocks {
+impl Ranged for BlockAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = usize;
 
     fn map(&self, position: &usize, limit: (i32, i32)) -> i32 {
-        let wide = |position| u128::try_from(position).unwrap_or(u128::MAX);
-        between(limit, wide(*position), wide(self.end()))
+        let to_u128 = |position| u128::try_from(position).unwrap_or(u128::MAX);
+        interpolate(limit, to_u128(*position), to_u128(self.right_edge()))
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<usize> {
         /// How many digits have room side by side.
-        const DIGITS: usize = 80;
-        let most = DIGITS / (self.last().to_string().len() + 2);
-        let step = step(self.count.try_into().unwrap_or(u128::MAX), most.max(1));
+        const MAX_LABEL_CHARS: usize = 80;
+        let max_labels = MAX_LABEL_CHARS / (self.last().to_string().len() + 2);
+        let step = round_step(self.count.try_into().unwrap_or(u128::MAX), max_labels.max(1));
         let step = u64::try_from(step).unwrap_or(u64::MAX);
         let positions = (0..self.count).map(|index| 2 * index + 1);
-        positions.filter(|position| self.number(*position).is_multiple_of(step)).collect()
+        positions.filter(|position| self.number_at(*position).is_multiple_of(step)).collect()
     }
 
     fn range(&self) -> Range<usize> {
-        0..self.end()
+        0..self.right_edge()
     }
 }
 
-impl ValueFormatter<usize> for Blocks {
+impl ValueFormatter<usize> for BlockAxis {
     fn format_ext(&self, position: &usize) -> String {
-        self.number(*position).to_string()
+        self.number_at(*position).to_string()
     }
 }
 
 /// Wei from 0 upwards, with marks at round amounts.
 #[derive(Debug, Clone)]
-pub(super) struct Gwei {
+pub(super) struct AmountAxis {
     step: u128,
-    top: u128,
+    maximum: u128,
 }
 
-impl Gwei {
-    const MARKS: usize = 5;
+impl AmountAxis {
+    const MAX_TICKS: usize = 5;
 
     /// A scale that reaches this amount at least.
-    pub(super) fn up_to(wei: u128) -> Self {
+    pub(super) fn covering(wei: u128) -> Self {
         let highest = wei.max(1);
-        let step = step(highest, Self::MARKS);
-        Self { step, top: highest.div_ceil(step).saturating_mul(step) }
+        let step = round_step(highest, Self::MAX_TICKS);
+        Self { step, maximum: highest.div_ceil(step).saturating_mul(step) }
     }
 
     /// The highest amount on it.
-    pub(super) fn top(&self) -> u128 {
-        self.top
+    pub(super) fn maximum(&self) -> u128 {
+        self.maximum
     }
 
     /// How many characters the longest mark has.
-    pub(super) fn longest_label(&self) -> usize {
-        self.marks().map(|wei| gwei(wei).len()).max().unwrap_or_default()
+    pub(super) fn longest_label_chars(&self) -> usize {
+        self.ticks().map(|wei| exact_gwei(wei).len()).max().unwrap_or_default()
     }
 
-    fn marks(&self) -> impl Iterator<Item = u128> {
-        let next = |wei: &u128| wei.checked_add(self.step).filter(|wei| *wei <= self.top);
+    fn ticks(&self) -> impl Iterator<Item = u128> {
+        let next = |wei: &u128| wei.checked_add(self.step).filter(|wei| *wei <= self.maximum);
         std::iter::successors(Some(0), next)
     }
 }
 
-impl Ranged for Gwei {
+impl Ranged for AmountAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = u128;
 
     fn map(&self, wei: &u128, limit: (i32, i32)) -> i32 {
-        between(limit, *wei, self.top)
+        interpolate(limit, *wei, self.maximum)
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<u128> {
-        self.marks().collect()
+        self.ticks().collect()
     }
 
     fn range(&self) -> Range<u128> {
-        0..self.top
+        0..self.maximum
     }
 }
 
-impl ValueFormatter<u128> for Gwei {
+impl ValueFormatter<u128> for AmountAxis {
     fn format_ext(&self, wei: &u128) -> String {
-        gwei(*wei)
+        exact_gwei(*wei)
     }
 }
 
 /// A share from 0 to 1.
 #[derive(Debug, Clone)]
-pub(super) struct Share;
+pub(super) struct RatioAxis;
 
-impl Ranged for Share {
+impl Ranged for RatioAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
@@ -154,37 +154,37 @@ impl Ranged for Share {
     }
 }
 
-impl ValueFormatter<f64> for Share {
+impl ValueFormatter<f64> for RatioAxis {
     fn format_ext(&self, share: &f64) -> String {
         format!("{:.0} %", share * 100.0)
     }
 }
 
 /// The smallest of 1, 2, 5, 10, 20, 50, … of which at most `most` fit into `span`.
-fn step(span: u128, most: usize) -> u128 {
-    let most = u128::try_from(most).unwrap_or(u128::MAX);
+fn round_step(span: u128, max_steps: usize) -> u128 {
+    let most = u128::try_from(max_steps).unwrap_or(u128::MAX);
     let decades = std::iter::successors(Some(1_u128), |unit| unit.checked_mul(10));
     let mut steps = decades.flat_map(|unit| [1, 2, 5].map(|times| unit.saturating_mul(times)));
     steps.find(|step| span / step <= most).unwrap_or(u128::MAX)
 }
 
 /// The place within `limit` that is as far along as `value` on the way to `most`.
-fn between((start, end): (i32, i32), value: u128, most: u128) -> i32 {
+fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
     // With 64 bits the product has room, and no picture is that fine.
-    let surplus = (u128::BITS - most.leading_zeros()).saturating_sub(64);
-    let (value, most) = (value.min(most) >> surplus, (most >> surplus).max(1));
+    let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
+    let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
     let length = u128::from(start.abs_diff(end));
     let offset = i32::try_from(value * length / most).unwrap_or(i32::MAX);
     if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
 }
 
 /// An amount of wei in gwei, every digit of it.
-pub(super) fn gwei(wei: u128) -> String {
-    const LONGEST: usize = 12;
+pub(super) fn exact_gwei(wei: u128) -> String {
+    const MAX_PLAIN_CHARS: usize = 12;
     let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
     let text = format!("{whole}.{rest:09}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_PLAIN_CHARS {
         return text.into();
     }
     // The digits without the zeros behind them, and how far the point is from behind the first.
@@ -199,7 +199,7 @@ pub(super) fn gwei(wei: u128) -> String {
 }
 
 /// An amount of wei in gwei, to four digits.
-pub(crate) fn about_gwei(wei: u128) -> String {
+pub(crate) fn rounded_gwei(wei: u128) -> String {
     const DIGITS: u32 = 4;
     let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(DIGITS - 1);
     let unit = 10_u128.saturating_pow(surplus);
@@ -207,5 +207,5 @@ pub(crate) fn about_gwei(wei: u128) -> String {
     let lower = wei - rest;
     let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
     let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
-    gwei(upper.unwrap_or(lower))
+    exact_gwei(upper.unwrap_or(lower))
 }

@@ -12,8 +12,8 @@ fn block(base_fee: u128, medium: Option<u128>) -> Block {
     Block { base_fee, gas_used_ratio: Some(0.5), rewards }
 }
 
-fn excerpt(newest_block: u64, blocks: Vec<Block>) -> Excerpt {
-    Excerpt { newest_block, blocks, next_base_fee: None }
+fn block_window(newest_block: u64, blocks: Vec<Block>) -> BlockWindow {
+    BlockWindow { newest_block, blocks, next_base_fee: None }
 }
 
 fn suggestion(pricing_type: PricingType, medium: u128, high: u128) -> Suggestion {
@@ -22,16 +22,21 @@ fn suggestion(pricing_type: PricingType, medium: u128, high: u128) -> Suggestion
 }
 
 /// Draws a chain with these percentiles.
-fn drawn(name: &str, percentiles: &[u64], excerpt: &Excerpt, suggestion: &Suggestion) -> String {
+fn render(
+    name: &str,
+    percentiles: &[u64],
+    window: &BlockWindow,
+    suggestion: &Suggestion,
+) -> String {
     let percentiles: Vec<Number> = percentiles.iter().copied().map(Number::from).collect();
-    let picture = Picture {
+    let spec = ChartSpec {
         chain_name: name,
         percentiles: &percentiles,
-        excerpt,
+        window,
         suggestion,
         is_stale: false,
     };
-    picture.draw().unwrap()
+    spec.render().unwrap()
 }
 
 fn texts<'a>(document: &'a Document<'_>) -> Vec<&'a str> {
@@ -39,7 +44,7 @@ fn texts<'a>(document: &'a Document<'_>) -> Vec<&'a str> {
     texts.filter_map(|node| node.text()).map(str::trim).collect()
 }
 
-fn of_colour<'a>(document: &'a Document<'a>, colour: RGBColor) -> Vec<Node<'a, 'a>> {
+fn nodes_of_colour<'a>(document: &'a Document<'a>, colour: RGBColor) -> Vec<Node<'a, 'a>> {
     let RGBColor(red, green, blue) = colour;
     let hex = format!("#{red:02X}{green:02X}{blue:02X}");
     let has = |node: &Node<'_, '_>, name| node.attribute(name) == Some(hex.as_str());
@@ -47,7 +52,7 @@ fn of_colour<'a>(document: &'a Document<'a>, colour: RGBColor) -> Vec<Node<'a, '
 }
 
 /// The lines of this colour in the plot: those of the legend are above it.
-fn lines(document: &Document<'_>, colour: RGBColor) -> Vec<Vec<(i32, i32)>> {
+fn series_points(document: &Document<'_>, colour: RGBColor) -> Vec<Vec<(i32, i32)>> {
     let points = |node: Node<'_, '_>| -> Option<Vec<(i32, i32)>> {
         let pairs = node.attribute("points")?.split_whitespace();
         let point = |pair: &str| {
@@ -56,37 +61,37 @@ fn lines(document: &Document<'_>, colour: RGBColor) -> Vec<Vec<(i32, i32)>> {
         };
         Some(pairs.map(point).collect())
     };
-    let lines = of_colour(document, colour).into_iter().filter_map(points);
-    lines.filter(|line| line.iter().all(|(_, y)| *y > units(60))).collect()
+    let lines = nodes_of_colour(document, colour).into_iter().filter_map(points);
+    lines.filter(|line| line.iter().all(|(_, y)| *y > to_units(60))).collect()
 }
 
 #[test]
-fn a_line_has_one_point_for_each_block_at_the_height_of_its_amount() {
+fn series_has_one_point_per_block_at_the_height_of_its_amount() {
     let blocks = vec![block(GWEI, None), block(3 * GWEI, None), block(2 * GWEI, None)];
-    let svg = drawn(
+    let svg = render(
         "a",
         &[60],
-        &excerpt(12, blocks),
+        &block_window(12, blocks),
         &suggestion(PricingType::Eip1559, 4 * GWEI, 5 * GWEI),
     );
     let document = Document::parse(&svg).unwrap();
-    let [line] = lines(&document, palette::BASE_FEE).try_into().unwrap();
+    let [line] = series_points(&document, palette::BASE_FEE).try_into().unwrap();
     let [first, second, third] = line.try_into().unwrap();
     assert_eq!(second.0 - first.0, third.0 - second.0);
     // In quarters of a pixel; the amounts are 1, 3, 2, and 4 is to be paid.
     let is_close = |height: i32, expected: i32| (height - expected).abs() <= 3;
     let gwei = first.1 - third.1;
     assert!(gwei > 100 && is_close(first.1 - second.1, 2 * gwei), "{first:?} {second:?} {third:?}");
-    let [medium] = lines(&document, palette::MEDIUM).try_into().unwrap();
+    let [medium] = series_points(&document, palette::MEDIUM).try_into().unwrap();
     assert!(is_close(first.1 - medium[0].1, 3 * gwei), "{medium:?}");
     assert_eq!(medium[0].1, medium[1].1);
 }
 
 #[test]
-fn the_words_name_the_blocks_the_lines_and_what_to_pay() {
+fn text_names_the_blocks_the_series_and_the_prices() {
     let blocks = vec![block(GWEI, Some(2 * GWEI)), block(3 * GWEI / 2, Some(GWEI / 2))];
     let suggested = suggestion(PricingType::Eip1559, 7_558_738_771, 7_769_386_573);
-    let svg = drawn("Ronin", &[60, 100], &excerpt(43, blocks), &suggested);
+    let svg = render("Ronin", &[60, 100], &block_window(43, blocks), &suggested);
     let document = Document::parse(&svg).unwrap();
     let texts = texts(&document);
     for text in [
@@ -108,10 +113,10 @@ fn the_words_name_the_blocks_the_lines_and_what_to_pay() {
     ] {
         assert!(texts.contains(&text), "{text}: {texts:?}");
     }
-    let of_tag = |tag: &str| document.descendants().find(|node| node.has_tag_name(tag)).unwrap();
-    assert_eq!(of_tag("title").text(), Some("Ronin, blocks 42 to 43"));
+    let by_tag = |tag: &str| document.descendants().find(|node| node.has_tag_name(tag)).unwrap();
+    assert_eq!(by_tag("title").text(), Some("Ronin, blocks 42 to 43"));
     assert_eq!(
-        of_tag("desc").text(),
+        by_tag("desc").text(),
         Some(
             "base fee: from 1 to 1.5 gwei. tip at percentile 60: from 0.5 to 2 gwei. \
              tip at percentile 100: from 1 to 4 gwei. max fee now: medium 7.559 gwei, high 7.769 gwei. \
@@ -124,10 +129,10 @@ fn the_words_name_the_blocks_the_lines_and_what_to_pay() {
 }
 
 #[test]
-fn a_legend_that_is_too_long_goes_on_in_another_row() {
+fn long_legend_wraps_to_another_row() {
     let blocks = vec![block(9_700_000, Some(5000 * GWEI)), block(9_800_000, Some(1))];
     let suggested = suggestion(PricingType::Eip1559, 19_400_000, 21_000_000);
-    let svg = drawn("a", &[60, 100], &excerpt(100, blocks), &suggested);
+    let svg = render("a", &[60, 100], &block_window(100, blocks), &suggested);
     let document = Document::parse(&svg).unwrap();
     let entries = document.descendants().filter(|node| node.has_tag_name("text"));
     let entries: Vec<_> =
@@ -135,74 +140,81 @@ fn a_legend_that_is_too_long_goes_on_in_another_row() {
     assert_eq!(entries.len(), 3);
     for entry in &entries {
         let x: i32 = entry.attribute("x").unwrap().parse().unwrap();
-        assert!(x / UNITS + width(entry.text().unwrap().trim(), TEXT) <= WIDTH, "{svg}");
+        assert!(
+            x / UNITS_PER_PIXEL + text_width(entry.text().unwrap().trim(), TEXT_HEIGHT) <= WIDTH,
+            "{svg}"
+        );
     }
     let rows: Vec<_> = entries.iter().map(|entry| entry.attribute("y").unwrap()).collect();
     assert!(rows[0] == rows[1] && rows[1] != rows[2], "{rows:?}");
 }
 
 #[test]
-fn labels_keep_apart_and_below_what_is_above_them() {
+fn price_labels_do_not_overlap() {
     for (medium, high) in [(GWEI, GWEI), (1, 1), (998, 1000), (999 * GWEI, 1000 * GWEI), (0, GWEI)]
     {
         let suggested = suggestion(PricingType::Eip1559, medium, high);
-        let svg = drawn("a", &[60], &excerpt(9, vec![block(1, None); 3]), &suggested);
+        let svg = render("a", &[60], &block_window(9, vec![block(1, None); 3]), &suggested);
         let document = Document::parse(&svg).unwrap();
         let y = |beginning: &str| {
-            let is_it = |node: &Node<'_, '_>| {
+            let starts_with = |node: &Node<'_, '_>| {
                 node.text().is_some_and(|text| text.trim().starts_with(beginning))
             };
             let mut texts = document.descendants().filter(|node| node.has_tag_name("text"));
-            texts.find(is_it).unwrap().attribute("y").unwrap().parse::<i32>().unwrap()
+            texts.find(starts_with).unwrap().attribute("y").unwrap().parse::<i32>().unwrap()
         };
         let [above, high, medium] = ["max fee now", "high", "medium"].map(y);
-        assert!(high - above >= units(TEXT - 1) && medium - high >= units(TEXT), "{svg}");
+        assert!(
+            high - above >= to_units(TEXT_HEIGHT - 1) && medium - high >= to_units(TEXT_HEIGHT),
+            "{svg}"
+        );
     }
 }
 
 #[test]
-fn under_legacy_pricing_there_is_a_gas_price() {
+fn legacy_pricing_shows_a_gas_price() {
     let suggested = suggestion(PricingType::Legacy, 20 * GWEI, 24 * GWEI);
-    let svg = drawn("a", &[60], &excerpt(9, vec![block(0, None); 3]), &suggested);
+    let svg = render("a", &[60], &block_window(9, vec![block(0, None); 3]), &suggested);
     let texts = texts(&Document::parse(&svg).unwrap()).join("\n");
     assert!(texts.contains("gas price now") && !texts.contains("max fee"), "{texts}");
 }
 
 #[test]
-fn a_stale_chain_is_called_so() {
-    let picture = Picture {
+fn stale_chain_is_labelled() {
+    let spec = ChartSpec {
         chain_name: "a",
         percentiles: &[],
-        excerpt: &excerpt(9, vec![block(0, None)]),
+        window: &block_window(9, vec![block(0, None)]),
         suggestion: &suggestion(PricingType::Eip1559, 1, 1),
         is_stale: true,
     };
-    let svg = picture.draw().unwrap();
+    let svg = spec.render().unwrap();
     assert_eq!(svg.matches("block 9, stale").count(), 2, "{svg}");
 }
 
 #[test]
-fn a_line_is_broken_where_a_block_has_no_rewards() {
+fn series_is_broken_where_a_block_has_no_rewards() {
     let rewards = [Some(1), Some(2), None, Some(3), None, Some(4), Some(5), Some(6)];
     let blocks = rewards.map(|reward| block(GWEI, reward.map(|gwei| gwei * GWEI))).to_vec();
     let suggested = suggestion(PricingType::Eip1559, 8 * GWEI, 9 * GWEI);
-    let svg = drawn("a", &[60], &excerpt(100, blocks), &suggested);
+    let svg = render("a", &[60], &block_window(100, blocks), &suggested);
     let document = Document::parse(&svg).unwrap();
-    let lengths: Vec<_> = lines(&document, palette::FIRST_TIP).iter().map(Vec::len).collect();
+    let lengths: Vec<_> =
+        series_points(&document, palette::FIRST_TIP).iter().map(Vec::len).collect();
     assert_eq!(lengths, [2, 3]);
-    let dots = of_colour(&document, palette::FIRST_TIP);
+    let dots = nodes_of_colour(&document, palette::FIRST_TIP);
     assert_eq!(dots.iter().filter(|node| node.has_tag_name("circle")).count(), 1);
 }
 
 #[test]
-fn a_bar_is_as_high_as_the_block_was_full_and_absent_where_that_is_unknown() {
+fn gas_bar_shows_the_ratio_and_is_absent_when_unknown() {
     let ratios = [Some(0.0), Some(0.25), None, Some(1.0)];
     let blocks =
         ratios.map(|gas_used_ratio| Block { gas_used_ratio, ..block(GWEI, None) }).to_vec();
     let suggested = suggestion(PricingType::Eip1559, GWEI, GWEI);
-    let svg = drawn("a", &[60], &excerpt(100, blocks), &suggested);
+    let svg = render("a", &[60], &block_window(100, blocks), &suggested);
     let document = Document::parse(&svg).unwrap();
-    let bars = of_colour(&document, palette::GAS);
+    let bars = nodes_of_colour(&document, palette::GAS_USED);
     let [none, quarter, full] = bars
         .iter()
         .filter(|node| node.has_tag_name("rect"))
@@ -215,10 +227,10 @@ fn a_bar_is_as_high_as_the_block_was_full_and_absent_where_that_is_unknown() {
 }
 
 #[test]
-fn one_tip_that_is_far_off_leaves_the_rest_readable_and_is_told() {
+fn outlier_tip_is_clipped_and_labelled() {
     let blocks = vec![block(GWEI, Some(GWEI)), block(GWEI, Some(5000 * GWEI))];
     let suggested = suggestion(PricingType::Eip1559, 3 * GWEI, 4 * GWEI);
-    let svg = drawn("a", &[60], &excerpt(100, blocks), &suggested);
+    let svg = render("a", &[60], &block_window(100, blocks), &suggested);
     let document = Document::parse(&svg).unwrap();
     assert!(svg.contains("tip at percentile 60: 5000 (peaks off the scale)"), "{svg}");
     assert!(texts(&document).contains(&"15"), "{svg}");
@@ -226,10 +238,10 @@ fn one_tip_that_is_far_off_leaves_the_rest_readable_and_is_told() {
 }
 
 #[test]
-fn a_name_is_text_whatever_is_in_it() {
+fn chain_name_is_escaped() {
     let name = "<script>&amp;'\"]]>".repeat(20);
     let suggested = suggestion(PricingType::Eip1559, 1, 1);
-    let svg = drawn(&name, &[60], &excerpt(1, vec![block(1, None)]), &suggested);
+    let svg = render(&name, &[60], &block_window(1, vec![block(1, None)]), &suggested);
     let document = Document::parse(&svg).unwrap();
     let title = document.descendants().find(|node| node.has_tag_name("title")).unwrap();
     assert_eq!(title.text(), Some(format!("{name}, block 1").as_str()));
@@ -238,7 +250,7 @@ fn a_name_is_text_whatever_is_in_it() {
 }
 
 #[test]
-fn any_amounts_and_numbers_stay_on_the_picture() {
+fn extreme_amounts_and_block_numbers_stay_within_the_image() {
     let amounts = [0, 1, 7, GWEI, 10_u128.pow(30), u128::MAX / 2, u128::MAX];
     for newest in [0, 5, u64::MAX] {
         for highest in amounts {
@@ -249,16 +261,16 @@ fn any_amounts_and_numbers_stay_on_the_picture() {
                     block(part, Some(highest - part))
                 });
                 let suggested = suggestion(PricingType::Eip1559, highest / 3, highest);
-                let excerpt = excerpt(newest, blocks.collect());
-                let svg = drawn("a", &[60, 100], &excerpt, &suggested);
+                let window = block_window(newest, blocks.collect());
+                let svg = render("a", &[60, 100], &window, &suggested);
                 let document = Document::parse(&svg).unwrap();
                 for node in document.descendants() {
                     let pairs = node.attribute("points").unwrap_or_default().split([' ', ',']);
-                    let own = ["x", "y", "x1", "x2", "y1", "y2", "cx", "cy"];
-                    let own = own.iter().filter_map(|name| node.attribute(*name));
+                    let coordinate_names = ["x", "y", "x1", "x2", "y1", "y2", "cx", "cy"];
+                    let own = coordinate_names.iter().filter_map(|name| node.attribute(*name));
                     for number in pairs.chain(own).filter(|number| !number.is_empty()) {
                         let number: i32 = number.parse().unwrap();
-                        let range = 0..=units(WIDTH);
+                        let range = 0..=to_units(WIDTH);
                         assert!(range.contains(&number), "{number} at {newest} {highest} {count}");
                     }
                 }
@@ -268,8 +280,8 @@ fn any_amounts_and_numbers_stay_on_the_picture() {
 }
 
 #[test]
-fn amounts_are_written_to_four_digits_and_marks_with_all_of_theirs() {
-    for (wei, about) in [
+fn amounts_have_four_digits_and_axis_ticks_all_digits() {
+    for (wei, rounded) in [
         (0, "0"),
         (1, "0.000000001"),
         (9999, "0.000009999"),
@@ -283,32 +295,36 @@ fn amounts_are_written_to_four_digits_and_marks_with_all_of_theirs() {
         (10_u128.pow(30), "1e21"),
         (u128::MAX, "3.402e29"),
     ] {
-        assert_eq!(about_gwei(wei), about, "{wei}");
+        assert_eq!(rounded_gwei(wei), rounded, "{wei}");
     }
-    for (wei, all) in [(1_234_567_891, "1.234567891"), (1_500_000_000, "1.5"), (20 * GWEI, "20")] {
-        assert_eq!(axes::gwei(wei), all);
+    for (wei, exact) in [(1_234_567_891, "1.234567891"), (1_500_000_000, "1.5"), (20 * GWEI, "20")]
+    {
+        assert_eq!(axes::exact_gwei(wei), exact);
     }
 }
 
 #[test]
-fn marks_are_at_round_amounts_and_numbers() {
-    for (highest, marks) in [
+fn axis_ticks_are_at_round_values() {
+    for (highest, ticks) in [
         (0, vec![0, 1]),
         (1, vec![0, 1]),
         (5, vec![0, 1, 2, 3, 4, 5]),
         (6, vec![0, 2, 4, 6]),
         (26 * GWEI, vec![0, 5 * GWEI, 10 * GWEI, 15 * GWEI, 20 * GWEI, 25 * GWEI, 30 * GWEI]),
     ] {
-        assert_eq!(plotters::coord::ranged1d::Ranged::key_points(&Gwei::up_to(highest), 9), marks);
+        assert_eq!(
+            plotters::coord::ranged1d::Ranged::key_points(&AmountAxis::covering(highest), 9),
+            ticks
+        );
     }
-    let numbers = |last, count| {
-        let blocks = Blocks::ending_at(last, count);
+    let block_labels = |last, count| {
+        let blocks = BlockAxis::ending_at(last, count);
         let points = plotters::coord::ranged1d::Ranged::key_points(&blocks, 9);
         let label = plotters::coord::ranged1d::ValueFormatter::format_ext;
         points.iter().map(|point| label(&blocks, point)).collect::<Vec<String>>()
     };
-    assert_eq!(numbers(0, 1), ["0"]);
-    assert_eq!(numbers(23_597_812, 20), ["23597795", "23597800", "23597805", "23597810"]);
-    assert_eq!(numbers(1_000_030, 1024), ["999200", "999400", "999600", "999800", "1000000"]);
-    assert_eq!(numbers(u64::MAX, 3).len(), 3);
+    assert_eq!(block_labels(0, 1), ["0"]);
+    assert_eq!(block_labels(23_597_812, 20), ["23597795", "23597800", "23597805", "23597810"]);
+    assert_eq!(block_labels(1_000_030, 1024), ["999200", "999400", "999600", "999800", "1000000"]);
+    assert_eq!(block_labels(u64::MAX, 3).len(), 3);
 }

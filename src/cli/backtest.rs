@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
-use super::Failure;
+use super::CommandError;
 use crate::backtest::{
-    self, Estimator, LANDING_PERCENTILE, MOST_BLOCKS, Progress, Recording, Report,
+    self, Estimator, LANDING_PERCENTILE, MAX_BLOCKS, Progress, Recording, Report,
 };
 use crate::config::{Chain, Config, Pricing, UpstreamUrl};
 
 /// What the measures are, for `--help`.
-const MEASURES: &str = "\
+const LONG_ABOUT: &str = "\
 Score fee estimators on recorded fee history
 
-At each block the configured pricing, the network's rule and the adaptive one without floors, and the
-estimators of other systems quote a tip and a max fee from the blocks up to it. The quotes are judged against the blocks
-after it; all estimators are judged at the same blocks.
+At each block the configured pricing, the network's rule and the adaptive strategy without floors, and the
+estimators of other systems quote a tip and a max fee from the blocks up to it. The quotes are scored against the
+following blocks. All estimators are scored at the same blocks.
 
   next incl. %    share of quotes that the next block would have included: the max fee is not below
                   its base fee, and the tip, or what is left of the max fee for it, is not below the
@@ -28,100 +28,102 @@ after it; all estimators are judged at the same blocks.
   tip gap         between the tip and the realised median tip (percentile 50) of the next block, in
                   gwei: p50 and p99
   tip ≥ p50 %     share of quotes whose tip is not below that median
-  overpaid        what would have been paid in the next block above the cheapest tip that landed
-                  there, in gwei, of the quotes that it would have included: p50 and p95
+  overpaid        amount paid above the cheapest tip that landed in the next block, in gwei, over the
+                  quotes that it would have included: p50 and p95
   max fee / base fee  the max fee over the base fee of the next block: p50
 
 The cheapest tip that landed is the block's reward at the landing percentile; in a block without
-transactions any tip lands. Blocks whose rewards are not recorded are left out. Percentiles of what
-was measured are nearest ranks.
+transactions any tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the
+measures are nearest ranks.
 
-A FILE is what eth_feeHistory answered, or CSV with the columns number and base_fee_per_gas_wei, and
+A FILE is a result of eth_feeHistory, or CSV with the columns number and base_fee_per_gas_wei, and
 gas_used with gas_limit, or gas_used_ratio. Either may be gzipped.";
 
 /// Score fee estimators on recorded fee history
 #[derive(Debug, Args)]
-#[command(long_about = MEASURES)]
+#[command(long_about = LONG_ABOUT)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["files", "rpc_url"])))]
-pub(super) struct Backtest {
-    /// Recordings, gzipped or not: what `eth_feeHistory` answered, or base fees as CSV
+pub(super) struct BacktestArgs {
+    /// Recordings, gzipped or not: results of `eth_feeHistory`, or base fees as CSV
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Ask this node for its newest blocks instead
+    /// Fetch the newest blocks from this node instead
     #[arg(long, value_name = "URL")]
     rpc_url: Option<UpstreamUrl>,
-    /// How many blocks to ask the node for
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = blocks, conflicts_with = "files")]
+    /// Number of blocks to fetch from the node
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = parse_block_count, conflicts_with = "files")]
     blocks: usize,
-    /// Of which percentiles the rewards are, where a file does not say, such as 10,50,90
-    #[arg(long, value_name = "P,…", value_delimiter = ',', value_parser = percentile, conflicts_with = "rpc_url")]
+    /// Percentiles of the rewards, if a file does not include them, such as 10,50,90
+    #[arg(long, value_name = "P,…", value_delimiter = ',', value_parser = parse_percentile, conflicts_with = "rpc_url")]
     percentiles: Option<Vec<f64>>,
-    /// The chain whose pricing is scored; may be left out where all have the same
+    /// Chain whose pricing is scored; optional if all chains have the same pricing
     #[arg(long, value_name = "KEY")]
     chain: Option<String>,
-    /// The percentile of a block's rewards that counts as the cheapest tip that landed
-    #[arg(long, value_name = "P", default_value_t = LANDING_PERCENTILE, value_parser = percentile)]
+    /// Percentile of a block's rewards that counts as the cheapest tip that landed
+    #[arg(long, value_name = "P", default_value_t = LANDING_PERCENTILE, value_parser = parse_percentile)]
     landing_percentile: f64,
     /// Print JSON instead of a table: amounts are wei as decimal strings, shares are from 0 to 1
     #[arg(long)]
     json: bool,
-    /// Also draw a chart into this file; with one recording only
+    /// Also write a chart to this file; requires a single recording
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-impl Backtest {
+impl BacktestArgs {
     /// What is to be printed.
-    pub(super) fn run(self, config: &Config) -> Result<String, Failure> {
-        let pricing = self.pricing(config)?;
+    pub(super) fn run(self, config: &Config) -> Result<String, CommandError> {
+        let pricing = self.select_pricing(config)?;
         if self.svg.is_some() && self.files.len() > 1 {
-            return Err(Failure::Arguments("--svg draws one recording: name one file".into()));
+            return Err(CommandError::Arguments(
+                "--svg takes a single recording; pass one file".into(),
+            ));
         }
         if self.percentiles.as_deref().is_some_and(|all| !all.is_sorted_by(|one, next| one < next))
         {
-            let problem = "--percentiles: each must be above the one before it";
-            return Err(Failure::Arguments(problem.into()));
+            let problem = "--percentiles must be in ascending order";
+            return Err(CommandError::Arguments(problem.into()));
         }
-        let estimators = backtest::all(pricing);
-        let recordings = self.recordings(&estimators).map_err(Failure::Running)?;
-        self.report(&recordings, &estimators).map_err(Failure::Running)
+        let estimators = backtest::all_estimators(pricing);
+        let recordings = self.load_recordings(&estimators).map_err(CommandError::Runtime)?;
+        self.report(&recordings, &estimators).map_err(CommandError::Runtime)
     }
 
     /// That of the named chain, or the one that all chains have.
-    fn pricing<'a>(&self, config: &'a Config) -> Result<&'a Pricing, Failure> {
+    fn select_pricing<'a>(&self, config: &'a Config) -> Result<&'a Pricing, CommandError> {
         let keys =
             || config.chains.iter().map(|chain| chain.key.as_str()).collect::<Vec<_>>().join(", ");
-        let of = |chain: &'a Chain| &chain.pricing;
+        let pricing_of = |chain: &'a Chain| &chain.pricing;
         if let Some(key) = &self.chain {
-            let chain = config.chains.iter().find(|chain| chain.key == *key).map(of);
+            let chain = config.chains.iter().find(|chain| chain.key == *key).map(pricing_of);
             return chain.ok_or_else(|| {
-                Failure::Arguments(format!(
-                    "--chain: no chain {key:?} is configured; there are {}",
+                CommandError::Arguments(format!(
+                    "--chain: no chain {key:?} is configured; configured chains: {}",
                     keys()
                 ))
             });
         }
-        let mut all = config.chains.iter().map(of);
+        let mut all = config.chains.iter().map(pricing_of);
         let first = all.next().filter(|first| all.all(|other| other == *first));
         first.ok_or_else(|| {
-            Failure::Arguments(format!(
-                "name the chain whose pricing is meant with --chain: {}",
+            CommandError::Arguments(format!(
+                "the chains have different pricing; choose one with --chain: {}",
                 keys()
             ))
         })
     }
 
-    fn recordings(&self, estimators: &[Estimator]) -> anyhow::Result<Vec<Recording>> {
+    fn load_recordings(&self, estimators: &[Estimator]) -> anyhow::Result<Vec<Recording>> {
         let Some(url) = &self.rpc_url else {
             let read = |path: &PathBuf| {
-                let recording = backtest::read(path, self.percentiles.as_deref());
+                let recording = backtest::read_recording(path, self.percentiles.as_deref());
                 recording.with_context(|| path.display().to_string())
             };
             return self.files.iter().map(read).collect();
         };
-        let mut progress = Progress::of(self.blocks);
+        let mut progress = Progress::new(self.blocks);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let fetched = backtest::fetch(
+        let fetched = backtest::fetch_recording(
             url.clone(),
             self.blocks,
             estimators,
@@ -133,11 +135,11 @@ impl Backtest {
     }
 
     fn report(&self, recordings: &[Recording], estimators: &[Estimator]) -> anyhow::Result<String> {
-        let mut progress = Progress::of(recordings.len().saturating_mul(estimators.len()));
+        let mut progress = Progress::new(recordings.len().saturating_mul(estimators.len()));
         let mut reports = Vec::new();
         for recording in recordings {
             let advance = || progress.advance();
-            let report = Report::of(recording, estimators, self.landing_percentile, advance);
+            let report = Report::new(recording, estimators, self.landing_percentile, advance);
             reports.push(report.with_context(|| recording.name.clone())?);
         }
         drop(progress);
@@ -153,12 +155,12 @@ impl Backtest {
     }
 }
 
-fn blocks(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| (1..=MOST_BLOCKS).contains(count));
-    count.ok_or_else(|| format!("must be from 1 to {MOST_BLOCKS}"))
+fn parse_block_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX_BLOCKS).contains(count));
+    count.ok_or_else(|| format!("must be from 1 to {MAX_BLOCKS}"))
 }
 
-fn percentile(text: &str) -> Result<f64, String> {
+fn parse_percentile(text: &str) -> Result<f64, String> {
     let percentile = text.trim().parse().ok().filter(|value| (0.0..=100.0).contains(value));
     percentile.ok_or_else(|| "must be from 0 to 100".into())
 }

@@ -71,7 +71,7 @@ fn default_history_blocks() -> NonZeroUsize {
 
 impl Chain {
     /// The least age at which data may count as stale or unservable, however short the blocks.
-    const LEAST_TOLERANCE: Duration = Duration::from_secs(2);
+    const MIN_STALE_AFTER: Duration = Duration::from_secs(2);
     /// What a node can be asked for at once: geth cuts a fee history at 1024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
@@ -97,63 +97,66 @@ impl Chain {
     /// The age above which data is labelled stale: two block times, never less than 2 s.
     #[must_use]
     pub fn stale_after(&self) -> Duration {
-        self.block_time.saturating_mul(2).max(Self::LEAST_TOLERANCE)
+        self.block_time.saturating_mul(2).max(Self::MIN_STALE_AFTER)
     }
 
     /// The first impossible value as its key below `chains.<key>` and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        let refuse = |key, allowed: String| Err((key, allowed));
+        let reject = |key, allowed: String| Err((key, allowed));
         // None of them can stand in an SVG document.
-        let is_odd = |character: char| {
+        let is_forbidden = |character: char| {
             character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}')
         };
-        if self.name.as_deref().is_some_and(|name| name.trim().is_empty() || name.contains(is_odd))
+        if self
+            .name
+            .as_deref()
+            .is_some_and(|name| name.trim().is_empty() || name.contains(is_forbidden))
         {
-            return refuse("name", "must be text without control characters".into());
+            return reject("name", "must not contain control characters".into());
         }
         if !Self::CHAIN_IDS.contains(&self.chain_id) {
-            return refuse("chain_id", "must be from 1 to 9007199254740991".into());
+            return reject("chain_id", "must be from 1 to 9007199254740991".into());
         }
         if self.rpc_urls.is_empty() {
-            return refuse("rpc_urls", "must name at least one http:// or https:// URL".into());
+            return reject("rpc_urls", "must name at least one http:// or https:// URL".into());
         }
         if !Self::BLOCK_TIMES.contains(&self.block_time) {
-            return refuse("block_time", "must be from 10ms to 1h".into());
+            return reject("block_time", "must be from 10ms to 1h".into());
         }
         if self.flashblock_time.is_some_and(|time| time.is_zero() || time > self.block_time) {
             let most = humantime::format_duration(self.block_time);
-            return refuse("flashblock_time", format!("must be above 0s and at most {most}"));
+            return reject("flashblock_time", format!("must be above 0s and at most {most}"));
         }
         if self.max_age <= self.stale_after() {
             let least = humantime::format_duration(self.stale_after());
-            return refuse(
+            return reject(
                 "max_age",
                 format!("must be longer than {least} (two block times, and 2s)"),
             );
         }
         if self.stall_after().is_some_and(|after| after < self.block_time) {
             let least = humantime::format_duration(self.block_time);
-            return refuse("stall_after", format!("must be 0s (never) or at least {least}"));
+            return reject("stall_after", format!("must be 0s (never) or at least {least}"));
         }
         if self.max_polls_per_block.get() > Self::MAX_POLLS_PER_BLOCK {
             let most = Self::MAX_POLLS_PER_BLOCK;
-            return refuse("max_polls_per_block", format!("must be from 1 to {most}"));
+            return reject("max_polls_per_block", format!("must be from 1 to {most}"));
         }
         if self.history_blocks.get() > Self::MAX_HISTORY_BLOCKS {
-            return refuse(
+            return reject(
                 "history_blocks",
                 format!("must be from 1 to {}", Self::MAX_HISTORY_BLOCKS),
             );
         }
         if self.pricing.window_blocks.get() > Self::MAX_WINDOW_BLOCKS {
-            return refuse(
+            return reject(
                 "pricing.window_blocks",
                 format!("must be from 1 to {}", Self::MAX_WINDOW_BLOCKS),
             );
         }
         if !self.pricing.has_enough_percentiles() {
-            let allowed = "must be two with strategy = \"adaptive\", such as [10, 60]";
-            return refuse("pricing.reward_percentiles", allowed.into());
+            let allowed = "must have two values with strategy = \"adaptive\", such as [10, 60]";
+            return reject("pricing.reward_percentiles", allowed.into());
         }
         Ok(())
     }

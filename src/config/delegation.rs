@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::units;
-use super::upstream_url::{SHORTEST_KEY, UpstreamUrl, spellings};
+use super::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 
 /// Where delegations are looked up.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -75,21 +75,21 @@ impl Delegation {
 
     /// The first impossible value as its key and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let refuse = |key, allowed| Err((key, allowed));
-        if let Err(allowed) = self.api_url.check_base() {
-            return refuse("api_url", allowed);
+        let reject = |key, allowed| Err((key, allowed));
+        if let Err(allowed) = self.api_url.check_base_url() {
+            return reject("api_url", allowed);
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIME {
-            return refuse("timeout", "must be above 0s and at most 1h");
+            return reject("timeout", "must be above 0s and at most 1h");
         }
         if self.cache_ttl > Self::MAX_TIME {
-            return refuse("cache_ttl", "must be at most 1h");
+            return reject("cache_ttl", "must be at most 1h");
         }
         if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
-            return refuse("max_in_flight", "must be from 1 to 65536");
+            return reject("max_in_flight", "must be from 1 to 65536");
         }
         if self.registry_address.is_zero() {
-            return refuse("registry_address", "must not be the zero address");
+            return reject("registry_address", "must not be the zero address");
         }
         Ok(())
     }
@@ -97,14 +97,14 @@ impl Delegation {
     /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.api_url.secrets();
-        secrets.extend(self.key_spellings(SHORTEST_KEY));
+        secrets.extend(self.encoded_key_variants(MIN_KEY_LENGTH));
         secrets
     }
 
     /// The key in the ways that it may be written, if it has that many characters.
-    pub(crate) fn key_spellings(&self, at_least: usize) -> Vec<String> {
+    pub(crate) fn encoded_key_variants(&self, min_length: usize) -> Vec<String> {
         let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
-        key.filter(|key| key.len() >= at_least).flat_map(spellings).collect()
+        key.filter(|key| key.len() >= min_length).flat_map(encoded_variants).collect()
     }
 }
 

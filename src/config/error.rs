@@ -31,19 +31,23 @@ impl fmt::Display for ConfigError {
 
 impl ConfigError {
     /// A fault in the layers as a whole.
-    pub(super) fn general(problem: impl Into<String>) -> Self {
+    pub(super) fn without_key(problem: impl Into<String>) -> Self {
         Self { key: String::new(), problem: problem.into(), origin: None }
     }
 
     /// A value that was read but cannot be; its origin is looked up in `layers`.
-    pub(super) fn at(key: impl Into<String>, problem: impl Into<String>, layers: &Figment) -> Self {
+    pub(super) fn for_key(
+        key: impl Into<String>,
+        problem: impl Into<String>,
+        layers: &Figment,
+    ) -> Self {
         let key = key.into();
         let origin = layers.find_metadata(&key).and_then(|metadata| origin(metadata, &key));
-        Self { key: shown_key(&key), problem: problem.into(), origin }
+        Self { key: redact_key(&key), problem: problem.into(), origin }
     }
 
     /// A value that could not be read.
-    pub(super) fn unreadable(error: &figment::Error, layers: &Figment) -> Self {
+    pub(super) fn from_figment(error: &figment::Error, layers: &Figment) -> Self {
         let mut path = error.path.clone();
         // The path of a key that should not be there, or should, ends at its table.
         match &error.kind {
@@ -59,14 +63,14 @@ impl ConfigError {
         let origin = metadata
             .filter(|metadata| !is_missing || is_file(metadata))
             .and_then(|metadata| origin(metadata, &key));
-        Self { key: shown_key(&key), problem: describe(&error.kind), origin }
+        Self { key: redact_key(&key), problem: describe(&error.kind), origin }
     }
 }
 
 /// A dotted key, or its section alone where a part of it may be a secret: the dots may be those of a
 /// URL then, and plain parts of that may be secrets too.
-fn shown_key(key: &str) -> String {
-    if key.split('.').all(|part| plain(part, LONGEST_KEY).is_some()) {
+fn redact_key(key: &str) -> String {
+    if key.split('.').all(|part| if_public(part, MAX_KEY_LENGTH).is_some()) {
         return key.into();
     }
     match key.split_once('.') {
@@ -76,9 +80,10 @@ fn shown_key(key: &str) -> String {
 }
 
 /// What the TOML parser says, up to the first key that it quotes where one may be a secret.
-pub(super) fn shown_message(message: &str) -> &str {
+pub(super) fn redact_message(message: &str) -> &str {
     let (words, quoted) = message.split_once('`').unwrap_or((message, ""));
-    let is_plain = quoted.split(['`', '.', ' ']).all(|part| plain(part, LONGEST_KEY).is_some());
+    let is_plain =
+        quoted.split(['`', '.', ' ']).all(|part| if_public(part, MAX_KEY_LENGTH).is_some());
     if is_plain { message } else { words.trim_end() }
 }
 
@@ -86,17 +91,17 @@ fn describe(kind: &Kind) -> String {
     match kind {
         Kind::UnknownField(_, []) => "unknown key".into(),
         Kind::UnknownField(_, allowed) => {
-            format!("unknown key; allowed here: {}", allowed.join(", "))
+            format!("unknown key; allowed: {}", allowed.join(", "))
         }
         Kind::UnknownVariant(found, allowed) => {
-            format!("found {}, expected one of: {}", quoted(found), allowed.join(", "))
+            format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))
         }
         Kind::MissingField(_) => "required, but not set".into(),
         Kind::InvalidType(found, expected) => {
-            format!("found {}, expected {}", type_of(found), in_words(expected))
+            format!("found {}, expected {}", value_type(found), describe_expected(expected))
         }
         Kind::InvalidValue(found, expected) => {
-            format!("found {}, expected {}", shown(found), in_words(expected))
+            format!("found {}, expected {}", describe_value(found), describe_expected(expected))
         }
         Kind::Message(message) => match message.as_str() {
             "invalid IP address syntax" => format!("expected {NETWORK}"),
@@ -120,36 +125,36 @@ const SECTIONS: [&str; 10] = [
     "redis",
     "chains",
 ];
-const LONGEST_KEY: usize = 40;
-const LONGEST_VALUE: usize = 24;
+const MAX_KEY_LENGTH: usize = 40;
+const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";
 const ADDRESS: &str = "an address such as \"0.0.0.0:8080\"";
 
 /// The text, unless it may be a secret: a URL that came under a wrong key has to stay unseen too.
-fn plain(text: &str, longest: usize) -> Option<&str> {
-    let is_plain = text.len() <= longest && !text.contains(['/', '@', ':', '?']);
+fn if_public(text: &str, max_length: usize) -> Option<&str> {
+    let is_plain = text.len() <= max_length && !text.contains(['/', '@', ':', '?']);
     is_plain.then_some(text)
 }
 
-fn quoted(text: &str) -> String {
-    plain(text, LONGEST_VALUE).map_or("a string".into(), |text| format!("{text:?}"))
+fn quote_public(text: &str) -> String {
+    if_public(text, MAX_VALUE_LENGTH).map_or("a string".into(), |text| format!("{text:?}"))
 }
 
-fn shown(value: &Actual) -> String {
+fn describe_value(value: &Actual) -> String {
     match value {
-        Actual::Str(text) => quoted(text),
+        Actual::Str(text) => quote_public(text),
         Actual::Unsigned(number) => number.to_string(),
         Actual::Signed(number) => number.to_string(),
         Actual::Float(number) => number.to_string(),
-        other => type_of(other).into(),
+        other => value_type(other).into(),
     }
 }
 
 /// Serde's names of Rust types, as what they mean in a file.
-fn in_words(expected: &str) -> &str {
+fn describe_expected(expected: &str) -> &str {
     match expected {
-        "u32" | "u64" | "usize" => "a whole number from 0 on",
-        "a nonzero u64" | "a nonzero usize" => "a whole number from 1 on",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "a nonzero u64" | "a nonzero usize" => "a whole number, 1 or more",
         "socket address" => ADDRESS,
         "IPv4 or IPv6 network" => NETWORK,
         "a sequence" => "an array",
@@ -159,7 +164,7 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-fn type_of(value: &Actual) -> &'static str {
+fn value_type(value: &Actual) -> &'static str {
     match value {
         Actual::Bool(_) => "a boolean",
         Actual::Unsigned(_) | Actual::Signed(_) => "an integer",

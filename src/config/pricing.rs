@@ -59,13 +59,13 @@ impl Pricing {
     /// strategy has two.
     #[must_use]
     pub fn percentiles(&self) -> &RewardPercentiles {
-        static OF_NETWORK: LazyLock<RewardPercentiles> =
+        static NETWORK_DEFAULT: LazyLock<RewardPercentiles> =
             LazyLock::new(|| RewardPercentiles(vec![60.into()]));
-        static OF_ADAPTIVE: LazyLock<RewardPercentiles> =
+        static ADAPTIVE_DEFAULT: LazyLock<RewardPercentiles> =
             LazyLock::new(|| RewardPercentiles(vec![10.into(), 60.into()]));
         self.reward_percentiles.as_ref().unwrap_or(match self.strategy {
-            Strategy::Network => &OF_NETWORK,
-            Strategy::Adaptive => &OF_ADAPTIVE,
+            Strategy::Network => &NETWORK_DEFAULT,
+            Strategy::Adaptive => &ADAPTIVE_DEFAULT,
         })
     }
 

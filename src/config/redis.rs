@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::upstream_url::{optional, secrets_of};
+use super::upstream_url::{optional, url_secrets};
 
 /// What replicas share by.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -33,7 +33,7 @@ impl RedisUrl {
 
     /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        secrets_of(&self.0)
+        url_secrets(&self.0)
     }
 }
 
@@ -48,16 +48,16 @@ impl FromStr for RedisUrl {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
-        const ALLOWED: &str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
+        const EXPECTED: &str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
                                carry a password)";
-        let url = reqwest::Url::parse(text).map_err(|_| ALLOWED)?;
+        let url = reqwest::Url::parse(text).map_err(|_| EXPECTED)?;
         // What the client would take besides, such as a certificate that nobody checks.
         let has_more = url.query().is_some() || url.fragment().is_some();
-        let is_whole = SCHEMES.contains(&url.scheme()) && url.has_host() && !has_more;
-        let is_understood = redis::IntoConnectionInfo::into_connection_info(url.clone()).is_ok();
+        let has_valid_form = SCHEMES.contains(&url.scheme()) && url.has_host() && !has_more;
+        let is_supported = redis::IntoConnectionInfo::into_connection_info(url.clone()).is_ok();
         let database = url.path().trim_start_matches('/');
         let has_database = database.is_empty() || database.parse::<u32>().is_ok();
-        if is_whole && is_understood && has_database { Ok(Self(url)) } else { Err(ALLOWED) }
+        if has_valid_form && is_supported && has_database { Ok(Self(url)) } else { Err(EXPECTED) }
     }
 }
 
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redis_url_never_prints() {
+    fn debug_does_not_print_a_redis_url() {
         let url: RedisUrl = "rediss://user:canary@redis.example:6380/2".parse().unwrap();
         assert_eq!(format!("{url:?}"), "RedisUrl(…)");
         assert!(url.secrets().iter().any(|secret| secret == "canary"));
     }
 
     #[test]
-    fn what_names_no_server_is_refused_unseen() {
+    fn an_invalid_redis_url_is_rejected_without_showing_it() {
         for good in ["redis://localhost", "valkey://[::1]:6379/", "redis://:canary@10.0.0.1:1/15"] {
             assert!(good.parse::<RedisUrl>().is_ok(), "{good}");
         }

@@ -44,17 +44,17 @@ impl Rpc {
 
     /// The first impossible value as its key and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let refuse = |key, allowed| Err((key, allowed));
+        let reject = |key, allowed| Err((key, allowed));
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
-            return refuse("max_body", "must be from 1 B to 32 MiB");
+            return reject("max_body", "must be from 1 B to 32 MiB");
         }
         for (key, count) in [("max_batch", self.max_batch), ("max_in_flight", self.max_in_flight)] {
             if count.get() > Self::MAX_COUNT {
-                return refuse(key, "must be from 1 to 65536");
+                return reject(key, "must be from 1 to 65536");
             }
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
-            return refuse("timeout", "must be above 0s and at most 1h");
+            return reject("timeout", "must be above 0s and at most 1h");
         }
         Ok(())
     }
@@ -78,8 +78,8 @@ impl FromStr for RpcMethod {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let is_name = (1..=Self::MAX_BYTES).contains(&text.len()) && text.bytes().all(is_of_name);
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_name = (1..=Self::MAX_BYTES).contains(&text.len()) && text.bytes().all(is_name_byte);
         is_name
             .then(|| Self(text.to_owned()))
             .ok_or("expected the name of a method, such as \"eth_call\"")

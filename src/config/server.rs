@@ -115,7 +115,7 @@ impl Limits {
     pub(crate) const MAX_ADMIN_CONNECTIONS: usize = 64;
 
     /// Those of the admin listener: the same deadlines, and clients that are trusted.
-    pub(crate) fn of_operator(&self) -> Self {
+    pub(crate) fn for_admin(&self) -> Self {
         Self {
             max_connections: Self::MAX_ADMIN_CONNECTIONS,
             max_connections_per_client: 0,

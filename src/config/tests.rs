@@ -1,18 +1,18 @@
 use super::*;
 
 /// A chain with only the keys that have no default, and `more` in its table.
-fn chain(key: &str, chain_id: u64, more: &str) -> String {
+fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
     format!(
         "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost:8545\"]\n{more}\n"
     )
 }
 
-fn refusal(text: &str) -> String {
+fn error_text(text: &str) -> String {
     Config::from_toml(text).map(|_| ()).expect_err("the configuration is wrong").to_string()
 }
 
 #[test]
-fn the_built_in_configuration_is_the_two_networks_with_the_documented_values() {
+fn the_built_in_file_configures_the_two_networks() {
     let config = Config::from_toml(DEFAULTS).unwrap();
     let ids: Vec<_> =
         config.chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
@@ -23,11 +23,11 @@ fn the_built_in_configuration_is_the_two_networks_with_the_documented_values() {
     assert_eq!(config.rpc, Rpc::default());
     assert_eq!(config.verification, Verification::default());
     assert_eq!(config.delegation, Delegation::default());
-    assert!(config.not_in_force.is_empty());
+    assert!(config.ignored_keys.is_empty());
 }
 
 #[test]
-fn what_the_built_in_file_spells_out_is_what_an_absent_key_means() {
+fn the_built_in_file_matches_the_default_values() {
     let config = Config::from_toml(DEFAULTS).unwrap();
     let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
     assert_eq!(ronin.pricing, Pricing::default());
@@ -41,21 +41,21 @@ fn what_the_built_in_file_spells_out_is_what_an_absent_key_means() {
 }
 
 fn default_chain() -> Chain {
-    Config::from_toml(&chain("a", 1, "")).unwrap().chains.remove(0)
+    Config::from_toml(&chain_toml("a", 1, "")).unwrap().chains.remove(0)
 }
 
 #[test]
-fn chains_are_in_ascending_order_of_their_ids() {
-    let text = [chain("b", 9, ""), chain("a", 10, ""), chain("c", 1, "")].concat();
+fn chains_are_sorted_by_id() {
+    let text = [chain_toml("b", 9, ""), chain_toml("a", 10, ""), chain_toml("c", 1, "")].concat();
     let config = Config::from_toml(&text).unwrap();
     let keys: Vec<_> = config.chains.iter().map(|chain| chain.key.as_str()).collect();
     assert_eq!(keys, ["c", "b", "a"]);
 }
 
 #[test]
-fn a_standing_head_is_stale_after_ten_block_times_unless_told_otherwise() {
+fn stall_after_defaults_to_ten_block_times() {
     let stall_after = |more| {
-        let config = Config::from_toml(&chain("a", 1, more)).unwrap();
+        let config = Config::from_toml(&chain_toml("a", 1, more)).unwrap();
         config.chains[0].stall_after().map(|after| after.as_secs())
     };
     assert_eq!(stall_after("block_time = \"3s\""), Some(30));
@@ -64,7 +64,7 @@ fn a_standing_head_is_stale_after_ten_block_times_unless_told_otherwise() {
 }
 
 #[test]
-fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
+fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
             "[server]\nlisten = \"nonsense\"\n",
@@ -72,7 +72,7 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[server]\nport = 1\n",
-            "server.port: unknown key; allowed here: listen, admin_listen, base_path, trusted_proxies, drain_delay, shutdown_grace",
+            "server.port: unknown key; allowed: listen, admin_listen, base_path, trusted_proxies, drain_delay, shutdown_grace",
         ),
         (
             "[verification]\nurl = \"canary\"\n",
@@ -80,11 +80,11 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[verification]\nurl = \"http://host/?key=canary\"\n",
-            "verification.url: must end with its path: no query, no fragment",
+            "verification.url: must not have a query or a fragment",
         ),
         (
             "[verification]\nurl = \"http://host/server//\"\n",
-            "verification.url: must not have two slashes in a row in its path",
+            "verification.url: must not have consecutive slashes in its path",
         ),
         (
             "[verification]\ntimeout = \"0s\"\n",
@@ -121,17 +121,17 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed here: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis",
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis",
         ),
         ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),
         (
             "[tracing]\notlp_endpoint = \"http://127.0.0.1:4318/?a=b\"\n",
-            "tracing.otlp_endpoint: must end with its path: no query, no fragment",
+            "tracing.otlp_endpoint: must not have a query or a fragment",
         ),
         (
             "[tracing]\notlp_endpoint = \"http://user:secret@127.0.0.1:4318\"\n",
-            "tracing.otlp_endpoint: must not have a user; a key goes into OTEL_EXPORTER_OTLP_HEADERS",
+            "tracing.otlp_endpoint: must not contain a user; set a key in OTEL_EXPORTER_OTLP_HEADERS",
         ),
         (
             "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
@@ -144,7 +144,7 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (
             "[limits]\nmax_connections = -1\n",
-            "limits.max_connections: found -1, expected a whole number from 0 on",
+            "limits.max_connections: found -1, expected a whole number, 0 or more",
         ),
         (
             "[limits]\nheader_timeout = 5\n",
@@ -155,19 +155,19 @@ fn every_wrong_value_is_refused_with_its_key_and_what_is_allowed() {
             "rpc.max_body: found 262144, expected a size such as \"64 KiB\" or \"1 MiB\"",
         ),
         ("[rpc]\nmax_body = \"33 MiB\"\n", "rpc.max_body: must be from 1 B to 32 MiB"),
-        ("[rpc]\nmax_batch = 0\n", "rpc.max_batch: found 0, expected a whole number from 1 on"),
+        ("[rpc]\nmax_batch = 0\n", "rpc.max_batch: found 0, expected a whole number, 1 or more"),
         ("[rpc]\nmax_in_flight = 65537\n", "rpc.max_in_flight: must be from 1 to 65536"),
         ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s and at most 1h"),
         ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
         ("[chains]\n", "chains: must name at least one chain"),
     ];
     for (text, expected) in cases {
-        assert_eq!(refusal(text), expected, "{text}");
+        assert_eq!(error_text(text), expected, "{text}");
     }
 }
 
 #[test]
-fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
+fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
             "rpc_methods = [\"eth_call\", \"eth call\"]",
@@ -175,7 +175,7 @@ fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed here: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, max_polls_per_block, rpc_methods, max_age, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, max_polls_per_block, rpc_methods, max_age, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
@@ -190,11 +190,11 @@ fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
             "max_age: must be longer than 2s (two block times, and 2s)",
         ),
         ("stall_after = \"1s\"", "stall_after: must be 0s (never) or at least 2s"),
-        ("history_blocks = 0", "history_blocks: found 0, expected a whole number from 1 on"),
+        ("history_blocks = 0", "history_blocks: found 0, expected a whole number, 1 or more"),
         ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
-        ("name = \" \"", "name: must be text without control characters"),
-        ("name = \"a\\nb\"", "name: must be text without control characters"),
-        ("name = \"a\\uffff\"", "name: must be text without control characters"),
+        ("name = \" \"", "name: must not contain control characters"),
+        ("name = \"a\\nb\"", "name: must not contain control characters"),
+        ("name = \"a\\uffff\"", "name: must not contain control characters"),
         ("pricing.window_blocks = 1025", "pricing.window_blocks: must be from 1 to 1024"),
         (
             "pricing.reward_percentiles = []",
@@ -214,7 +214,7 @@ fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "pricing.strategy = \"adaptive\"\npricing.reward_percentiles = [60]",
-            "pricing.reward_percentiles: must be two with strategy = \"adaptive\", such as [10, 60]",
+            "pricing.reward_percentiles: must have two values with strategy = \"adaptive\", such as [10, 60]",
         ),
         ("max_polls_per_block = 11", "max_polls_per_block: must be from 1 to 10"),
         (
@@ -239,26 +239,32 @@ fn every_wrong_value_of_a_chain_is_refused_with_its_key_and_what_is_allowed() {
         ),
         (
             "pricing.base_fee_change_denominator = 0",
-            "pricing.base_fee_change_denominator: found 0, expected a whole number from 1 on",
+            "pricing.base_fee_change_denominator: found 0, expected a whole number, 1 or more",
         ),
     ];
     for (more, expected) in cases {
-        assert_eq!(refusal(&chain("a", 1, more)), format!("chains.a.{expected}"), "{more}");
+        assert_eq!(error_text(&chain_toml("a", 1, more)), format!("chains.a.{expected}"), "{more}");
     }
 }
 
 #[test]
-fn a_chain_needs_an_id_of_its_own_urls_and_a_usable_key() {
-    let twice = [chain("a", 1, ""), chain("b", 1, "")].concat();
-    assert_eq!(refusal(&twice), "chains.b.chain_id: chain id 1 is chains.a already");
-    assert_eq!(refusal("[chains.a]\nchain_id = 1\n"), "chains.a.rpc_urls: required, but not set");
-    assert_eq!(refusal("[chains.a]\nrpc_urls = []\n"), "chains.a.chain_id: required, but not set");
+fn a_chain_needs_a_unique_id_urls_and_a_valid_key() {
+    let twice = [chain_toml("a", 1, ""), chain_toml("b", 1, "")].concat();
+    assert_eq!(error_text(&twice), "chains.b.chain_id: chain id 1 is already used by chains.a");
     assert_eq!(
-        refusal("[chains.a]\nchain_id = 1\nrpc_urls = []\n"),
+        error_text("[chains.a]\nchain_id = 1\n"),
+        "chains.a.rpc_urls: required, but not set"
+    );
+    assert_eq!(
+        error_text("[chains.a]\nrpc_urls = []\n"),
+        "chains.a.chain_id: required, but not set"
+    );
+    assert_eq!(
+        error_text("[chains.a]\nchain_id = 1\nrpc_urls = []\n"),
         "chains.a.rpc_urls: must name at least one http:// or https:// URL"
     );
     for key in ["2020", "Ronin", "\"a b\"", "\"ä\""] {
-        let refused = refusal(&chain(key, 1, ""));
+        let refused = error_text(&chain_toml(key, 1, ""));
         assert!(
             refused.ends_with("made of a-z, 0-9, - and _, with at least one letter"),
             "{refused}"
@@ -266,13 +272,13 @@ fn a_chain_needs_an_id_of_its_own_urls_and_a_usable_key() {
     }
     for id in [0, 1 << 53, i64::MAX.unsigned_abs()] {
         let expected = "chains.a.chain_id: must be from 1 to 9007199254740991";
-        assert_eq!(refusal(&chain("a", id, "")), expected);
+        assert_eq!(error_text(&chain_toml("a", id, "")), expected);
     }
-    assert!(Config::from_toml(&chain("a", (1 << 53) - 1, "")).is_ok());
+    assert!(Config::from_toml(&chain_toml("a", (1 << 53) - 1, "")).is_ok());
 }
 
 #[test]
-fn no_refusal_shows_a_url() {
+fn no_configuration_error_shows_a_url() {
     let with_urls = |urls: &str| format!("[chains.a]\nchain_id = 1\nrpc_urls = {urls}\n");
     for urls in [
         "\"https://node.example/canary\"",
@@ -282,7 +288,7 @@ fn no_refusal_shows_a_url() {
         "{ \"https://node.example/canary\" = 1 }",
         "[\"canary\"]",
     ] {
-        let refused = refusal(&with_urls(urls));
+        let refused = error_text(&with_urls(urls));
         assert!(!refused.contains("canary"), "{refused}");
     }
     // Under a wrong key, and as one.
@@ -296,29 +302,29 @@ fn no_refusal_shows_a_url() {
         format!("{url} = 1"),
         "block_time = \"0123456789abcdef-canary-key\"".into(),
     ] {
-        let refused = refusal(&chain("a", 1, &line));
+        let refused = error_text(&chain_toml("a", 1, &line));
         assert!(!refused.contains("canary"), "{refused}");
     }
-    let refused = refusal(&chain(url, 1, ""));
+    let refused = error_text(&chain_toml(url, 1, ""));
     assert!(refused.contains("made of a-z") && !refused.contains("canary"), "{refused}");
     // Between dots, which separate keys too.
     for url in ["\"https://node.canary.example/\"", "\"node.canary.example/v2\""] {
         for text in [
-            chain(url, 1, ""),
-            chain(url, 1, "max_age = 1"),
-            chain("a", 1, &format!("{url} = 1")),
+            chain_toml(url, 1, ""),
+            chain_toml(url, 1, "max_age = 1"),
+            chain_toml("a", 1, &format!("{url} = 1")),
             format!("{url} = 1"),
         ] {
-            let refused = refusal(&text);
+            let refused = error_text(&text);
             assert!(refused.contains('…') && !refused.contains("canary"), "{refused}");
         }
     }
 }
 
 #[test]
-fn a_key_that_is_set_twice_is_shown_unless_it_may_be_a_secret() {
+fn a_duplicate_key_is_shown_unless_it_may_be_a_secret() {
     let refused = |key: &str, twice: &str| {
-        let refused = refusal(&format!("[chains.{key}]\nchain_id = 1\n{twice} = 1\n"));
+        let refused = error_text(&format!("[chains.{key}]\nchain_id = 1\n{twice} = 1\n"));
         let message = refused.strip_prefix("the configuration is not valid TOML: ").unwrap();
         message.split_once(" at line ").unwrap().0.to_owned()
     };
@@ -332,22 +338,23 @@ fn a_key_that_is_set_twice_is_shown_unless_it_may_be_a_secret() {
 }
 
 #[test]
-fn broken_toml_is_refused_by_line_and_column() {
+fn invalid_toml_is_reported_by_line_and_column() {
     assert_eq!(
-        refusal("[server]\nlisten = = 1\n"),
+        error_text("[server]\nlisten = = 1\n"),
         "the configuration is not valid TOML: invalid string at line 2, column 10"
     );
 }
 
 #[test]
-fn keys_that_have_no_effect_where_replicas_poll_in_turns_are_told() {
+fn ignored_keys_are_reported_when_redis_is_configured() {
     let text = [
         "[redis]\nurl = \"redis://localhost\"\n",
-        &chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]"),
+        &chain_toml("a", 1, "ws_urls = [\"ws://localhost:8546\"]"),
     ]
     .concat();
     let config = Config::from_toml(&text).unwrap();
-    assert_eq!(config.not_in_force, ["chains.a.ws_urls"]);
-    let alone = Config::from_toml(&chain("a", 1, "ws_urls = [\"ws://localhost:8546\"]")).unwrap();
-    assert!(alone.not_in_force.is_empty());
+    assert_eq!(config.ignored_keys, ["chains.a.ws_urls"]);
+    let alone =
+        Config::from_toml(&chain_toml("a", 1, "ws_urls = [\"ws://localhost:8546\"]")).unwrap();
+    assert!(alone.ignored_keys.is_empty());
 }

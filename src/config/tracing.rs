@@ -26,14 +26,14 @@ impl Default for Tracing {
 impl Tracing {
     /// The first impossible value as its key and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base) {
+        if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base_url) {
             return Err(("otlp_endpoint", allowed));
         }
         let has_user = |url: &UpstreamUrl| {
             !url.expose().username().is_empty() || url.expose().password().is_some()
         };
         if self.otlp_endpoint.as_ref().is_some_and(has_user) {
-            let allowed = "must not have a user; a key goes into OTEL_EXPORTER_OTLP_HEADERS";
+            let allowed = "must not contain a user; set a key in OTEL_EXPORTER_OTLP_HEADERS";
             return Err(("otlp_endpoint", allowed));
         }
         if !(0.0..=1.0).contains(&self.sample_ratio) {

@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 /// A duration such as `"2s"` or `"250ms"`; a bare number is refused, for its unit is anyone's guess.
 pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
-    input.deserialize_str(Parsed {
+    input.deserialize_str(ParsedVisitor {
         expected: "a duration such as \"2s\" or \"250ms\"",
         parse: |text| humantime::parse_duration(text).ok(),
     })
@@ -24,7 +24,7 @@ pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
 
 /// An amount such as `"20 gwei"` or `"1 wei"`, in wei.
 pub(super) fn amount<'de, D: Deserializer<'de>>(input: D) -> Result<u128, D::Error> {
-    input.deserialize_str(Parsed {
+    input.deserialize_str(ParsedVisitor {
         expected: "an amount such as \"20 gwei\" or \"1 wei\"",
         parse: parse_amount,
     })
@@ -44,7 +44,7 @@ fn parse_amount(text: &str) -> Option<u128> {
 
 /// A size such as `"64 KiB"`, in bytes.
 pub(super) fn size<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
-    input.deserialize_str(Parsed {
+    input.deserialize_str(ParsedVisitor {
         expected: "a size such as \"64 KiB\" or \"1 MiB\"",
         parse: parse_size,
     })
@@ -117,17 +117,20 @@ impl<'de> Deserialize<'de> for Multiplier {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         // A TOML `1.2` arrives as a float; the shortest decimal that names that float is what
         // was written.
-        input.deserialize_any(Parsed { expected: Self::EXPECTED, parse: |text| text.parse().ok() })
+        input.deserialize_any(ParsedVisitor {
+            expected: Self::EXPECTED,
+            parse: |text| text.parse().ok(),
+        })
     }
 }
 
 /// Reads a string, or a number by its shortest decimal form, through one parsing function.
-struct Parsed<T> {
+struct ParsedVisitor<T> {
     expected: &'static str,
     parse: fn(&str) -> Option<T>,
 }
 
-impl<T> Visitor<'_> for Parsed<T> {
+impl<T> Visitor<'_> for ParsedVisitor<T> {
     type Value = T;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,37 +22,37 @@ impl UpstreamUrl {
     }
 
     /// Refuses what nothing can be asked for below.
-    pub(super) fn check_base(&self) -> Result<(), &'static str> {
+    pub(super) fn check_base_url(&self) -> Result<(), &'static str> {
         let Self(url) = self;
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("must end with its path: no query, no fragment");
+            return Err("must not have a query or a fragment");
         }
         if url.path().contains("//") {
-            return Err("must not have two slashes in a row in its path");
+            return Err("must not have consecutive slashes in its path");
         }
         Ok(())
     }
 
     /// Whether anything but scheme, host, port and plain words of the path is in it.
     #[must_use]
-    pub fn may_hold_a_secret(&self) -> bool {
+    pub fn may_contain_secret(&self) -> bool {
         let Self(url) = self;
         let has_user = !url.username().is_empty() || url.password().is_some();
         let mut segments = url.path_segments().into_iter().flatten();
-        let has_key = segments.any(|segment| !is_word(segment));
+        let has_key = segments.any(|segment| !looks_public(segment));
         has_user || has_key || url.query().is_some() || url.fragment().is_some()
     }
 
     /// What those call it who must not learn it.
-    pub(crate) fn alias(&self) -> String {
-        const BYTES: usize = 12;
+    pub(crate) fn fingerprint(&self) -> String {
+        const FINGERPRINT_BYTES: usize = 12;
         let digest = Sha256::digest(self.0.as_str());
-        hex::encode(digest.get(..BYTES).unwrap_or_default())
+        hex::encode(digest.get(..FINGERPRINT_BYTES).unwrap_or_default())
     }
 
     /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        secrets_of(&self.0)
+        url_secrets(&self.0)
     }
 }
 
@@ -69,75 +69,75 @@ where
 }
 
 /// Keys of fewer characters would be found in anything.
-pub(super) const SHORTEST_KEY: usize = 5;
+pub(super) const MIN_KEY_LENGTH: usize = 5;
 
 /// What must not be shown of a URL: all of it, shortened in the ways that programs do, and whatever in it may
 /// be a secret, in the encodings that error pages use.
-pub(super) fn secrets_of(url: &reqwest::Url) -> Vec<String> {
+pub(super) fn url_secrets(url: &reqwest::Url) -> Vec<String> {
     /// Names and passwords of fewer characters would be found in anything.
-    const SHORTEST_NAME: usize = 3;
-    let mut secrets = wholes(url);
+    const MIN_NAME_LENGTH: usize = 3;
+    let mut secrets = whole_url_variants(url);
     let (user, password) = (url.username(), url.password().unwrap_or_default());
-    let names = [user, password].into_iter().filter(|name| name.len() >= SHORTEST_NAME);
-    secrets.extend(names.flat_map(spellings));
+    let names = [user, password].into_iter().filter(|name| name.len() >= MIN_NAME_LENGTH);
+    secrets.extend(names.flat_map(encoded_variants));
     if !(user.is_empty() && password.is_empty()) {
-        let pair = format!("{}:{}", decoded(user), decoded(password));
+        let pair = format!("{}:{}", percent_decoded(user), percent_decoded(password));
         secrets.extend([STANDARD_NO_PAD.encode(&pair), URL_SAFE_NO_PAD.encode(&pair)]);
     }
-    let segments = url.path_segments().into_iter().flatten().filter(|text| !is_word(text));
+    let segments = url.path_segments().into_iter().flatten().filter(|text| !looks_public(text));
     let values = url
         .query()
         .into_iter()
         .flat_map(|query| query.split('&'))
         .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
     let keys = segments.chain(values).chain(url.fragment());
-    let keys = keys.filter(|key| key.len() >= SHORTEST_KEY);
-    secrets.extend(keys.flat_map(spellings));
+    let keys = keys.filter(|key| key.len() >= MIN_KEY_LENGTH);
+    secrets.extend(keys.flat_map(encoded_variants));
     secrets
 }
 
 /// The whole URL, and without what some leave out of it.
-fn wholes(url: &reqwest::Url) -> Vec<String> {
-    let mut without = url.clone();
-    let mut wholes = vec![url.to_string()];
-    without.set_fragment(None);
-    wholes.push(without.to_string());
+fn whole_url_variants(url: &reqwest::Url) -> Vec<String> {
+    let mut stripped = url.clone();
+    let mut variants = vec![url.to_string()];
+    stripped.set_fragment(None);
+    variants.push(stripped.to_string());
     // A host can do without its user.
-    let _ = without.set_username("").and_then(|()| without.set_password(None));
-    wholes.push(without.to_string());
-    without.set_query(None);
-    wholes.push(without.to_string());
-    let bare = wholes.iter().map(|whole| whole.trim_end_matches('/').to_owned());
+    let _ = stripped.set_username("").and_then(|()| stripped.set_password(None));
+    variants.push(stripped.to_string());
+    stripped.set_query(None);
+    variants.push(stripped.to_string());
+    let bare = variants.iter().map(|whole| whole.trim_end_matches('/').to_owned());
     let bare: Vec<_> = bare.collect();
-    wholes.extend(bare);
+    variants.extend(bare);
     if let (Some(host), Some(port)) = (url.host_str(), url.port()) {
-        wholes.push(format!("{host}:{port}"));
+        variants.push(format!("{host}:{port}"));
     }
-    wholes
+    variants
 }
 
 /// What paths are made of: `rpc`, `v2`, `mainnet`, a chain id. Anything else may be a key.
-fn is_word(segment: &str) -> bool {
-    const LONGEST: usize = 8;
-    const LONGEST_MIXED: usize = 4;
+fn looks_public(segment: &str) -> bool {
+    const MAX_WORD_LENGTH: usize = 8;
+    const MAX_MIXED_LENGTH: usize = 4;
     let all = |is: fn(&u8) -> bool| segment.as_bytes().iter().all(is);
     let is_lower_or_digit = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_plain = all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit);
     let length = segment.len();
-    length <= LONGEST_MIXED && all(is_lower_or_digit) || length <= LONGEST && is_plain
+    length <= MAX_MIXED_LENGTH && all(is_lower_or_digit) || length <= MAX_WORD_LENGTH && is_plain
 }
 
-fn decoded(text: &str) -> String {
+fn percent_decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// A part of a URL, or another secret, as others may write it.
-pub(super) fn spellings(part: &str) -> Vec<String> {
-    let plain = decoded(part);
-    let form = plain.replace(' ', "+");
-    let unplus = decoded(&part.replace('+', " "));
+pub(super) fn encoded_variants(part: &str) -> Vec<String> {
+    let plain = percent_decoded(part);
+    let form_encoded = plain.replace(' ', "+");
+    let decoded_form = percent_decoded(&part.replace('+', " "));
     let encoded = [STANDARD_NO_PAD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)];
-    [part.to_owned(), plain, form, unplus].into_iter().chain(encoded).collect()
+    [part.to_owned(), plain, form_encoded, decoded_form].into_iter().chain(encoded).collect()
 }
 
 impl fmt::Debug for UpstreamUrl {
@@ -181,7 +181,7 @@ impl WebSocketUrl {
 
     /// The texts that must not be shown to anybody.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        [secrets_of(&self.0), secrets_of(&self.expose())].concat()
+        [url_secrets(&self.0), url_secrets(&self.expose())].concat()
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_upstream_url_never_prints() {
+    fn debug_does_not_print_an_upstream_url() {
         let url: UpstreamUrl = "https://node.example/v2/canary".parse().unwrap();
         assert_eq!(format!("{url:?}"), "UpstreamUrl(…)");
         for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_websocket_is_asked_for_over_http_with_all_that_its_url_has() {
+    fn a_websocket_url_is_exposed_as_its_http_equivalent() {
         let url: WebSocketUrl = "wss://canary:word@node.example:8546/v2/key?a=b".parse().unwrap();
         assert_eq!(url.expose().as_str(), "https://canary:word@node.example:8546/v2/key?a=b");
         assert_eq!(format!("{url:?}"), "WebSocketUrl(…)");
@@ -236,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_plain_word_may_be_a_secret() {
-        let may_hold = |url: &str| url.parse::<UpstreamUrl>().unwrap().may_hold_a_secret();
+    fn url_parts_other_than_plain_words_may_be_secrets() {
+        let may_hold = |url: &str| url.parse::<UpstreamUrl>().unwrap().may_contain_secret();
         for plain in ["", "/", "/v2/rpc", "/mainnet/2020", "/rpc/202601"] {
             assert!(!may_hold(&format!("http://node:8545{plain}")), "{plain}");
         }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_url_has_no_secret_but_itself() {
+    fn a_plain_url_has_only_itself_as_a_secret() {
         let url: UpstreamUrl = "http://node:8545/rpc".parse().unwrap();
         let mut secrets = url.secrets();
         secrets.dedup();

@@ -45,7 +45,7 @@ impl Verification {
     /// The first impossible value as its key and what is allowed.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let refuse = |key, allowed| Err((key, allowed));
-        if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base) {
+        if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {
             return refuse("url", allowed);
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {

@@ -10,7 +10,7 @@
 //! takes none until all that the others may have taken are free again; from then on it has its share, which the
 //! others leave to it.
 
-mod places;
+mod permits;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,103 +19,107 @@ use std::time::{Duration, Instant};
 use metrics::Counter;
 use tokio::sync::Notify;
 
-pub(super) use places::Spent;
-use places::{Fate, PATIENCE, Places, REQUESTS, Share, WINDOW};
+pub(super) use permits::BudgetExhausted;
+use permits::{MAX_WAIT, PermitWindow, Quota, REQUESTS_PER_WINDOW, RequestOutcome, WINDOW};
 
 use crate::metrics::Metrics;
-use crate::shared::{self, Holds, Pool};
+use crate::replicas::{self, Reservations, SharedBudget};
 
 /// The places of one API. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Budget {
-    places: Arc<Mutex<Places>>,
+pub(super) struct RateBudget {
+    window: Arc<Mutex<PermitWindow>>,
     /// For how long a request may wait for a place that gets free.
-    patience: Duration,
+    max_wait: Duration,
     /// `None`: this process shares with nobody.
-    pool: Option<Arc<Pooled>>,
-    counts: Counts,
+    shared: Option<Arc<SharedState>>,
+    counters: BudgetCounters,
 }
 
 /// What is shared with other replicas.
 #[derive(Debug)]
-struct Pooled {
-    pool: Pool,
-    known: Mutex<Known>,
+struct SharedState {
+    budget: SharedBudget,
+    view: Mutex<ReplicaView>,
     /// Told when Redis is to be told what is held.
-    changed: Notify,
+    heartbeat_due: Notify,
 }
 
 /// What is known of the pool.
 #[derive(Debug, Default)]
-struct Known {
+struct ReplicaView {
     /// How many share; 0: not known.
     replicas: usize,
     /// Since when they were as many.
-    steady_since: Option<Instant>,
-    contact: Contact,
+    stable_since: Option<Instant>,
+    redis: RedisState,
     /// It has nothing to give: when to ask again, and when there is something, as far as is known.
-    spent: Option<[Instant; 2]>,
+    exhausted: Option<[Instant; 2]>,
 }
 
 /// Whether Redis can be asked.
 #[derive(Debug, Clone, Copy, Default)]
-enum Contact {
+enum RedisState {
     /// It never could.
     #[default]
-    Never,
-    Now,
+    NeverReached,
+    Reachable,
     /// It could until then.
-    Lost(Instant),
+    LostAt(Instant),
 }
 
 #[derive(Debug, Clone)]
-struct Counts {
+struct BudgetCounters {
     shared: Counter,
     local: Counter,
-    spent: Counter,
+    exhausted: Counter,
 }
 
 /// One request's place; to drop it is to have ended.
 #[derive(Debug)]
-pub(super) struct Request {
-    budget: Budget,
-    place: usize,
+pub(super) struct RequestPermit {
+    budget: RateBudget,
+    index: usize,
     /// When it may be sent.
-    from: Instant,
-    fate: Fate,
+    send_at: Instant,
+    outcome: RequestOutcome,
 }
 
-impl Budget {
-    pub(super) const PATIENCE: Duration = PATIENCE;
+impl RateBudget {
+    pub(super) const MAX_WAIT: Duration = MAX_WAIT;
     /// How often Redis is told at least what is held, and asked how many share.
-    const TELLING_INTERVAL: Duration = Duration::from_secs(1);
+    const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
     /// Replicas that start together know of each other by then.
-    const STEADY: Duration = Duration::from_secs(5);
+    const STABLE_AFTER: Duration = Duration::from_secs(5);
     /// So long after Redis could be asked last the others leave this replica its share (after 3 s, by
-    /// `pool.lua`), and what they had taken of it before is free again: sent in a moment, answered in another,
+    /// `reserve.lua`), and what they had taken of it before is free again: sent in a moment, answered in another,
     /// and held for a window.
-    const CLOSURE: Duration = Duration::from_secs(15);
+    const REDIS_LOSS_COOL_DOWN: Duration = Duration::from_secs(15);
     /// A place may get free sooner than it was thought to.
-    const SPENT_FOR: Duration = Duration::from_millis(250);
+    const MAX_EXHAUSTED_CACHE: Duration = Duration::from_millis(250);
 
     /// Nothing was asked yet. A request may take as long as `timeout`, once it has waited for a place for as
     /// long as its `patience`. Replicas share what is in the `pool`.
     pub(super) fn new(
         timeout: Duration,
-        patience: Duration,
-        pool: Option<Pool>,
+        max_wait: Duration,
+        shared_budget: Option<SharedBudget>,
         metrics: &Metrics,
     ) -> Self {
-        let pooled = |pool| Pooled { pool, known: Mutex::default(), changed: Notify::new() };
-        let count = |outcome| metrics.delegation_budget(outcome);
+        let shared_state = |pool| SharedState {
+            budget: pool,
+            view: Mutex::default(),
+            heartbeat_due: Notify::new(),
+        };
+        let counter = |outcome| metrics.delegation_budget(outcome);
         Self {
-            places: Arc::new(Mutex::new(Places::new(timeout))),
-            patience,
-            pool: pool.map(pooled).map(Arc::new),
-            counts: Counts {
-                shared: count("shared"),
-                local: count("local"),
-                spent: count("spent"),
+            window: Arc::new(Mutex::new(PermitWindow::new(timeout))),
+            max_wait,
+            shared: shared_budget.map(shared_state).map(Arc::new),
+            counters: BudgetCounters {
+                shared: counter("shared"),
+                local: counter("local"),
+                exhausted: counter("exhausted"),
             },
         }
     }
@@ -125,199 +129,211 @@ impl Budget {
     /// # Errors
     ///
     /// When there is none, and none gets free in a moment.
-    pub(super) async fn take(&self) -> Result<Request, Spent> {
-        let outcome = match &self.pool {
-            None => self.take_own(Share::ALL),
-            Some(pooled) => self.take_shared(pooled).await,
+    pub(super) async fn acquire(&self) -> Result<RequestPermit, BudgetExhausted> {
+        let outcome = match &self.shared {
+            None => self.acquire_local(Quota::FULL),
+            Some(shared) => self.acquire_shared(shared).await,
         };
         if outcome.is_err() {
-            self.counts.spent.increment(1);
+            self.counters.exhausted.increment(1);
         }
         outcome
     }
 
-    fn take_own(&self, share: Share) -> Result<Request, Spent> {
-        let (place, from) = self.lock().take(share, self.patience, Instant::now())?;
-        self.counts.local.increment(1);
-        Ok(self.request(place, from))
+    fn acquire_local(&self, quota: Quota) -> Result<RequestPermit, BudgetExhausted> {
+        let (index, send_at) = self.lock().acquire(quota, self.max_wait, Instant::now())?;
+        self.counters.local.increment(1);
+        Ok(self.permit(index, send_at))
     }
 
-    async fn take_shared(&self, pooled: &Pooled) -> Result<Request, Spent> {
+    async fn acquire_shared(&self, shared: &SharedState) -> Result<RequestPermit, BudgetExhausted> {
         let now = Instant::now();
-        if let Some(share) = pooled.own_share(now)? {
-            return self.take_own(share);
+        if let Some(quota) = shared.local_quota(now)? {
+            return self.acquire_local(quota);
         }
-        let (place, from) = self.lock().take(Share::ALL, self.patience, now)?;
-        let mut request = self.request(place, from);
-        let holds = self.holds(Some(place));
-        match pooled.pool.take(&holds, place, self.patience).await {
-            Ok(shared::Taken { wait, replicas }) => {
-                pooled.known().learn(replicas, Instant::now());
-                request.from = from.max(Instant::now() + wait);
-                self.lock().postpone(place, request.from);
-                self.counts.shared.increment(1);
-                Ok(request)
+        let (index, send_at) = self.lock().acquire(Quota::FULL, self.max_wait, now)?;
+        let mut permit = self.permit(index, send_at);
+        let reservations = self.reservations(Some(index));
+        match shared.budget.reserve(&reservations, index, self.max_wait).await {
+            Ok(replicas::Granted { wait, replicas }) => {
+                shared.lock_view().record_contact(replicas, Instant::now());
+                permit.send_at = send_at.max(Instant::now() + wait);
+                self.lock().set_send_time(index, permit.send_at);
+                self.counters.shared.increment(1);
+                Ok(permit)
             }
-            Err(shared::NotTaken::Spent(wait)) => {
-                request.was_not_sent();
+            Err(replicas::Denied::Exhausted(wait)) => {
+                permit.release_unsent();
                 let now = Instant::now();
-                pooled.known().spent = Some([now + wait.min(Self::SPENT_FOR), now + wait]);
-                Err(Spent(wait))
+                shared.lock_view().exhausted =
+                    Some([now + wait.min(Self::MAX_EXHAUSTED_CACHE), now + wait]);
+                Err(BudgetExhausted(wait))
             }
-            Err(shared::NotTaken::Away) => {
-                request.was_not_sent();
+            Err(replicas::Denied::RedisUnavailable) => {
+                permit.release_unsent();
                 let now = Instant::now();
-                pooled.known().lose(now);
-                let share = pooled.own_share(now)?;
-                share.map_or(Err(Spent(Self::CLOSURE)), |share| self.take_own(share))
+                shared.lock_view().record_loss(now);
+                let quota = shared.local_quota(now)?;
+                quota.map_or(Err(BudgetExhausted(Self::REDIS_LOSS_COOL_DOWN)), |share| {
+                    self.acquire_local(share)
+                })
             }
         }
     }
 
     /// Tells Redis what is held, whenever that changes and now and then, for ever; `None`: nothing is shared.
-    pub(super) fn keep(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
-        let (budget, pooled) = (self.clone(), Arc::clone(self.pool.as_ref()?));
+    pub(super) fn sync_with_redis(
+        &self,
+    ) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        let (budget, shared) = (self.clone(), Arc::clone(self.shared.as_ref()?));
         Some(async move {
-            let mut pool = pooled.pool.clone();
+            let mut shared_budget = shared.budget.clone();
             loop {
-                let holds = budget.holds(None);
-                let replicas = pool.tell(&holds).await;
+                let reservations = budget.reservations(None);
+                let replicas = shared_budget.heartbeat(&reservations).await;
                 match replicas {
-                    Ok(replicas) => pooled.known().learn(replicas, Instant::now()),
-                    Err(_) => pooled.known().lose(Instant::now()),
+                    Ok(replicas) => shared.lock_view().record_contact(replicas, Instant::now()),
+                    Err(_) => shared.lock_view().record_loss(Instant::now()),
                 }
                 tokio::select! {
-                    () = pooled.changed.notified(), if replicas.is_ok() => {}
-                    () = pool.changed() => {}
-                    () = tokio::time::sleep(Self::TELLING_INTERVAL) => {}
+                    () = shared.heartbeat_due.notified(), if replicas.is_ok() => {}
+                    () = shared_budget.connection_changed() => {}
+                    () = tokio::time::sleep(Self::HEARTBEAT_INTERVAL) => {}
                 }
             }
         })
     }
 
     /// For how long an API that is asked too often is let be: as long as it asks for, or for a window.
-    pub(super) fn pause(retry_after: Option<Duration>) -> Duration {
-        retry_after.unwrap_or(WINDOW).min(Places::MAX_CLOSURE)
+    pub(super) fn cool_down_for(retry_after: Option<Duration>) -> Duration {
+        retry_after.unwrap_or(WINDOW).min(PermitWindow::MAX_COOL_DOWN)
     }
 
     /// Sends nothing for this long.
-    pub(super) fn close(&self, pause: Duration) {
-        self.lock().close(pause, Instant::now());
-        self.tell();
+    pub(super) fn start_cool_down(&self, duration: Duration) {
+        self.lock().start_cool_down(duration, Instant::now());
+        self.request_heartbeat();
     }
 
-    fn request(&self, place: usize, from: Instant) -> Request {
-        Request { budget: self.clone(), place, from, fate: Fate::Unsent }
+    fn permit(&self, index: usize, send_at: Instant) -> RequestPermit {
+        RequestPermit { budget: self.clone(), index, send_at, outcome: RequestOutcome::Unsent }
     }
 
     /// What is held, but for the place that is about to be taken.
-    fn holds(&self, without: Option<usize>) -> Holds {
+    fn reservations(&self, excluded: Option<usize>) -> Reservations {
         let now = Instant::now();
-        let places = self.lock();
-        let held = |(index, hold): (usize, (Duration, bool))| {
-            if without == Some(index) { Default::default() } else { hold }
+        let window = self.lock();
+        let unless_excluded = |(index, hold): (usize, (Duration, bool))| {
+            if excluded == Some(index) { Default::default() } else { hold }
         };
-        Holds {
-            places: places.holds(now).enumerate().map(held).collect(),
-            closed_for: places.is_closed_for(now),
-            usual: places.usual(),
-            timeout: places.timeout(),
+        Reservations {
+            permits: window.reservations(now).enumerate().map(unless_excluded).collect(),
+            cool_down: window.cool_down_remaining(now),
+            typical_latency: window.typical_latency(),
+            timeout: window.timeout(),
             window: WINDOW,
-            requests: REQUESTS,
+            max_requests: REQUESTS_PER_WINDOW,
         }
     }
 
     /// What this replica may take by itself.
-    fn share(&self) -> Share {
-        let own = |pooled: &Arc<Pooled>| pooled.own_share(Instant::now()).ok().flatten();
-        self.pool.as_ref().and_then(own).unwrap_or(Share::ALL)
+    fn local_quota(&self) -> Quota {
+        let quota = |pooled: &Arc<SharedState>| pooled.local_quota(Instant::now()).ok().flatten();
+        self.shared.as_ref().and_then(quota).unwrap_or(Quota::FULL)
     }
 
     /// Has Redis told of what has changed.
-    fn tell(&self) {
-        if let Some(pooled) = &self.pool {
-            pooled.changed.notify_one();
+    fn request_heartbeat(&self) {
+        if let Some(pooled) = &self.shared {
+            pooled.heartbeat_due.notify_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PermitWindow> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pooled {
+impl SharedState {
     /// What this replica may take by itself; `None`: Redis is to be asked.
-    fn own_share(&self, now: Instant) -> Result<Option<Share>, Spent> {
-        self.known().own_share(now)
+    fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
+        self.lock_view().local_quota(now)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_view(&self) -> MutexGuard<'_, ReplicaView> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn own_share(&self, now: Instant) -> Result<Option<Share>, Spent> {
-        match self.contact {
-            Contact::Never => Ok(Some(Share::LEAST)),
-            Contact::Now => match self.spent {
-                Some([again, free]) if now < again => {
-                    Err(Spent(free.saturating_duration_since(now)))
+impl ReplicaView {
+    fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
+        match self.redis {
+            RedisState::NeverReached => Ok(Some(Quota::MINIMUM)),
+            RedisState::Reachable => match self.exhausted {
+                Some([retry_at, free_at]) if now < retry_at => {
+                    Err(BudgetExhausted(free_at.saturating_duration_since(now)))
                 }
                 _ => Ok(None),
             },
-            Contact::Lost(at) => {
-                let wait = (at + Budget::CLOSURE).saturating_duration_since(now);
+            RedisState::LostAt(lost_at) => {
+                let wait =
+                    (lost_at + RateBudget::REDIS_LOSS_COOL_DOWN).saturating_duration_since(now);
                 if !wait.is_zero() {
-                    return Err(Spent(wait));
+                    return Err(BudgetExhausted(wait));
                 }
-                let is_steady = self.steady_since.is_some_and(|since| since + Budget::STEADY <= at);
-                Ok(Some(if is_steady { Share::of(self.replicas) } else { Share::LEAST }))
+                let is_stable = self
+                    .stable_since
+                    .is_some_and(|since| since + RateBudget::STABLE_AFTER <= lost_at);
+                Ok(Some(if is_stable {
+                    Quota::for_replicas(self.replicas)
+                } else {
+                    Quota::MINIMUM
+                }))
             }
         }
     }
 
-    fn learn(&mut self, replicas: usize, now: Instant) {
-        self.contact = Contact::Now;
+    fn record_contact(&mut self, replicas: usize, now: Instant) {
+        self.redis = RedisState::Reachable;
         if self.replicas != replicas {
-            (self.replicas, self.steady_since) = (replicas, Some(now));
+            (self.replicas, self.stable_since) = (replicas, Some(now));
         }
     }
 
-    fn lose(&mut self, now: Instant) {
-        if let Contact::Now = self.contact {
-            self.contact = Contact::Lost(now);
+    fn record_loss(&mut self, now: Instant) {
+        if let RedisState::Reachable = self.redis {
+            self.redis = RedisState::LostAt(now);
         }
     }
 }
 
-impl Request {
+impl RequestPermit {
     /// When it may be sent: now, or in a moment.
-    pub(super) fn from(&self) -> Instant {
-        self.from
+    pub(super) fn send_at(&self) -> Instant {
+        self.send_at
     }
 
     /// It is on its way from now on, whatever becomes of it.
-    pub(super) fn is_sent(&mut self) {
-        self.fate = Fate::Unanswered;
+    pub(super) fn mark_sent(&mut self) {
+        self.outcome = RequestOutcome::Unanswered;
     }
 
     /// It never got to the API.
-    pub(super) fn was_not_sent(mut self) {
-        self.fate = Fate::Unsent;
+    pub(super) fn release_unsent(mut self) {
+        self.outcome = RequestOutcome::Unsent;
     }
 
     /// The API has answered, or hung up: it does not have the request before it any more.
-    pub(super) fn ended(mut self) {
-        self.fate = Fate::Answered;
+    pub(super) fn mark_answered(mut self) {
+        self.outcome = RequestOutcome::Answered;
     }
 }
 
-impl Drop for Request {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
-        let share = self.budget.share();
-        self.budget.lock().free(self.place, self.from, self.fate, share, Instant::now());
-        self.budget.tell();
+        let quota = self.budget.local_quota();
+        self.budget.lock().release(self.index, self.send_at, self.outcome, quota, Instant::now());
+        self.budget.request_heartbeat();
     }
 }
 
@@ -326,55 +342,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_api_is_let_be_for_as_long_as_it_says_within_reason() {
-        assert_eq!(Budget::pause(Some(Duration::from_secs(7))), Duration::from_secs(7));
-        assert_eq!(Budget::pause(None), WINDOW);
-        assert_eq!(Budget::pause(Some(Duration::MAX)), Places::MAX_CLOSURE);
+    fn cool_down_follows_retry_after_up_to_a_maximum() {
+        assert_eq!(RateBudget::cool_down_for(Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(RateBudget::cool_down_for(None), WINDOW);
+        assert_eq!(RateBudget::cool_down_for(Some(Duration::MAX)), PermitWindow::MAX_COOL_DOWN);
     }
 
     #[tokio::test]
-    async fn a_request_that_ends_gives_its_place_back() {
-        let budget = Budget::new(WINDOW, Duration::ZERO, None, &Metrics::new());
+    async fn finished_request_releases_its_permit() {
+        let budget = RateBudget::new(WINDOW, Duration::ZERO, None, &Metrics::new());
         for _ in 0..100 {
-            drop(budget.take().await.unwrap());
+            drop(budget.acquire().await.unwrap());
         }
-        for _ in 0..REQUESTS {
-            let mut request = budget.take().await.unwrap();
-            request.is_sent();
-            request.ended();
+        for _ in 0..REQUESTS_PER_WINDOW {
+            let mut permit = budget.acquire().await.unwrap();
+            permit.mark_sent();
+            permit.mark_answered();
         }
-        let Err(Spent(wait)) = budget.take().await else { panic!("one too many") };
+        let Err(BudgetExhausted(wait)) = budget.acquire().await else { panic!("one too many") };
         assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
     }
 
     #[test]
-    fn whoever_has_lost_redis_takes_nothing_until_its_share_is_free() {
+    fn losing_redis_pauses_requests_until_the_quota_is_free() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut known = Known::default();
-        assert_eq!(known.own_share(start), Ok(Some(Share::LEAST)));
-        known.lose(start);
-        assert_eq!(known.own_share(start), Ok(Some(Share::LEAST)), "there was nothing to lose");
-        known.learn(4, start);
-        assert_eq!(known.own_share(start), Ok(None));
-        known.learn(4, after(10));
-        known.lose(after(11));
+        let mut view = ReplicaView::default();
+        assert_eq!(view.local_quota(start), Ok(Some(Quota::MINIMUM)));
+        view.record_loss(start);
+        assert_eq!(view.local_quota(start), Ok(Some(Quota::MINIMUM)), "there was nothing to lose");
+        view.record_contact(4, start);
+        assert_eq!(view.local_quota(start), Ok(None));
+        view.record_contact(4, after(10));
+        view.record_loss(after(11));
         // To lose it again changes nothing.
-        known.lose(after(20));
-        assert_eq!(known.own_share(after(12)), Err(Spent(Duration::from_secs(14))));
-        assert_eq!(known.own_share(after(26)), Ok(Some(Share::of(4))));
+        view.record_loss(after(20));
+        assert_eq!(view.local_quota(after(12)), Err(BudgetExhausted(Duration::from_secs(14))));
+        assert_eq!(view.local_quota(after(26)), Ok(Some(Quota::for_replicas(4))));
         // Who has just come, or gone, may not have been told of to all.
-        known.learn(5, after(30));
-        known.lose(after(34));
-        assert_eq!(known.own_share(after(60)), Ok(Some(Share::LEAST)));
+        view.record_contact(5, after(30));
+        view.record_loss(after(34));
+        assert_eq!(view.local_quota(after(60)), Ok(Some(Quota::MINIMUM)));
     }
 
     #[test]
-    fn redis_is_not_asked_again_at_once_when_it_has_nothing_to_give() {
+    fn exhausted_shared_budget_is_not_queried_again_at_once() {
         let start = Instant::now();
-        let [again, free] = [250, 4000].map(|millis| start + Duration::from_millis(millis));
-        let known = Known { contact: Contact::Now, spent: Some([again, free]), ..Known::default() };
-        assert_eq!(known.own_share(start), Err(Spent(Duration::from_secs(4))));
-        assert_eq!(known.own_share(again), Ok(None));
+        let [retry_at, free_at] = [250, 4000].map(|millis| start + Duration::from_millis(millis));
+        let view = ReplicaView {
+            redis: RedisState::Reachable,
+            exhausted: Some([retry_at, free_at]),
+            ..ReplicaView::default()
+        };
+        assert_eq!(view.local_quota(start), Err(BudgetExhausted(Duration::from_secs(4))));
+        assert_eq!(view.local_quota(retry_at), Ok(None));
     }
 }

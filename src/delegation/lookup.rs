@@ -6,15 +6,15 @@ use crate::registry::{Check, Direction};
 
 /// A question about delegations on one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lookup {
+pub(crate) struct DelegationLookup {
     pub(crate) chain_id: u64,
-    pub(crate) question: Question,
-    pub(crate) block: Block,
+    pub(crate) kind: LookupKind,
+    pub(crate) block: BlockTag,
 }
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum LookupKind {
     /// The delegations to and from an address; `None`: in both directions.
     List { address: Address, direction: Option<Direction> },
     /// Whether one address may act for another.
@@ -23,15 +23,15 @@ pub(crate) enum Question {
 
 /// The state that is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Block {
+pub(crate) enum BlockTag {
     Latest,
     /// With what is pre-confirmed, which the chain alone knows.
     Pending,
 }
 
-impl Block {
+impl BlockTag {
     /// As a block tag of JSON-RPC.
-    pub(super) const fn tag(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Latest => "latest",
             Self::Pending => "pending",
@@ -39,26 +39,28 @@ impl Block {
     }
 }
 
-impl Lookup {
+impl DelegationLookup {
     /// What the REST API is asked, a path and a query. Two look-ups that ask for the same have the same;
     /// the API knows no directions.
-    pub(super) fn request(&self) -> (String, String) {
+    pub(super) fn path_and_query(&self) -> (String, String) {
         let chain_id = self.chain_id;
-        let (below, query) = match &self.question {
-            Question::List { address, .. } => (address.to_string(), format!("chainId={chain_id}")),
-            Question::Check(Check { to, from, rights, scope }) => {
+        let (subpath, query) = match &self.kind {
+            LookupKind::List { address, .. } => {
+                (address.to_string(), format!("chainId={chain_id}"))
+            }
+            LookupKind::Check(Check { to, from, rights, scope }) => {
                 let mut query = format!("to={to}&from={from}&chainId={chain_id}");
-                let more = [
+                let optional = [
                     ("contract", scope.contract().map(|contract| contract.to_string())),
                     ("tokenId", scope.token_id().map(|token_id| token_id.to_string())),
                     ("rights", (!rights.is_zero()).then(|| rights.to_string())),
                 ];
-                for (name, value) in more {
+                for (name, value) in optional {
                     query.extend(value.iter().flat_map(|value| ["&", name, "=", value]));
                 }
                 (format!("check/{}", scope.name()), query)
             }
         };
-        (format!("registry/v2/{below}"), query)
+        (format!("registry/v2/{subpath}"), query)
     }
 }

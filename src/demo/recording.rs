@@ -30,7 +30,7 @@ pub struct Recording {
 
 /// Why bytes are no recording.
 #[derive(Debug, thiserror::Error)]
-pub enum BadRecording {
+pub enum InvalidRecording {
     /// Not gzip.
     #[error("not a gzip file")]
     Gzip(#[from] std::io::Error),
@@ -39,7 +39,7 @@ pub enum BadRecording {
     Json(#[from] serde_json::Error),
     /// The lists do not fit together.
     #[error("the lists of the recording differ in length")]
-    Lengths,
+    LengthMismatch,
 }
 
 impl Recording {
@@ -48,17 +48,17 @@ impl Recording {
     /// # Errors
     ///
     /// [`BadRecording`] when the bytes are anything else.
-    pub fn from_gzip(bytes: &[u8]) -> Result<Self, BadRecording> {
+    pub fn from_gzip(bytes: &[u8]) -> Result<Self, InvalidRecording> {
         let mut json = Vec::new();
         GzDecoder::new(bytes).read_to_end(&mut json)?;
         let recording: Self = serde_json::from_slice(&json)?;
         let (blocks, columns) =
             (recording.gas_used_ratio.len(), recording.reward_percentiles.len());
-        let fits = blocks > 0
+        let lengths_match = blocks > 0
             && recording.base_fee_per_gas.len() == blocks.saturating_add(1)
             && recording.reward.len() == blocks
             && recording.reward.iter().all(|row| row.len() == columns);
-        if fits { Ok(recording) } else { Err(BadRecording::Lengths) }
+        if lengths_match { Ok(recording) } else { Err(InvalidRecording::LengthMismatch) }
     }
 
     /// How many blocks there are; at least one.
@@ -71,14 +71,14 @@ impl Recording {
     #[must_use]
     pub fn column(&self, percentile: f64) -> Option<usize> {
         // The recorded percentiles are whole numbers, which compare exactly.
-        #[expect(clippy::float_cmp, reason = "a percentile that was not recorded is not answered")]
+        #[expect(clippy::float_cmp, reason = "an unrecorded percentile has no column")]
         self.reward_percentiles.iter().position(|recorded| *recorded == percentile)
     }
 }
 
-struct Hex(u64);
+struct Quantity(u64);
 
-impl<'de> Deserialize<'de> for Hex {
+impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
         let digits = text.strip_prefix("0x").ok_or_else(|| D::Error::custom("no 0x"))?;
@@ -87,14 +87,14 @@ impl<'de> Deserialize<'de> for Hex {
 }
 
 fn quantity<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
-    Ok(Hex::deserialize(input)?.0)
+    Ok(Quantity::deserialize(input)?.0)
 }
 
 fn quantities<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<u64>, D::Error> {
-    Ok(Vec::<Hex>::deserialize(input)?.into_iter().map(|hex| hex.0).collect())
+    Ok(Vec::<Quantity>::deserialize(input)?.into_iter().map(|hex| hex.0).collect())
 }
 
 fn rows_of_quantities<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Vec<u64>>, D::Error> {
-    let rows = Vec::<Vec<Hex>>::deserialize(input)?;
+    let rows = Vec::<Vec<Quantity>>::deserialize(input)?;
     Ok(rows.into_iter().map(|row| row.into_iter().map(|hex| hex.0).collect()).collect())
 }

@@ -14,45 +14,45 @@ use super::recording::Recording;
 #[derive(Debug)]
 pub struct Replay {
     recording: Recording,
-    pace: Pace,
+    timing: BlockTiming,
     started: Instant,
-    started_at: SystemTime,
+    started_at_wall_clock: SystemTime,
 }
 
 /// When a replayed chain has its blocks.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct BlockTiming {
     /// From one block to the next.
     pub block_time: Duration,
     /// By how many hundredths of that a block may come early or late, below 50.
     pub jitter: u8,
 }
 
-impl Pace {
+impl BlockTiming {
     /// How long after the start the block at this place among the new ones comes. Each has a moment of its own
     /// around the one that it would have without jitter, and none comes before the one before it.
     #[must_use]
-    pub fn due(self, place: u64) -> Duration {
+    pub fn block_due(self, index: u64) -> Duration {
         // Neighbours are far from each other (the fraction of the golden ratio).
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let chance = u32::try_from(place.wrapping_mul(SPREAD) >> 54).unwrap_or_default();
-        let regular = self.block_time.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX));
-        let most = self.block_time * u32::from(self.jitter) / 100;
-        (regular + most * 2 * chance / 1024).saturating_sub(most)
+        const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+        let noise = u32::try_from(index.wrapping_mul(GOLDEN_RATIO) >> 54).unwrap_or_default();
+        let regular = self.block_time.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX));
+        let max_jitter = self.block_time * u32::from(self.jitter) / 100;
+        (regular + max_jitter * 2 * noise / 1024).saturating_sub(max_jitter)
     }
 
     /// How many new blocks have come by then.
-    pub(super) fn blocks(self, elapsed: Duration) -> u64 {
+    pub(super) fn blocks_by(self, elapsed: Duration) -> u64 {
         let passed = elapsed.as_nanos() / self.block_time.as_nanos().max(1);
         let next = u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(1);
-        let late =
-            (0..2).take_while(|back| *back < next && self.due(next - back) > elapsed).count();
-        next.saturating_sub(u64::try_from(late).unwrap_or_default())
+        let not_yet_due =
+            (0..2).take_while(|back| *back < next && self.block_due(next - back) > elapsed).count();
+        next.saturating_sub(u64::try_from(not_yet_due).unwrap_or_default())
     }
 }
 
 /// A JSON-RPC error: code and message.
-pub(super) type NodeError = (i64, &'static str);
+pub(super) type RpcError = (i64, &'static str);
 
 const INVALID_PARAMS: i64 = -32602;
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -67,8 +67,13 @@ impl Replay {
 
     /// `recording` from now on, at this pace.
     #[must_use]
-    pub fn start(recording: Recording, pace: Pace) -> Self {
-        Self { recording, pace, started: Instant::now(), started_at: SystemTime::now() }
+    pub fn start_now(recording: Recording, timing: BlockTiming) -> Self {
+        Self {
+            recording,
+            timing,
+            started: Instant::now(),
+            started_at_wall_clock: SystemTime::now(),
+        }
     }
 
     /// What is replayed.
@@ -78,11 +83,11 @@ impl Replay {
     }
 
     /// Answers one call.
-    pub(super) fn answer(&self, method: &str, params: &[Value]) -> Result<Value, NodeError> {
+    pub(super) fn call(&self, method: &str, params: &[Value]) -> Result<Value, RpcError> {
         match method {
-            "eth_chainId" => Ok(hex(self.recording.chain_id)),
+            "eth_chainId" => Ok(to_hex(self.recording.chain_id)),
             "net_version" => Ok(self.recording.chain_id.to_string().into()),
-            "eth_blockNumber" => Ok(hex(self.number(self.head()))),
+            "eth_blockNumber" => Ok(to_hex(self.number(self.head_position()))),
             "eth_feeHistory" => self.fee_history(params),
             "eth_getBlockByNumber" => self.block(params),
             _ => Err((METHOD_NOT_FOUND, "the recorded chain has no such method")),
@@ -90,8 +95,8 @@ impl Replay {
     }
 
     /// How many blocks came before the newest one.
-    fn head(&self) -> u64 {
-        self.pace.blocks(self.started.elapsed()).saturating_add(Self::BLOCKS_AT_START - 1)
+    fn head_position(&self) -> u64 {
+        self.timing.blocks_by(self.started.elapsed()).saturating_add(Self::BLOCKS_AT_START - 1)
     }
 
     fn number(&self, position: u64) -> u64 {
@@ -99,29 +104,29 @@ impl Replay {
     }
 
     /// Where the block at `position` stands in the recording.
-    fn index(&self, position: u64) -> usize {
+    fn recording_index(&self, position: u64) -> usize {
         let blocks = u64::try_from(self.recording.blocks()).unwrap_or(u64::MAX);
         usize::try_from(position % blocks).unwrap_or_default()
     }
 
     /// The position that a block tag or number means.
-    fn position(&self, tag: Option<&Value>) -> Result<u64, NodeError> {
-        let invalid = (INVALID_PARAMS, "expected a block tag or a 0x number");
-        let tag = tag.and_then(Value::as_str).ok_or(invalid)?;
+    fn resolve_block(&self, tag: Option<&Value>) -> Result<u64, RpcError> {
+        let invalid_tag = (INVALID_PARAMS, "expected a block tag or a 0x number");
+        let tag = tag.and_then(Value::as_str).ok_or(invalid_tag)?;
         match tag {
-            "latest" | "pending" | "safe" | "finalized" => Ok(self.head()),
+            "latest" | "pending" | "safe" | "finalized" => Ok(self.head_position()),
             "earliest" => Ok(0),
             number => {
-                let number = parse_hex(number).ok_or(invalid)?;
+                let number = parse_hex(number).ok_or(invalid_tag)?;
                 let position = number.checked_sub(self.recording.oldest_block);
                 position
-                    .filter(|position| *position <= self.head())
+                    .filter(|position| *position <= self.head_position())
                     .ok_or((SERVER_ERROR, "the block is outside the recorded chain"))
             }
         }
     }
 
-    fn fee_history(&self, params: &[Value]) -> Result<Value, NodeError> {
+    fn fee_history(&self, params: &[Value]) -> Result<Value, RpcError> {
         let count = params.first().and_then(|count| match count {
             Value::String(text) => parse_hex(text),
             count => count.as_u64(),
@@ -129,80 +134,84 @@ impl Replay {
         let count = count
             .filter(|count| *count > 0)
             .ok_or((INVALID_PARAMS, "expected a block count above 0"))?;
-        let newest = self.position(params.get(1))?;
+        let newest = self.resolve_block(params.get(1))?;
         let columns = self.columns(params.get(2))?;
         let count = count.min(Self::MAX_BLOCKS).min(newest.saturating_add(1));
         let oldest = newest.saturating_sub(count - 1);
 
         let recording = &self.recording;
-        let indices: Vec<usize> = (oldest..=newest).map(|position| self.index(position)).collect();
+        let indices: Vec<usize> =
+            (oldest..=newest).map(|position| self.recording_index(position)).collect();
         let next = indices.last().map(|index| index.saturating_add(1));
         let base_fees = indices.iter().copied().chain(next);
         let base_fees: Vec<Value> = base_fees
-            .filter_map(|index| recording.base_fee_per_gas.get(index).copied().map(hex))
+            .filter_map(|index| recording.base_fee_per_gas.get(index).copied().map(to_hex))
             .collect();
         let ratios: Vec<f64> = indices
             .iter()
             .filter_map(|index| recording.gas_used_ratio.get(*index).copied())
             .collect();
-        let mut answer = json!({
-            "oldestBlock": hex(self.number(oldest)),
+        let mut reply = json!({
+            "oldestBlock": to_hex(self.number(oldest)),
             "baseFeePerGas": base_fees,
             "gasUsedRatio": ratios,
         });
-        if let (Some(members), false) = (answer.as_object_mut(), columns.is_empty()) {
+        if let (Some(members), false) = (reply.as_object_mut(), columns.is_empty()) {
             let rows = indices.iter().filter_map(|index| recording.reward.get(*index));
             let pick = |row: &Vec<u64>| -> Value {
-                columns.iter().filter_map(|column| row.get(*column).copied().map(hex)).collect()
+                columns.iter().filter_map(|column| row.get(*column).copied().map(to_hex)).collect()
             };
             members.insert("reward".into(), rows.map(pick).collect());
         }
-        Ok(answer)
+        Ok(reply)
     }
 
     /// Only what was recorded can be answered: other percentiles would be invented.
-    fn columns(&self, percentiles: Option<&Value>) -> Result<Vec<usize>, NodeError> {
-        let unknown = (INVALID_PARAMS, "expected recorded percentiles: 0, 5, …, 100");
+    fn columns(&self, percentiles: Option<&Value>) -> Result<Vec<usize>, RpcError> {
+        let unknown_percentile = (INVALID_PARAMS, "expected recorded percentiles: 0, 5, …, 100");
         let Some(percentiles) = percentiles else {
             return Ok(Vec::new());
         };
-        let percentiles = percentiles.as_array().ok_or(unknown)?;
+        let percentiles = percentiles.as_array().ok_or(unknown_percentile)?;
         let column = |percentile: &Value| {
-            percentile.as_f64().and_then(|value| self.recording.column(value)).ok_or(unknown)
+            percentile
+                .as_f64()
+                .and_then(|value| self.recording.column(value))
+                .ok_or(unknown_percentile)
         };
         percentiles.iter().map(column).collect()
     }
 
     /// A block with the members that the recording knows; the time is the replay's.
-    fn block(&self, params: &[Value]) -> Result<Value, NodeError> {
-        let position = match self.position(params.first()) {
+    fn block(&self, params: &[Value]) -> Result<Value, RpcError> {
+        let position = match self.resolve_block(params.first()) {
             Ok(position) => position,
             Err((SERVER_ERROR, _)) => return Ok(Value::Null),
             Err(error) => return Err(error),
         };
-        let base_fee = self.recording.base_fee_per_gas.get(self.index(position)).copied();
+        let base_fee = self.recording.base_fee_per_gas.get(self.recording_index(position)).copied();
         Ok(json!({
-            "number": hex(self.number(position)),
-            "timestamp": hex(self.timestamp(position)),
-            "baseFeePerGas": base_fee.map(hex),
+            "number": to_hex(self.number(position)),
+            "timestamp": to_hex(self.timestamp(position)),
+            "baseFeePerGas": base_fee.map(to_hex),
         }))
     }
 
     /// When the block at `position` was (or, before the start, would have been) produced, in
     /// seconds since 1970.
     fn timestamp(&self, position: u64) -> u64 {
-        let blocks = |count: u64| {
-            self.pace.block_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+        let block_times = |count: u64| {
+            self.timing.block_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
         };
-        let since_epoch = self.started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = self.started_at_wall_clock.duration_since(UNIX_EPOCH).unwrap_or_default();
         since_epoch
-            .saturating_add(blocks(position))
-            .saturating_sub(blocks(Self::BLOCKS_AT_START - 1))
+            .saturating_add(block_times(position))
+            .saturating_sub(block_times(Self::BLOCKS_AT_START - 1))
             .as_secs()
     }
 }
 
-fn hex(number: u64) -> Value {
+fn to_hex(number: u64) -> Value {
     format!("{number:#x}").into()
 }
 

@@ -4,19 +4,19 @@ use super::*;
 
 fn replay(block_time: Duration) -> Replay {
     let (_, bytes) = RECORDINGS[1];
-    Replay::start(Recording::from_gzip(bytes).unwrap(), Pace { block_time, jitter: 0 })
+    Replay::start_now(Recording::from_gzip(bytes).unwrap(), BlockTiming { block_time, jitter: 0 })
 }
 
 /// A block time that no test outlives.
-const STANDING: Duration = Duration::from_hours(1);
+const LONG_BLOCK_TIME: Duration = Duration::from_hours(1);
 
-fn number(hex: &Value) -> u64 {
+fn parse_number(hex: &Value) -> u64 {
     u64::from_str_radix(hex.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
 #[test]
-fn every_recorded_chain_has_a_configuration_and_the_other_way_round() {
-    let chains = chains((Ipv4Addr::LOCALHOST, 8545).into(), Duration::from_secs(2)).unwrap();
+fn recorded_and_configured_chains_match() {
+    let chains = chain_configs((Ipv4Addr::LOCALHOST, 8545).into(), Duration::from_secs(2)).unwrap();
     let configured: BTreeSet<_> =
         chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
     let recorded: BTreeSet<_> = RECORDINGS
@@ -31,9 +31,9 @@ fn every_recorded_chain_has_a_configuration_and_the_other_way_round() {
 }
 
 #[test]
-fn every_block_time_that_the_flag_takes_makes_a_usable_chain() {
-    for block_time in [Duration::from_millis(10), Duration::from_secs(2), STANDING] {
-        for chain in chains((Ipv4Addr::LOCALHOST, 1).into(), block_time).unwrap() {
+fn every_allowed_block_time_gives_a_valid_chain() {
+    for block_time in [Duration::from_millis(10), Duration::from_secs(2), LONG_BLOCK_TIME] {
+        for chain in chain_configs((Ipv4Addr::LOCALHOST, 1).into(), block_time).unwrap() {
             assert!(chain.max_age > chain.stale_after());
             assert_eq!(chain.stall_after(), Some(block_time * 10));
         }
@@ -41,67 +41,70 @@ fn every_block_time_that_the_flag_takes_makes_a_usable_chain() {
 }
 
 #[test]
-fn the_chain_starts_with_a_whole_window_of_recorded_values() {
-    let chain = replay(STANDING);
-    let answer =
-        chain.answer("eth_feeHistory", &[json!("0x14"), json!("latest"), json!([60])]).unwrap();
-    assert_eq!(number(&answer["oldestBlock"]), chain.recording().oldest_block);
-    assert_eq!(answer["baseFeePerGas"].as_array().unwrap().len(), 21);
-    assert_eq!(answer["reward"].as_array().unwrap().len(), 20);
-    assert_eq!(answer["gasUsedRatio"].as_array().unwrap().len(), 20);
+fn chain_starts_with_a_full_window_of_recorded_blocks() {
+    let chain = replay(LONG_BLOCK_TIME);
+    let reply =
+        chain.call("eth_feeHistory", &[json!("0x14"), json!("latest"), json!([60])]).unwrap();
+    assert_eq!(parse_number(&reply["oldestBlock"]), chain.recording().oldest_block);
+    assert_eq!(reply["baseFeePerGas"].as_array().unwrap().len(), 21);
+    assert_eq!(reply["reward"].as_array().unwrap().len(), 20);
+    assert_eq!(reply["gasUsedRatio"].as_array().unwrap().len(), 20);
     let column = chain.recording().column(60.0).unwrap();
-    for (index, row) in answer["reward"].as_array().unwrap().iter().enumerate() {
-        assert_eq!(number(&row[0]), chain.recording().reward[index][column]);
-        let base_fee = &answer["baseFeePerGas"][index];
-        assert_eq!(number(base_fee), chain.recording().base_fee_per_gas[index]);
+    for (index, row) in reply["reward"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(parse_number(&row[0]), chain.recording().reward[index][column]);
+        let base_fee = &reply["baseFeePerGas"][index];
+        assert_eq!(parse_number(base_fee), chain.recording().base_fee_per_gas[index]);
     }
 }
 
 #[test]
-fn the_head_moves_one_block_per_block_time_and_the_recording_repeats_under_new_numbers() {
+fn head_advances_and_the_recording_repeats_with_new_numbers() {
     let chain = replay(Duration::from_micros(10));
     let (mut last, blocks) = (0, u64::try_from(chain.recording().blocks()).unwrap());
     let past_the_end = chain.recording().oldest_block + 2 * blocks;
     while last < past_the_end {
-        let head = number(&chain.answer("eth_blockNumber", &[]).unwrap());
+        let head = parse_number(&chain.call("eth_blockNumber", &[]).unwrap());
         assert!(head >= last);
         last = head;
     }
     let base_fee = |number: u64| {
         let tag = json!(format!("{number:#x}"));
-        chain.answer("eth_getBlockByNumber", &[tag, json!(false)]).unwrap()["baseFeePerGas"].clone()
+        chain.call("eth_getBlockByNumber", &[tag, json!(false)]).unwrap()["baseFeePerGas"].clone()
     };
     let some = chain.recording().oldest_block + 5;
     assert_eq!(base_fee(some), base_fee(some + blocks));
     assert_ne!(base_fee(some), base_fee(some + 1));
     // The window at the seam has the last blocks and the first.
     let seam = json!(format!("{:#x}", chain.recording().oldest_block + blocks));
-    let answer = chain.answer("eth_feeHistory", &[json!(2), seam, json!([])]).unwrap();
+    let reply = chain.call("eth_feeHistory", &[json!(2), seam, json!([])]).unwrap();
     let recorded = &chain.recording().base_fee_per_gas;
     let expected = [recorded[recorded.len() - 2], recorded[0], recorded[1]];
-    let found: Vec<_> = answer["baseFeePerGas"].as_array().unwrap().iter().map(number).collect();
+    let found: Vec<_> =
+        reply["baseFeePerGas"].as_array().unwrap().iter().map(parse_number).collect();
     assert_eq!(found, expected);
-    assert!(answer.get("reward").is_none());
+    assert!(reply.get("reward").is_none());
 }
 
 #[test]
-fn a_block_has_the_members_that_are_known_and_a_block_to_come_is_null() {
-    let chain = replay(STANDING);
-    let latest = chain.answer("eth_getBlockByNumber", &[json!("latest"), json!(false)]).unwrap();
-    assert_eq!(number(&latest["number"]), chain.recording().oldest_block + 19);
-    assert_eq!(number(&latest["baseFeePerGas"]), chain.recording().base_fee_per_gas[19]);
-    let earliest = chain.answer("eth_getBlockByNumber", &[json!("earliest")]).unwrap();
-    assert_eq!(number(&latest["timestamp"]) - number(&earliest["timestamp"]), 19 * 3600);
-    let to_come = json!(format!("{:#x}", chain.recording().oldest_block + 20));
-    assert_eq!(chain.answer("eth_getBlockByNumber", &[to_come]), Ok(Value::Null));
+fn block_has_the_recorded_members_and_a_future_block_is_null() {
+    let chain = replay(LONG_BLOCK_TIME);
+    let latest = chain.call("eth_getBlockByNumber", &[json!("latest"), json!(false)]).unwrap();
+    assert_eq!(parse_number(&latest["number"]), chain.recording().oldest_block + 19);
+    assert_eq!(parse_number(&latest["baseFeePerGas"]), chain.recording().base_fee_per_gas[19]);
+    let earliest = chain.call("eth_getBlockByNumber", &[json!("earliest")]).unwrap();
+    assert_eq!(
+        parse_number(&latest["timestamp"]) - parse_number(&earliest["timestamp"]),
+        19 * 3600
+    );
+    let future_block = json!(format!("{:#x}", chain.recording().oldest_block + 20));
+    assert_eq!(chain.call("eth_getBlockByNumber", &[future_block]), Ok(Value::Null));
 }
 
 #[test]
-fn what_was_not_recorded_is_refused() {
-    let chain = replay(STANDING);
-    let code = |method: &str, params: Value| {
-        chain.answer(method, params.as_array().unwrap()).unwrap_err().0
-    };
+fn unrecorded_data_is_rejected() {
+    let chain = replay(LONG_BLOCK_TIME);
+    let code =
+        |method: &str, params: Value| chain.call(method, params.as_array().unwrap()).unwrap_err().0;
     assert_eq!(code("eth_feeHistory", json!(["0x14", "latest", [61]])), -32602);
     assert_eq!(code("eth_feeHistory", json!(["0x0", "latest", [60]])), -32602);
     assert_eq!(code("eth_feeHistory", json!(["0x14", "newest", [60]])), -32602);
@@ -111,25 +114,32 @@ fn what_was_not_recorded_is_refused() {
 }
 
 #[test]
-fn blocks_come_at_their_own_moments_around_the_regular_ones_and_in_their_order() {
+fn jittered_blocks_arrive_in_order_around_their_regular_times() {
     let block_time = Duration::from_secs(1);
     let micros = Duration::from_micros;
     for jitter in [0, 20, 40] {
-        let pace = Pace { block_time, jitter };
-        let most = block_time * u32::from(jitter) / 100;
+        let timing = BlockTiming { block_time, jitter };
+        let max_jitter = block_time * u32::from(jitter) / 100;
         let mut offsets = BTreeSet::new();
-        let mut at = Duration::ZERO;
+        let mut elapsed = Duration::ZERO;
         for block in 1..=200_u32 {
             // The first moment at which it is there.
-            while pace.blocks(at) < u64::from(block) {
-                at += micros(500);
+            while timing.blocks_by(elapsed) < u64::from(block) {
+                elapsed += micros(500);
             }
-            assert_eq!(pace.blocks(at), u64::from(block), "{jitter} {at:?}");
-            let regular = block_time * block;
-            assert!(at + most >= regular && at <= regular + most + micros(500), "{jitter} {at:?}");
-            offsets.insert((at + most).checked_sub(regular).unwrap());
+            assert_eq!(timing.blocks_by(elapsed), u64::from(block), "{jitter} {elapsed:?}");
+            let regular_at = block_time * block;
+            assert!(
+                elapsed + max_jitter >= regular_at
+                    && elapsed <= regular_at + max_jitter + micros(500),
+                "{jitter} {elapsed:?}"
+            );
+            offsets.insert((elapsed + max_jitter).checked_sub(regular_at).unwrap());
         }
         assert_eq!(offsets.len() > 100, jitter > 0, "{jitter}: {}", offsets.len());
-        assert!(*offsets.last().unwrap() >= *offsets.first().unwrap() + most * 3 / 2, "{jitter}");
+        assert!(
+            *offsets.last().unwrap() >= *offsets.first().unwrap() + max_jitter * 3 / 2,
+            "{jitter}"
+        );
     }
 }

@@ -6,14 +6,17 @@
 //! How it was found, and what it does on recorded blocks, is in docs/pricing.md.
 
 use super::history::{Block, FeeHistory};
-use super::{Rejection, Tips, at_least_the_floor, average};
+use super::{PricingError, PriorityFees, apply_floor, average};
 use crate::config::Pricing;
 
 /// From this share of its gas limit on a block is crowded.
-const CROWDED: f64 = 0.7;
+const CROWDED_RATIO: f64 = 0.7;
 
 /// What the tiers pay above the base fee.
-pub(super) fn tips(history: &FeeHistory, pricing: &Pricing) -> Result<Tips, Rejection> {
+pub(super) fn priority_fees(
+    history: &FeeHistory,
+    pricing: &Pricing,
+) -> Result<PriorityFees, PricingError> {
     let usable = history.blocks().iter().filter_map(|block| Some((block, block.rewards?)));
     let (mut prices, mut highs) = (Vec::new(), Vec::new());
     for (block, rewards) in usable {
@@ -22,17 +25,18 @@ pub(super) fn tips(history: &FeeHistory, pricing: &Pricing) -> Result<Tips, Reje
         prices.push(if is_crowded(block) { high } else { rewards.medium });
         highs.push(high);
     }
-    let most = average(highs.into_iter())?;
+    let average_high = average(highs.into_iter())?;
     prices.sort_unstable_by(|one, other| other.cmp(one));
     let third = prices.len().div_ceil(3);
-    let dear = average(prices.into_iter().take(third))?.unwrap_or_default();
-    let (medium, is_floor) = at_least_the_floor(most.map(|most| dear.min(most)), pricing)?;
-    let above = pricing.high_multiplier.apply(medium).ok_or(Rejection::Overflow)?;
-    let high = above.max(most.unwrap_or_default());
-    Ok(Tips { medium, high, is_floor })
+    let average_dearest = average(prices.into_iter().take(third))?.unwrap_or_default();
+    let (medium, is_floor) =
+        apply_floor(average_high.map(|most| average_dearest.min(most)), pricing)?;
+    let multiplied = pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?;
+    let high = multiplied.max(average_high.unwrap_or_default());
+    Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
 /// Nobody knows of a block whose ratio is missing that anybody was left out.
 fn is_crowded(block: &Block) -> bool {
-    block.gas_used_ratio.is_some_and(|ratio| ratio >= CROWDED)
+    block.gas_used_ratio.is_some_and(|ratio| ratio >= CROWDED_RATIO)
 }

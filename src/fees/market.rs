@@ -2,7 +2,7 @@
 
 use utoipa::ToSchema;
 
-use super::Rejection;
+use super::PricingError;
 use super::history::{Block, Rewards};
 
 /// Everything derived from one fee history. Amounts are wei per gas.
@@ -80,7 +80,7 @@ pub struct GasUsedRatio {
 }
 
 impl GasUsedRatio {
-    pub(crate) fn of(blocks: &[Block]) -> Self {
+    pub(crate) fn from_blocks(blocks: &[Block]) -> Self {
         let (mut sum, mut count) = (0.0, 0_u32);
         for ratio in blocks.iter().filter_map(|block| block.gas_used_ratio) {
             sum += ratio;
@@ -106,8 +106,8 @@ pub enum Trend {
 }
 
 impl Trend {
-    pub(super) fn between(average: u128, upcoming: u128) -> Result<Self, Rejection> {
-        let times = |amount: u128, factor| amount.checked_mul(factor).ok_or(Rejection::Overflow);
+    pub(super) fn from_base_fees(average: u128, upcoming: u128) -> Result<Self, PricingError> {
+        let times = |amount: u128, factor| amount.checked_mul(factor).ok_or(PricingError::Overflow);
         let scaled = times(upcoming, 20)?;
         Ok(if scaled > times(average, 21)? {
             Self::Rising
@@ -132,5 +132,5 @@ pub struct CoveredBlocks {
 
 impl CoveredBlocks {
     /// Where counting ends.
-    pub(super) const MOST: u8 = 100;
+    pub(super) const MAX: u8 = 100;
 }

@@ -35,7 +35,7 @@ fn amounts(suggestion: &Suggestion) -> (u128, u128, u128, u128, u128) {
 }
 
 #[test]
-fn the_network_example_is_two_gwei_of_base_fee_and_twenty_of_tip() {
+fn the_network_document_example_is_reproduced() {
     let calm = history(vec![block(GWEI, 0); 20], Some(GWEI));
     let market = price(&calm, &pricing("")).unwrap();
     assert_eq!(amounts(&market.suggestion), (2 * GWEI, 20 * GWEI, 22 * GWEI, 24 * GWEI, 26 * GWEI));
@@ -45,7 +45,7 @@ fn the_network_example_is_two_gwei_of_base_fee_and_twenty_of_tip() {
 }
 
 #[test]
-fn averages_and_multiplications_round_down_and_leave_the_next_block_out() {
+fn averages_round_down_and_exclude_the_next_block() {
     let blocks = vec![block(10, 3), block(11, 4)];
     let market = price(&history(blocks, Some(1_000_000)), &pricing(NO_FLOORS)).unwrap();
     assert_eq!(market.average_base_fee, 10);
@@ -55,23 +55,23 @@ fn averages_and_multiplications_round_down_and_leave_the_next_block_out() {
 }
 
 #[test]
-fn two_percentiles_give_high_its_own_tip() {
+fn with_two_percentiles_high_has_its_own_priority_fee() {
     let two = pricing("reward_percentiles = [60, 100]\npriority_fee_floor = \"5 wei\"");
     let rewards = |medium, high| Block {
         rewards: Some(Rewards { medium, high: Some(high) }),
         ..block(GWEI, 0)
     };
-    let of = |blocks| amounts(&price(&history(blocks, None), &two).unwrap().suggestion);
-    assert_eq!(of(vec![rewards(7, 90), rewards(8, 101)]).1, 7);
-    assert_eq!(of(vec![rewards(7, 90), rewards(8, 101)]).3, 95);
+    let priced = |blocks| amounts(&price(&history(blocks, None), &two).unwrap().suggestion);
+    assert_eq!(priced(vec![rewards(7, 90), rewards(8, 101)]).1, 7);
+    assert_eq!(priced(vec![rewards(7, 90), rewards(8, 101)]).3, 95);
     // Both fall to the floor, without the multiplier.
-    assert_eq!((of(vec![rewards(1, 2)]).1, of(vec![rewards(1, 2)]).3), (5, 5));
+    assert_eq!((priced(vec![rewards(1, 2)]).1, priced(vec![rewards(1, 2)]).3), (5, 5));
     // A malformed row never lets high undercut medium.
-    assert_eq!((of(vec![rewards(9, 6)]).1, of(vec![rewards(9, 6)]).3), (9, 9));
+    assert_eq!((priced(vec![rewards(9, 6)]).1, priced(vec![rewards(9, 6)]).3), (9, 9));
 }
 
 #[test]
-fn blocks_without_rewards_stay_out_of_the_tip_average_only() {
+fn blocks_without_rewards_only_affect_the_reward_average() {
     let silent = Block { rewards: None, ..block(30, 0) };
     let market = price(&history(vec![block(10, 8), silent], None), &pricing(NO_FLOORS)).unwrap();
     assert_eq!(market.average_base_fee, 20);
@@ -79,17 +79,17 @@ fn blocks_without_rewards_stay_out_of_the_tip_average_only() {
 }
 
 #[test]
-fn without_any_reward_the_floor_decides_and_without_a_floor_nothing_does() {
+fn without_rewards_the_floor_applies_or_pricing_fails() {
     let silent = history(vec![Block { rewards: None, ..block(GWEI, 0) }], None);
     let market = price(&silent, &pricing("")).unwrap();
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 20 * GWEI);
     assert_eq!(market.average_reward, None);
     assert!(market.floors_applied.priority_fee);
-    assert_eq!(price(&silent, &pricing(NO_FLOORS)), Err(Rejection::NoRewards));
+    assert_eq!(price(&silent, &pricing(NO_FLOORS)), Err(PricingError::NoRewards));
 }
 
 #[test]
-fn real_zero_rewards_are_averaged() {
+fn zero_rewards_are_averaged() {
     let zeros = history(vec![block(7, 0); 3], None);
     let market = price(&zeros, &pricing(NO_FLOORS)).unwrap();
     assert_eq!(amounts(&market.suggestion), (14, 0, 14, 0, 14));
@@ -97,7 +97,7 @@ fn real_zero_rewards_are_averaged() {
 }
 
 #[test]
-fn a_newest_known_base_fee_of_zero_means_one_gas_price() {
+fn a_zero_base_fee_means_legacy_pricing() {
     let network = pricing("");
     let price_of = |blocks, next| price(&history(blocks, next), &network).unwrap();
     let tip = 30 * GWEI;
@@ -116,7 +116,7 @@ fn a_newest_known_base_fee_of_zero_means_one_gas_price() {
 }
 
 #[test]
-fn a_chain_whose_base_fee_is_really_zero_says_so() {
+fn zero_base_fee_can_be_configured_as_eip_1559() {
     let zero = pricing("zero_base_fee = \"eip-1559\"\nbase_fee_floor = \"0 wei\"");
     let market = price(&history(vec![block(0, 30 * GWEI)], Some(0)), &zero).unwrap();
     assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
@@ -124,7 +124,7 @@ fn a_chain_whose_base_fee_is_really_zero_says_so() {
 }
 
 #[test]
-fn a_floor_counts_as_applied_only_when_it_decided() {
+fn a_floor_is_reported_only_when_it_raised_the_fee() {
     let floors = |base_fee, tip| {
         price(&history(vec![block(base_fee, tip)], None), &pricing("")).unwrap().floors_applied
     };
@@ -135,7 +135,7 @@ fn a_floor_counts_as_applied_only_when_it_decided() {
 }
 
 #[test]
-fn the_trend_is_the_upcoming_base_fee_against_the_average_with_five_percent_between() {
+fn the_trend_has_a_five_percent_dead_band() {
     let trend = |next| {
         let blocks = history(vec![block(1000, 1)], next);
         price(&blocks, &pricing(NO_FLOORS)).unwrap().base_fee_trend
@@ -148,7 +148,7 @@ fn the_trend_is_the_upcoming_base_fee_against_the_average_with_five_percent_betw
 }
 
 #[test]
-fn covered_blocks_end_at_a_hundred_and_count_a_rise_of_at_least_one_wei() {
+fn covered_blocks_end_at_100_and_assume_a_rise_of_at_least_1_wei() {
     let covered = |max_fee_per_gas, base_fee| {
         let tier = Tier { max_priority_fee_per_gas: 0, max_fee_per_gas };
         covered_blocks(tier, base_fee, &pricing("priority_fee_floor = \"10 wei\""))
@@ -162,29 +162,30 @@ fn covered_blocks_end_at_a_hundred_and_count_a_rise_of_at_least_one_wei() {
 }
 
 #[test]
-fn the_gas_ratios_are_those_of_the_blocks_that_have_one() {
+fn the_average_gas_used_ratio_ignores_missing_ones() {
     let ratio = |gas_used_ratio| Block { gas_used_ratio, ..block(1, 1) };
-    let of = |blocks| price(&history(blocks, None), &pricing(NO_FLOORS)).unwrap().gas_used_ratio;
-    let some = of(vec![ratio(Some(0.5)), ratio(None), ratio(Some(1.0))]);
+    let gas_ratios =
+        |blocks| price(&history(blocks, None), &pricing(NO_FLOORS)).unwrap().gas_used_ratio;
+    let some = gas_ratios(vec![ratio(Some(0.5)), ratio(None), ratio(Some(1.0))]);
     assert_eq!(some, GasUsedRatio { latest: Some(1.0), average: Some(0.75) });
-    let newest_unknown = of(vec![ratio(Some(0.5)), ratio(None)]);
+    let newest_unknown = gas_ratios(vec![ratio(Some(0.5)), ratio(None)]);
     assert_eq!(newest_unknown, GasUsedRatio { latest: None, average: Some(0.5) });
-    assert_eq!(of(vec![ratio(None)]), GasUsedRatio { latest: None, average: None });
+    assert_eq!(gas_ratios(vec![ratio(None)]), GasUsedRatio { latest: None, average: None });
 }
 
 #[test]
-fn amounts_that_do_not_fit_reject_the_history() {
+fn overflowing_amounts_are_a_pricing_error() {
     let rejected = |blocks, next| price(&history(blocks, next), &pricing(NO_FLOORS)).unwrap_err();
     let huge = u128::MAX / 2 + 1;
-    assert_eq!(rejected(vec![block(huge, 1); 2], None), Rejection::Overflow);
-    assert_eq!(rejected(vec![block(1, huge); 2], None), Rejection::Overflow);
-    assert_eq!(rejected(vec![block(huge, 1)], None), Rejection::Overflow);
-    assert_eq!(rejected(vec![block(1, u128::MAX)], None), Rejection::Overflow);
-    assert_eq!(rejected(vec![block(1, 1)], Some(u128::MAX)), Rejection::Overflow);
+    assert_eq!(rejected(vec![block(huge, 1); 2], None), PricingError::Overflow);
+    assert_eq!(rejected(vec![block(1, huge); 2], None), PricingError::Overflow);
+    assert_eq!(rejected(vec![block(huge, 1)], None), PricingError::Overflow);
+    assert_eq!(rejected(vec![block(1, u128::MAX)], None), PricingError::Overflow);
+    assert_eq!(rejected(vec![block(1, 1)], Some(u128::MAX)), PricingError::Overflow);
 }
 
 #[test]
-fn a_history_has_a_block_and_numbers_that_fit() {
+fn a_history_needs_a_block_and_64_bit_numbers() {
     assert_eq!(FeeHistory::new(1, Vec::new(), Some(1)), None);
     assert_eq!(FeeHistory::new(u64::MAX, vec![block(1, 1); 2], None), None);
     let last = FeeHistory::new(u64::MAX, vec![block(1, 1)], None).unwrap();
@@ -192,7 +193,7 @@ fn a_history_has_a_block_and_numbers_that_fit() {
 }
 
 /// A block with this share of its gas used, and these rewards.
-fn crowded(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
+fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
     let rewards = Some(Rewards { medium, high: Some(high) });
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
@@ -203,14 +204,14 @@ fn adaptive(blocks: Vec<Block>, next_base_fee: Option<u128>, changes: &str) -> M
 }
 
 #[test]
-fn the_adaptive_tip_is_what_the_dearest_third_of_the_blocks_asked_for() {
+fn the_adaptive_priority_fee_averages_the_dearest_third() {
     // Of five blocks two: the crowded one's high percentile, and the highest low one of the others.
     let blocks = vec![
-        crowded(Some(0.5), 10, 900),
-        crowded(Some(0.7), 4, 301),
-        crowded(Some(0.69), 7, 200),
-        crowded(None, 11, 100),
-        crowded(Some(0.0), 0, 100),
+        block_with_ratio(Some(0.5), 10, 900),
+        block_with_ratio(Some(0.7), 4, 301),
+        block_with_ratio(Some(0.69), 7, 200),
+        block_with_ratio(None, 11, 100),
+        block_with_ratio(Some(0.0), 0, 100),
     ];
     let market = adaptive(blocks, Some(100), NO_FLOORS);
     // (301 + 11) / 2; never below the average of the high percentile: (900 + 301 + 200 + 100 + 100) / 5.
@@ -220,17 +221,17 @@ fn the_adaptive_tip_is_what_the_dearest_third_of_the_blocks_asked_for() {
 }
 
 #[test]
-fn the_adaptive_tip_is_never_above_the_average_of_the_high_percentile() {
-    let mut blocks = vec![crowded(Some(0.2), 1, 2); 19];
-    blocks.push(crowded(Some(1.0), 1, 1_000_000));
+fn the_adaptive_priority_fee_is_capped_by_the_high_average() {
+    let mut blocks = vec![block_with_ratio(Some(0.2), 1, 2); 19];
+    blocks.push(block_with_ratio(Some(1.0), 1, 1_000_000));
     let market = adaptive(blocks, Some(100), NO_FLOORS);
     // The dearest seven ask for 142,858 on average, all for 50,001 in their high percentile.
     assert_eq!(amounts(&market.suggestion), (200, 50_001, 50_201, 60_001, 60_201));
 }
 
 #[test]
-fn adaptive_tips_have_the_floor_and_without_rewards_nothing_else() {
-    let cheap = vec![crowded(Some(0.9), 3, 5); 20];
+fn adaptive_priority_fees_respect_the_floor() {
+    let cheap = vec![block_with_ratio(Some(0.9), 3, 5); 20];
     let floor = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"20 wei\"";
     let market = adaptive(cheap, Some(100), floor);
     assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
@@ -240,16 +241,16 @@ fn adaptive_tips_have_the_floor_and_without_rewards_nothing_else() {
     let market = adaptive(silent.clone(), Some(100), floor);
     assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
     let pricing = pricing(&format!("strategy = \"adaptive\"\n{NO_FLOORS}"));
-    assert_eq!(price(&history(silent, None), &pricing).unwrap_err(), Rejection::NoRewards);
+    assert_eq!(price(&history(silent, None), &pricing).unwrap_err(), PricingError::NoRewards);
     // A row whose second percentile is below its first is malformed.
-    let market = adaptive(vec![crowded(Some(0.9), 5, 1); 3], Some(100), NO_FLOORS);
+    let market = adaptive(vec![block_with_ratio(Some(0.9), 5, 1); 3], Some(100), NO_FLOORS);
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
 }
 
 #[test]
-fn the_adaptive_base_fee_follows_a_rise_at_once_and_a_fall_slowly() {
+fn the_adaptive_base_fee_rises_at_once_and_falls_slowly() {
     let blocks = |base_fees: [u128; 4]| {
-        base_fees.map(|base_fee| Block { base_fee, ..crowded(Some(0.5), 1, 1) }).to_vec()
+        base_fees.map(|base_fee| Block { base_fee, ..block_with_ratio(Some(0.5), 1, 1) }).to_vec()
     };
     let base_fee =
         |base_fees, next| adaptive(blocks(base_fees), next, NO_FLOORS).suggestion.base_fee_per_gas;

@@ -19,111 +19,115 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Drain;
-use super::line::{Line, Missed, Order};
-use super::tape::Framing;
-use super::watched::Watched;
-use crate::api::{App, EndBy, Endless};
-use crate::clients::Visitor;
+use super::DrainFlag;
+use super::connection_state::{ConnectionCommand, ConnectionState, Timeout};
+use super::framing::Framing;
+use super::monitored_stream::MonitoredStream;
+use crate::api::{App, BodyDeadline, Streaming};
+use crate::client_limits::ConnectedPeer;
 
 /// The most that the headers of a request, its first line included, may take.
-const MAX_HEAD_BYTES: usize = 16 * 1024;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// Answers requests until the client goes, misses a deadline or sends what cannot be read, or the
 /// `line` is told to finish.
 pub(super) async fn serve(
     stream: TcpStream,
     app: App,
-    visitor: Visitor,
-    line: Arc<Line>,
-    drain: Arc<Drain>,
+    peer: ConnectedPeer,
+    state: Arc<ConnectionState>,
+    drain_flag: Arc<DrainFlag>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let answer = |request: Request<Incoming>| {
-        let framing = line.received_head(request.headers());
-        let answer = match framing {
-            Framing::Ambiguous => Either::Left(ready(Ok(app.refusal(StatusCode::BAD_REQUEST)))),
-            Framing::Plain | Framing::Unfinished | Framing::Chunked => {
-                Either::Right(app.answer(request, &visitor))
+    let handle = |request: Request<Incoming>| {
+        let framing = state.on_request_head(request.headers());
+        let response_future = match framing {
+            Framing::Ambiguous => {
+                Either::Left(ready(Ok(app.rejection_response(StatusCode::BAD_REQUEST))))
+            }
+            Framing::Complete | Framing::Incomplete | Framing::Chunked => {
+                Either::Right(app.handle(request, &peer))
             }
         };
-        let (line, drain) = (Arc::clone(&line), Arc::clone(&drain));
-        answer.map(move |answer| {
+        let (state, drain_flag) = (Arc::clone(&state), Arc::clone(&drain_flag));
+        response_future.map(move |answer| {
             answer.map(|mut response| {
-                let is_last = match framing {
-                    Framing::Plain => false,
-                    Framing::Unfinished => line.may_owe_a_body(),
+                let must_close = match framing {
+                    Framing::Complete => false,
+                    Framing::Incomplete => state.may_be_in_body(),
                     Framing::Chunked | Framing::Ambiguous => true,
                 };
-                if is_last || drain.has_begun() {
+                if must_close || drain_flag.is_set() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
-                if let Some(EndBy(deadline)) = response.extensions_mut().remove() {
-                    line.has_to_end_by(deadline);
+                if let Some(BodyDeadline(deadline)) = response.extensions_mut().remove() {
+                    state.set_body_deadline(deadline);
                 }
-                if response.extensions_mut().remove::<Endless>().is_some() {
-                    line.is_endless();
+                if response.extensions_mut().remove::<Streaming>().is_some() {
+                    state.mark_streaming();
                 }
-                response.map(|body| Tracked { body, line })
+                response.map(|body| TrackedBody { body, state })
             })
         })
     };
-    let stream = TokioIo::new(Watched::new(stream, Arc::clone(&line)));
+    let stream = TokioIo::new(MonitoredStream::new(stream, Arc::clone(&state)));
     let mut connection = http1::Builder::new()
         // Answers are small: one buffer is cheaper than a list of them.
         .writev(false)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(stream, service_fn(answer));
+        .max_buf_size(MAX_HEADER_BYTES)
+        .serve_connection(stream, service_fn(handle));
 
-    let mut is_finishing = false;
-    let ended = poll_fn(|context| {
+    let mut is_draining = false;
+    let run = poll_fn(|context| {
         let mut connection = Pin::new(&mut connection);
-        match line.order(context) {
-            Order::Serve => {}
-            Order::Finish if is_finishing => {}
-            Order::Finish => {
-                is_finishing = true;
+        match state.poll_command(context) {
+            ConnectionCommand::Run => {}
+            ConnectionCommand::Drain if is_draining => {}
+            ConnectionCommand::Drain => {
+                is_draining = true;
                 connection.as_mut().graceful_shutdown();
             }
-            Order::Cut(missed) => return Poll::Ready(Err(missed)),
+            ConnectionCommand::Abort(expired) => return Poll::Ready(Err(expired)),
         }
         connection.poll(context).map(Ok)
     });
-    let ended = ended.await;
-    if let Ok(Err(error)) = &ended {
+    let result = run.await;
+    if let Ok(Err(error)) = &result {
         // Clients go away in the middle all the time.
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection closed early");
         let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
         if cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut) {
-            line.is_given_up();
+            state.mark_kernel_timeout();
         }
     }
     let stream = connection.into_parts().io.into_inner();
     // Who is not answered yet, or owes nothing, has nothing to send that would be waited for.
-    let may_go_on = ended.is_ok() && line.may_owe_a_body();
-    let refusal = match ended {
+    let may_send_body = result.is_ok() && state.may_be_in_body();
+    let rejection_status = match result {
         Ok(Err(error)) if error.is_user() => {
             // An answer broke off. To a client that goes by the end of the connection, as HTTP/1.0
             // does, any other end would be that of the answer.
             let _ = stream.into_stream().set_zero_linger();
             return;
         }
-        Ok(outcome) => match stream.own_answer() {
-            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) if line.is_in_first_line() => {
+        Ok(outcome) => match stream.hyper_error_status() {
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) if state.is_in_request_line() => {
                 Some(StatusCode::URI_TOO_LONG)
             }
             Some(status) => Some(status),
             // To the preface of HTTP/2 hyper says nothing.
-            None if outcome.is_err_and(|error| error.is_parse()) && line.owes_nothing() => {
+            None if outcome.is_err_and(|error| error.is_parse())
+                && state.has_no_response_in_flight() =>
+            {
                 Some(StatusCode::BAD_REQUEST)
             }
             None => None,
         },
-        Err(Missed::Head) if line.has_part_of_a_request() => Some(StatusCode::REQUEST_TIMEOUT),
-        Err(Missed::Write) => {
+        Err(Timeout::Header) if state.has_partial_request() => Some(StatusCode::REQUEST_TIMEOUT),
+        Err(Timeout::Write) => {
             // Nothing more will be taken, so nothing more is to be kept for it.
             let _ = stream.into_stream().set_zero_linger();
             return;
@@ -131,77 +135,84 @@ pub(super) async fn serve(
         Err(_) => None,
     };
     let stream = stream.into_stream();
-    if let Some(status) = refusal {
-        close_with(stream, app.refusal(status)).await;
+    if let Some(status) = rejection_status {
+        respond_and_close(stream, app.rejection_response(status)).await;
     } else {
-        let patience = if may_go_on { Patience::OF_A_BODY } else { Patience::OF_A_HEAD };
-        close_after(stream, &[], patience, || !drain.has_begun()).await;
+        let limits =
+            if may_send_body { LingerLimits::AFTER_BODY } else { LingerLimits::AFTER_HEADER };
+        lingering_close(stream, &[], limits, || !drain_flag.is_set()).await;
     }
 }
 
 /// Sends `response` and closes the connection.
-pub(super) async fn close_with(stream: TcpStream, response: Response<Body>) {
-    close_after(stream, &to_bytes(response).await, Patience::OF_A_HEAD, || true).await;
+pub(super) async fn respond_and_close(stream: TcpStream, response: Response<Body>) {
+    lingering_close(
+        stream,
+        &serialize_response(response).await,
+        LingerLimits::AFTER_HEADER,
+        || true,
+    )
+    .await;
 }
 
 /// For how long a client is read on that has its last answer.
-struct Patience {
+struct LingerLimits {
     /// Between two pieces.
-    pause: Duration,
-    total: Duration,
-    bytes: usize,
+    read_timeout: Duration,
+    total_timeout: Duration,
+    max_bytes: usize,
 }
 
-impl Patience {
+impl LingerLimits {
     /// Of what came before there was a request.
-    const OF_A_HEAD: Self = Self {
-        pause: Duration::from_millis(500),
-        total: Duration::from_millis(500),
-        bytes: 256 * 1024,
+    const AFTER_HEADER: Self = Self {
+        read_timeout: Duration::from_millis(500),
+        total_timeout: Duration::from_millis(500),
+        max_bytes: 256 * 1024,
     };
     /// Of the rest of a body that was refused. Many clients look for an answer only when all of it is
     /// sent, and never see the one of a connection that breaks before; what is above the limit is
     /// seldom far above it.
-    const OF_A_BODY: Self = Self {
-        pause: Duration::from_millis(500),
-        total: Duration::from_secs(10),
-        bytes: 64 * 1024 * 1024,
+    const AFTER_BODY: Self = Self {
+        read_timeout: Duration::from_millis(500),
+        total_timeout: Duration::from_secs(10),
+        max_bytes: 64 * 1024 * 1024,
     };
 }
 
 /// Sends these `last_words` and closes the connection, after what the client is still sending, as far
 /// as there is time for that: to close before could take the last answer away from it.
-async fn close_after(
+async fn lingering_close(
     mut stream: TcpStream,
-    last_words: &[u8],
-    patience: Patience,
-    is_there_time: impl Fn() -> bool,
+    response: &[u8],
+    limits: LingerLimits,
+    may_linger: impl Fn() -> bool,
 ) {
-    const MOST_AT_ONCE: usize = 16 * 1024;
-    let Patience { pause, total, bytes: mut left } = patience;
-    let farewell = async {
-        let said = async {
-            stream.write_all(last_words).await?;
+    const READ_BUFFER_BYTES: usize = 16 * 1024;
+    let LingerLimits { read_timeout, total_timeout, max_bytes: mut remaining } = limits;
+    let linger = async {
+        let send = async {
+            stream.write_all(response).await?;
             stream.shutdown().await
         };
-        if !matches!(timeout(pause, said).await, Ok(Ok(()))) {
+        if !matches!(timeout(read_timeout, send).await, Ok(Ok(()))) {
             return;
         }
-        let mut buffer = Vec::with_capacity(MOST_AT_ONCE);
-        while left > 0 && is_there_time() {
+        let mut buffer = Vec::with_capacity(READ_BUFFER_BYTES);
+        while remaining > 0 && may_linger() {
             buffer.clear();
-            match timeout(pause, stream.read_buf(&mut buffer)).await {
-                Ok(Ok(1..)) => left = left.saturating_sub(buffer.len()),
+            match timeout(read_timeout, stream.read_buf(&mut buffer)).await {
+                Ok(Ok(1..)) => remaining = remaining.saturating_sub(buffer.len()),
                 // A client that is gone, or takes its time, is none of our business any more.
                 _ => return,
             }
         }
     };
-    let _ = timeout(total, farewell).await;
+    let _ = timeout(total_timeout, linger).await;
 }
 
 /// A response as HTTP/1.1 for the end of a connection.
-async fn to_bytes(response: Response<Body>) -> Vec<u8> {
+async fn serialize_response(response: Response<Body>) -> Vec<u8> {
     let (mut parts, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     parts.headers.insert(header::CONTENT_LENGTH, body.len().into());
@@ -217,18 +228,18 @@ async fn to_bytes(response: Response<Body>) -> Vec<u8> {
 }
 
 /// A body that is made as fast as the client takes it, and tells the line when the last of it was made.
-struct Tracked {
+struct TrackedBody {
     body: Body,
-    line: Arc<Line>,
+    state: Arc<ConnectionState>,
 }
 
-impl Drop for Tracked {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.line.made_answer();
+        self.state.on_body_finished();
     }
 }
 
-impl hyper::body::Body for Tracked {
+impl hyper::body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -237,7 +248,7 @@ impl hyper::body::Body for Tracked {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        if !this.line.is_taking(context) {
+        if !this.state.poll_writable(context) {
             return Poll::Pending;
         }
         Pin::new(&mut this.body).poll_frame(context)

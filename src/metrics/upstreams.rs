@@ -2,21 +2,21 @@
 
 use metrics::{Counter, Gauge, counter, gauge};
 
-use super::{Metrics, OneOf, names};
+use super::{Metrics, StateSet, names};
 
 impl Metrics {
     /// Counts what came of asking the chain's upstream at this place: `ok`, or a failure's reason.
-    pub fn attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
-        self.of_attempt(names::ATTEMPTS, chain, upstream, outcome).increment(1);
+    pub fn record_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
+        self.attempt_counter(names::UPSTREAM_ATTEMPTS, chain, upstream, outcome).increment(1);
     }
 
     /// Counts what came of sending a read to the chain's upstream at this place: `ok`, or a
     /// failure's reason.
-    pub(crate) fn read_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
-        self.of_attempt(names::READ_ATTEMPTS, chain, upstream, outcome).increment(1);
+    pub(crate) fn record_read_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
+        self.attempt_counter(names::UPSTREAM_READS, chain, upstream, outcome).increment(1);
     }
 
-    fn of_attempt(
+    fn attempt_counter(
         &self,
         name: &'static str,
         chain: &str,
@@ -24,46 +24,48 @@ impl Metrics {
         outcome: &'static str,
     ) -> Counter {
         let (chain, upstream) = (chain.to_owned(), upstream.to_string());
-        self.with(|| counter!(name, "chain" => chain, "upstream" => upstream, "outcome" => outcome))
+        self.with_recorder(
+            || counter!(name, "chain" => chain, "upstream" => upstream, "outcome" => outcome),
+        )
     }
 
     /// Whether what was published last is from the chain's upstream at this place.
-    pub(crate) fn in_use(&self, chain: &str, upstream: usize) -> Gauge {
-        self.of_upstream(names::IN_USE, chain, upstream)
+    pub(crate) fn upstream_in_use(&self, chain: &str, upstream: usize) -> Gauge {
+        self.upstream_gauge(names::UPSTREAM_IN_USE, chain, upstream)
     }
 
     /// Whether the chain's upstream at this place is not asked because it served another chain.
-    pub(crate) fn wrong_chain(&self, chain: &str, upstream: usize) -> Gauge {
-        self.of_upstream(names::WRONG_CHAIN, chain, upstream)
+    pub(crate) fn upstream_wrong_chain(&self, chain: &str, upstream: usize) -> Gauge {
+        self.upstream_gauge(names::UPSTREAM_WRONG_CHAIN, chain, upstream)
     }
 
     /// How the chain's upstream at this place stands.
-    pub(crate) fn standing<const COUNT: usize>(
+    pub(crate) fn upstream_state<const COUNT: usize>(
         &self,
         chain: &str,
         upstream: usize,
-        standings: [&'static str; COUNT],
-    ) -> OneOf<COUNT> {
+        states: [&'static str; COUNT],
+    ) -> StateSet<COUNT> {
         let upstream = upstream.to_string();
-        let gauge = |standing| {
+        let gauge = |state| {
             let (chain, upstream) = (chain.to_owned(), upstream.clone());
-            gauge!(names::STANDING, "chain" => chain, "upstream" => upstream, "standing" => standing)
+            gauge!(names::UPSTREAM_STATE, "chain" => chain, "upstream" => upstream, "state" => state)
         };
-        self.with(|| OneOf(standings.map(gauge)))
+        self.with_recorder(|| StateSet(states.map(gauge)))
     }
 
     /// The count of blocks of the chain that were announced.
     pub(crate) fn new_heads(&self, chain: &str) -> Counter {
-        self.with(|| counter!(names::NEW_HEADS, "chain" => chain.to_owned()))
+        self.with_recorder(|| counter!(names::NEW_HEADS, "chain" => chain.to_owned()))
     }
 
     /// Whether somebody is there to announce the chain's blocks.
     pub(crate) fn new_heads_up(&self, chain: &str) -> Gauge {
-        self.with(|| gauge!(names::NEW_HEADS_UP, "chain" => chain.to_owned()))
+        self.with_recorder(|| gauge!(names::NEW_HEADS_UP, "chain" => chain.to_owned()))
     }
 
-    fn of_upstream(&self, name: &'static str, chain: &str, upstream: usize) -> Gauge {
+    fn upstream_gauge(&self, name: &'static str, chain: &str, upstream: usize) -> Gauge {
         let (chain, upstream) = (chain.to_owned(), upstream.to_string());
-        self.with(|| gauge!(name, "chain" => chain, "upstream" => upstream))
+        self.with_recorder(|| gauge!(name, "chain" => chain, "upstream" => upstream))
     }
 }

@@ -14,53 +14,54 @@ use super::params;
 #[derive(Debug, Default)]
 pub(super) struct Finality {
     /// The genesis block is final.
-    number: AtomicU64,
-    asked: Mutex<Option<Instant>>,
+    finalized_block: AtomicU64,
+    last_probe: Mutex<Option<Instant>>,
 }
 
 impl Finality {
     /// An answer that takes longer is not worth the wait.
-    pub(super) const DEADLINE: Duration = Duration::from_secs(1);
-    const INTERVAL: Duration = Duration::from_mins(1);
+    pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+    const PROBE_INTERVAL: Duration = Duration::from_mins(1);
     /// Few chains call a block final before it has this many above it.
-    const DEPTH: u64 = 32;
+    const MIN_DEPTH: u64 = 32;
 
     /// Whether the block with this number is known to be final.
-    pub(super) fn reaches(&self, number: u64) -> bool {
-        number <= self.number.load(Ordering::Relaxed)
+    pub(super) fn is_final(&self, number: u64) -> bool {
+        number <= self.finalized_block.load(Ordering::Relaxed)
     }
 
     /// Whether somebody should ask now, for a read of this block; to be told so is to be the one who
     /// asks.
-    pub(super) fn is_worth_asking(&self, number: u64, newest_block: u64, now: Instant) -> bool {
-        if self.reaches(number) || number.saturating_add(Self::DEPTH) > newest_block {
+    pub(super) fn try_begin_probe(&self, number: u64, newest_block: u64, now: Instant) -> bool {
+        if self.is_final(number) || number.saturating_add(Self::MIN_DEPTH) > newest_block {
             return false;
         }
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = asked.is_none_or(|at| now.saturating_duration_since(at) >= Self::INTERVAL);
+        let mut last_probe = self.last_probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due =
+            last_probe.is_none_or(|at| now.saturating_duration_since(at) >= Self::PROBE_INTERVAL);
         if is_due {
-            *asked = Some(now);
+            *last_probe = Some(now);
         }
         is_due
     }
 
     /// Takes note of the chain's last final `block`, unless it is above the newest one.
-    pub(super) fn learn(&self, block: &[u8], newest_block: u64) {
+    pub(super) fn update(&self, block: &[u8], newest_block: u64) {
         #[derive(Deserialize)]
         struct Block<'a> {
             #[serde(borrow)]
             number: Cow<'a, str>,
         }
         let block = serde_json::from_slice::<Block>(block).ok();
-        let number = block.and_then(|block| params::number(&block.number));
+        let number = block.and_then(|block| params::parse_number(&block.number));
         if let Some(number) = number.filter(|number| *number <= newest_block) {
-            self.number.fetch_max(number, Ordering::Relaxed);
+            self.finalized_block.fetch_max(number, Ordering::Relaxed);
         }
     }
 }
 
 /// The parameters of the call that tells it.
-pub(super) fn params() -> Box<RawValue> {
+pub(super) fn probe_params() -> Box<RawValue> {
     to_raw_value(&("finalized", false)).expect("a pair of plain values serialises")
 }
 
@@ -69,25 +70,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_far_below_the_head_is_worth_one_question_a_minute() {
+    fn a_deep_block_allows_one_finality_probe_per_minute() {
         let (finality, now) = (Finality::default(), Instant::now());
-        assert!(!finality.is_worth_asking(69, 100, now));
-        assert!(!finality.is_worth_asking(0, 100, now));
-        assert!(finality.is_worth_asking(68, 100, now));
-        assert!(!finality.is_worth_asking(68, 100, now + Duration::from_secs(59)));
-        assert!(finality.is_worth_asking(68, 100, now + Duration::from_mins(1)));
+        assert!(!finality.try_begin_probe(69, 100, now));
+        assert!(!finality.try_begin_probe(0, 100, now));
+        assert!(finality.try_begin_probe(68, 100, now));
+        assert!(!finality.try_begin_probe(68, 100, now + Duration::from_secs(59)));
+        assert!(finality.try_begin_probe(68, 100, now + Duration::from_mins(1)));
     }
 
     #[test]
-    fn it_only_grows_and_never_above_the_head() {
+    fn the_finalized_block_only_grows_up_to_the_head() {
         let finality = Finality::default();
         for block in
             [r#"{"number":"0x41"}"#, r#"{"number":"0x40"}"#, r#"{"number":"0x65"}"#, "null"]
         {
-            finality.learn(block.as_bytes(), 100);
+            finality.update(block.as_bytes(), 100);
         }
-        assert!(finality.reaches(0x41));
-        assert!(!finality.reaches(0x42));
-        assert!(!finality.is_worth_asking(0x41, 100_000, Instant::now()));
+        assert!(finality.is_final(0x41));
+        assert!(!finality.is_final(0x42));
+        assert!(!finality.try_begin_probe(0x41, 100_000, Instant::now()));
     }
 }

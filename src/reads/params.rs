@@ -10,129 +10,132 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::anchor::Anchor;
-use crate::json::{depth, text};
+use super::state_scope::StateScope;
+use crate::json::{nesting_depth, parse_string};
 
 /// What is wrong with parameters; it does not repeat them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Invalid(String);
+pub struct InvalidParams(String);
 
 /// A method's parameters in their order.
 #[derive(Debug)]
 pub(super) struct Params<'a>(Vec<&'a RawValue>);
 
 /// What a call without parameters has.
-pub(super) fn none<'a>() -> &'a RawValue {
+pub(super) fn empty_params<'a>() -> &'a RawValue {
     serde_json::from_str("[]").expect("an empty array is JSON")
 }
 
 /// Refuses what some nodes' readers would not get through.
-pub(super) fn check_depth(json: &RawValue) -> Result<(), Invalid> {
+pub(super) fn check_depth(json: &RawValue) -> Result<(), InvalidParams> {
     /// No client needs as many levels.
-    const MOST: usize = 64;
-    if depth(json) > MOST {
-        return Err(Invalid("params are nested too deeply".into()));
+    const MAX_DEPTH: usize = 64;
+    if nesting_depth(json) > MAX_DEPTH {
+        return Err(InvalidParams("params are nested too deeply".into()));
     }
     Ok(())
 }
 
 /// The number that a quantity such as `0x1b4` stands for; nodes write and read some with leading
 /// zeros.
-pub(super) fn number(text: &str) -> Option<u64> {
+pub(super) fn parse_number(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x")?;
     is_hex(digits).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 impl<'a> Params<'a> {
     /// The members of the list `json`.
-    pub(super) fn of(json: &'a RawValue) -> Result<Self, Invalid> {
+    pub(super) fn parse(json: &'a RawValue) -> Result<Self, InvalidParams> {
         check_depth(json)?;
         let list = serde_json::from_str(json.get());
-        list.map(Self).map_err(|_| Invalid("params must be an array".into()))
+        list.map(Self).map_err(|_| InvalidParams("params must be an array".into()))
     }
 
-    pub(super) fn count(&self, allowed: RangeInclusive<usize>) -> Result<(), Invalid> {
-        let (count, least, most) = (self.0.len(), *allowed.start(), *allowed.end());
+    pub(super) fn check_count(&self, allowed: RangeInclusive<usize>) -> Result<(), InvalidParams> {
+        let (count, min, max) = (self.0.len(), *allowed.start(), *allowed.end());
         if allowed.contains(&count) {
             return Ok(());
         }
-        let allowed = match (least, most) {
+        let allowed = match (min, max) {
             (1, 1) => "1 member".to_owned(),
-            _ if least == most => format!("{least} members"),
-            _ => format!("{least} to {most} members"),
+            _ if min == max => format!("{min} members"),
+            _ => format!("{min} to {max} members"),
         };
-        Err(Invalid(format!("params must have {allowed}, not {count}")))
+        Err(InvalidParams(format!("params must have {allowed}, not {count}")))
     }
 
-    pub(super) fn address(&self, index: usize) -> Result<(), Invalid> {
-        self.check(index, ADDRESS, |json| is_data(json, 20))
+    pub(super) fn check_address(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_param(index, ADDRESS, |json| is_data(json, 20))
     }
 
-    pub(super) fn hash(&self, index: usize) -> Result<(), Invalid> {
-        self.check(index, HASH, |json| is_data(json, 32))
+    pub(super) fn check_hash(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_param(index, HASH, |json| is_data(json, 32))
     }
 
     /// A place in a contract's storage, with or without its leading zeros.
-    pub(super) fn slot(&self, index: usize) -> Result<(), Invalid> {
-        self.check(index, "a storage slot: 0x and up to 64 hex digits", |json| {
-            text(json).is_some_and(|slot| {
+    pub(super) fn check_storage_slot(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_param(index, "a storage slot: 0x and up to 64 hex digits", |json| {
+            parse_string(json).is_some_and(|slot| {
                 slot.strip_prefix("0x").is_some_and(|slot| slot.len() <= 64 && is_hex(slot))
             })
         })
     }
 
-    pub(super) fn flag(&self, index: usize) -> Result<(), Invalid> {
-        self.check(index, "true or false", |json| matches!(json.get(), "true" | "false"))
+    pub(super) fn check_flag(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_param(index, "true or false", |json| matches!(json.get(), "true" | "false"))
     }
 
-    pub(super) fn object(&self, index: usize) -> Result<(), Invalid> {
-        self.check(index, "an object", is_object)
+    pub(super) fn check_object(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_param(index, "an object", is_object)
     }
 
-    pub(super) fn optional_object(&self, index: usize) -> Result<(), Invalid> {
-        self.check_optional(index, "an object", is_object)
+    pub(super) fn check_optional_object(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_optional_param(index, "an object", is_object)
     }
 
-    pub(super) fn optional_array(&self, index: usize) -> Result<(), Invalid> {
-        self.check_optional(index, "an array", |json| json.get().starts_with('['))
+    pub(super) fn check_optional_array(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_optional_param(index, "an array", |json| json.get().starts_with('['))
     }
 
     /// A count of blocks, in hex or not, as a string or not.
-    pub(super) fn block_count(&self, index: usize) -> Result<(), Invalid> {
-        self.check(index, "a number of blocks", |json| {
-            let text = text(json).unwrap_or(Cow::Borrowed(json.get()));
-            number(&text).is_some() || text.parse::<u64>().is_ok()
+    pub(super) fn check_block_count(&self, index: usize) -> Result<(), InvalidParams> {
+        self.check_param(index, "a number of blocks", |json| {
+            let text = parse_string(json).unwrap_or(Cow::Borrowed(json.get()));
+            parse_number(&text).is_some() || text.parse::<u64>().is_ok()
         })
     }
 
     /// A block tag in the form that `read` takes.
-    pub(super) fn block_tag(
+    pub(super) fn parse_block_tag(
         &self,
         index: usize,
-        read: fn(&RawValue) -> Option<BlockTag>,
-    ) -> Result<Anchor, Invalid> {
-        let tag = self.0.get(index).and_then(|json| read(json));
-        tag.map(|BlockTag(anchor)| anchor).ok_or_else(|| self.wrong(index, TAG))
+        parse: fn(&RawValue) -> Option<BlockTag>,
+    ) -> Result<StateScope, InvalidParams> {
+        let tag = self.0.get(index).and_then(|json| parse(json));
+        tag.map(|BlockTag(anchor)| anchor).ok_or_else(|| self.invalid(index, BLOCK_TAG))
     }
 
     /// The block whose state is meant.
-    pub(super) fn state_tag(&self, index: usize) -> Result<Anchor, Invalid> {
-        self.block_tag(index, BlockTag::of_state)
+    pub(super) fn parse_state_tag(&self, index: usize) -> Result<StateScope, InvalidParams> {
+        self.parse_block_tag(index, BlockTag::parse_state)
     }
 
     /// The same where nodes choose a block if none is named: no two of them need to choose alike, and
     /// one with flashblocks may choose the pending one.
-    pub(super) fn optional_state_tag(&self, index: usize) -> Result<Anchor, Invalid> {
+    pub(super) fn parse_optional_state_tag(
+        &self,
+        index: usize,
+    ) -> Result<StateScope, InvalidParams> {
         match self.0.get(index) {
-            None => Ok(Anchor::Pending),
-            Some(json) if is_null(json) => Ok(Anchor::Pending),
-            Some(_) => self.state_tag(index),
+            None => Ok(StateScope::Pending),
+            Some(json) if is_null(json) => Ok(StateScope::Pending),
+            Some(_) => self.parse_state_tag(index),
         }
     }
 
     /// A transaction to be tried, of which the addresses are looked at.
-    pub(super) fn transaction(&self, index: usize) -> Result<(), Invalid> {
+    pub(super) fn check_transaction(&self, index: usize) -> Result<(), InvalidParams> {
         #[derive(Deserialize)]
         struct Transaction<'a> {
             #[serde(borrow)]
@@ -143,18 +146,18 @@ impl<'a> Params<'a> {
         let transaction =
             json.and_then(|json| serde_json::from_str::<Transaction>(json.get()).ok());
         let Some(transaction) = transaction else {
-            return Err(self.wrong(index, "a transaction object"));
+            return Err(self.invalid(index, "a transaction object"));
         };
         for (name, address) in [("from", transaction.from), ("to", transaction.to)] {
             if address.is_some_and(|address| !is_data(address, 20)) {
-                return Err(Invalid(format!("params[{index}].{name} must be {ADDRESS}")));
+                return Err(InvalidParams(format!("params[{index}].{name} must be {ADDRESS}")));
             }
         }
         Ok(())
     }
 
     /// Which logs are asked for.
-    pub(super) fn log_filter(&self, index: usize) -> Result<Anchor, Invalid> {
+    pub(super) fn parse_log_filter(&self, index: usize) -> Result<StateScope, InvalidParams> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Filter<'a> {
@@ -165,93 +168,94 @@ impl<'a> Params<'a> {
             address: Option<&'a RawValue>,
             topics: Option<&'a RawValue>,
         }
-        let wrong =
-            |name: &str, what: &str| Err(Invalid(format!("params[{index}].{name} must be {what}")));
+        let invalid = |name: &str, what: &str| {
+            Err(InvalidParams(format!("params[{index}].{name} must be {what}")))
+        };
         let json = self.0.get(index).filter(|json| is_object(json));
         let Some(filter) = json.and_then(|json| serde_json::from_str::<Filter>(json.get()).ok())
         else {
-            return Err(self.wrong(index, "a filter object"));
+            return Err(self.invalid(index, "a filter object"));
         };
         if filter.address.is_some_and(|json| !is_one_or_many(json, |json| is_data(json, 20))) {
-            return wrong("address", "an address, 0x and 40 hex digits, or an array of them");
+            return invalid("address", "an address, 0x and 40 hex digits, or an array of them");
         }
         if filter.topics.is_some_and(|json| !are_topics(json)) {
-            return wrong("topics", "up to 4 of null, a hash and an array of hashes");
+            return invalid("topics", "up to 4 of null, a hash and an array of hashes");
         }
         if let Some(hash) = filter.block_hash {
             if filter.from_block.is_some() || filter.to_block.is_some() {
-                return wrong("blockHash", "without fromBlock and toBlock");
+                return invalid("blockHash", "without fromBlock and toBlock");
             }
             if !is_data(hash, 32) {
-                return wrong("blockHash", HASH);
+                return invalid("blockHash", HASH);
             }
-            return Ok(Anchor::Fixed);
+            return Ok(StateScope::Fixed);
         }
-        let mut anchor = Anchor::Fixed;
+        let mut scope = StateScope::Fixed;
         for (name, tag) in [("fromBlock", filter.from_block), ("toBlock", filter.to_block)] {
-            let tag = match tag.map(BlockTag::of_block) {
+            let tag = match tag.map(BlockTag::parse_block) {
                 // As with an absent state tag.
-                None => Anchor::Pending,
+                None => StateScope::Pending,
                 Some(Some(BlockTag(anchor))) => anchor,
-                Some(None) => return wrong(name, TAG),
+                Some(None) => return invalid(name, BLOCK_TAG),
             };
-            anchor = anchor.and(tag);
+            scope = scope.combine(tag);
         }
-        Ok(anchor)
+        Ok(scope)
     }
 
-    fn check(
+    fn check_param(
         &self,
         index: usize,
-        what: &str,
-        is_right: impl Fn(&RawValue) -> bool,
-    ) -> Result<(), Invalid> {
-        let is_right = self.0.get(index).is_some_and(|json| is_right(json));
-        if is_right { Ok(()) } else { Err(self.wrong(index, what)) }
+        expected: &str,
+        is_valid: impl Fn(&RawValue) -> bool,
+    ) -> Result<(), InvalidParams> {
+        let is_valid = self.0.get(index).is_some_and(|json| is_valid(json));
+        if is_valid { Ok(()) } else { Err(self.invalid(index, expected)) }
     }
 
     /// A null stands for what is left out before something else.
-    fn check_optional(
+    fn check_optional_param(
         &self,
         index: usize,
-        what: &str,
-        is_right: impl Fn(&RawValue) -> bool,
-    ) -> Result<(), Invalid> {
+        expected: &str,
+        is_valid: impl Fn(&RawValue) -> bool,
+    ) -> Result<(), InvalidParams> {
         match self.0.get(index) {
             None => Ok(()),
-            Some(_) => self.check(index, what, |json| is_null(json) || is_right(json)),
+            Some(_) => self.check_param(index, expected, |json| is_null(json) || is_valid(json)),
         }
     }
 
     #[expect(clippy::unused_self, reason = "it reads as what is wrong with these parameters")]
-    fn wrong(&self, index: usize, what: &str) -> Invalid {
-        Invalid(format!("params[{index}] must be {what}"))
+    fn invalid(&self, index: usize, expected: &str) -> InvalidParams {
+        InvalidParams(format!("params[{index}] must be {expected}"))
     }
 }
 
 const ADDRESS: &str = "an address: 0x and 40 hex digits";
 const HASH: &str = "a hash: 0x and 64 hex digits";
-const TAG: &str =
-    "a block: latest, pending, safe, finalized, earliest, a hex number, or where it fits a hash";
+const BLOCK_TAG: &str =
+    "a block: latest, pending, safe, finalized, earliest, a hex number, or a hash where supported";
 
 /// A block tag by what an answer at it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BlockTag(Anchor);
+pub(super) struct BlockTag(StateScope);
 
 impl BlockTag {
     /// A tag or a number.
-    pub(super) fn of_block(json: &RawValue) -> Option<Self> {
-        let anchor = match text(json)?.as_ref() {
-            "pending" => Anchor::Pending,
-            "latest" | "safe" | "finalized" => Anchor::Head,
-            "earliest" => Anchor::Fixed,
-            text => Anchor::Block(number(text)?),
+    pub(super) fn parse_block(json: &RawValue) -> Option<Self> {
+        let scope = match parse_string(json)?.as_ref() {
+            "pending" => StateScope::Pending,
+            "latest" | "safe" | "finalized" => StateScope::Head,
+            "earliest" => StateScope::Fixed,
+            text => StateScope::Block(parse_number(text)?),
         };
-        Some(Self(anchor))
+        Some(Self(scope))
     }
 
     /// The same, a hash, or an object by EIP-1898.
-    fn of_state(json: &RawValue) -> Option<Self> {
+    fn parse_state(json: &RawValue) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Object<'a> {
@@ -261,18 +265,18 @@ impl BlockTag {
             require_canonical: Option<bool>,
         }
         if is_data(json, 32) {
-            return Some(Self(Anchor::Fixed));
+            return Some(Self(StateScope::Fixed));
         }
         if !is_object(json) {
-            return Self::of_block(json);
+            return Self::parse_block(json);
         }
         let object: Object = serde_json::from_str(json.get()).ok()?;
         match (object.block_number, object.block_hash) {
-            (Some(number), None) => Self::of_block(number),
+            (Some(number), None) => Self::parse_block(number),
             (None, Some(hash)) if is_data(hash, 32) => {
                 // A block can cease to be canonical; its state stays what it is.
                 let is_canonical = object.require_canonical.unwrap_or(false);
-                Some(Self(if is_canonical { Anchor::Head } else { Anchor::Fixed }))
+                Some(Self(if is_canonical { StateScope::Head } else { StateScope::Fixed }))
             }
             _ => None,
         }
@@ -293,7 +297,7 @@ fn is_hex(digits: &str) -> bool {
 
 /// Whether it is a string of `0x` and this many bytes in hex.
 fn is_data(json: &RawValue, bytes: usize) -> bool {
-    text(json).is_some_and(|text| {
+    parse_string(json).is_some_and(|text| {
         text.strip_prefix("0x")
             .is_some_and(|hex| hex.len() == bytes.saturating_mul(2) && is_hex(hex))
     })
@@ -309,10 +313,10 @@ fn is_one_or_many(json: &RawValue, is_one: impl Fn(&RawValue) -> bool) -> bool {
 
 fn are_topics(json: &RawValue) -> bool {
     /// What a log can have (the EVM's LOG4).
-    const MOST: usize = 4;
+    const MAX_TOPICS: usize = 4;
     let is_hash = |json: &RawValue| is_null(json) || is_data(json, 32);
     list(json).is_some_and(|topics| {
-        topics.len() <= MOST && topics.iter().all(|topic| is_one_or_many(topic, is_hash))
+        topics.len() <= MAX_TOPICS && topics.iter().all(|topic| is_one_or_many(topic, is_hash))
     })
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::anchor::Anchor::{self, Block, Fixed, Head, Pending};
-use super::kept::{Hold, Kept, answers};
+use super::cache::{CachePolicy, CachedResponse, new_cache};
 use super::method::{Method, Methods};
+use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
 use super::*;
 use crate::config::Config;
 
@@ -15,16 +15,16 @@ const ADDRESS: &str = "\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"";
 const HASH: &str = "\"0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d1527331a\"";
 
 /// What the answer depends on, or what is wrong. `@` stands for an address, `#` for a hash.
-fn anchor(method: &str, params: &str) -> Result<Anchor, String> {
+fn scope_of_call(method: &str, params: &str) -> Result<StateScope, String> {
     let params = params.replace('@', ADDRESS).replace('#', HASH);
     let params: &RawValue = serde_json::from_str(&params).unwrap();
-    let methods = Methods::of(None);
+    let methods = Methods::from_config(None);
     let Some(Method::Known(known)) = methods.get(method) else { panic!("{method} is known") };
-    known.anchor(params).map_err(|invalid| invalid.to_string())
+    known.state_scope(params).map_err(|invalid| invalid.to_string())
 }
 
 #[test]
-fn what_an_answer_depends_on_is_told_by_the_block_that_is_named() {
+fn the_named_block_decides_the_state_scope() {
     for (tag, expected) in [
         (r#""pending""#, Pending),
         (r#""latest""#, Head),
@@ -55,13 +55,13 @@ fn what_an_answer_depends_on_is_told_by_the_block_that_is_named() {
             let named = params.replace('T', tag);
             let is_range = params.contains("0x0\"}]") && expected == Fixed;
             let expected = if is_range { Block(0) } else { expected };
-            assert_eq!(anchor(method, &named), Ok(expected), "{method} {named}");
+            assert_eq!(scope_of_call(method, &named), Ok(expected), "{method} {named}");
         }
     }
 }
 
 #[test]
-fn a_state_can_be_named_by_hash_and_by_object() {
+fn a_state_can_be_named_by_hash_or_object() {
     for (tag, expected) in [
         ("#", Fixed),
         (r#"{"blockHash":#}"#, Fixed),
@@ -70,14 +70,14 @@ fn a_state_can_be_named_by_hash_and_by_object() {
         (r#"{"blockNumber":"0x7"}"#, Block(7)),
         (r#"{"blockNumber":"pending"}"#, Pending),
     ] {
-        assert_eq!(anchor("eth_getBalance", &format!("[@,{tag}]")), Ok(expected), "{tag}");
-        assert_eq!(anchor("eth_call", &format!("[{{}},{tag}]")), Ok(expected), "{tag}");
+        assert_eq!(scope_of_call("eth_getBalance", &format!("[@,{tag}]")), Ok(expected), "{tag}");
+        assert_eq!(scope_of_call("eth_call", &format!("[{{}},{tag}]")), Ok(expected), "{tag}");
     }
-    assert_eq!(anchor("eth_getLogs", "[{\"blockHash\":#,\"address\":[@,@]}]"), Ok(Fixed));
+    assert_eq!(scope_of_call("eth_getLogs", "[{\"blockHash\":#,\"address\":[@,@]}]"), Ok(Fixed));
 }
 
 #[test]
-fn where_no_block_is_named_the_answer_holds_for_the_shortest_time() {
+fn without_a_named_block_the_scope_is_pending() {
     for (method, params) in [
         ("eth_call", "[{}]"),
         ("eth_call", "[{},null,{}]"),
@@ -91,86 +91,86 @@ fn where_no_block_is_named_the_answer_holds_for_the_shortest_time() {
         ("eth_getTransactionReceipt", "[#]"),
         ("eth_getTransactionByHash", "[#]"),
     ] {
-        assert_eq!(anchor(method, params), Ok(Pending), "{method} {params}");
+        assert_eq!(scope_of_call(method, params), Ok(Pending), "{method} {params}");
     }
 }
 
-const TAG: &str = "a block: latest, pending, safe, finalized, earliest, a hex number, or where it fits \
-                   a hash";
+const BLOCK_TAG: &str =
+    "a block: latest, pending, safe, finalized, earliest, a hex number, or a hash where supported";
 
-fn an_address(index: usize) -> String {
+fn expected_address(index: usize) -> String {
     format!("params[{index}] must be an address: 0x and 40 hex digits")
 }
 
-fn a_hash(index: usize) -> String {
+fn expected_hash(index: usize) -> String {
     format!("params[{index}] must be a hash: 0x and 64 hex digits")
 }
 
-fn a_tag(name: &str) -> String {
-    format!("params{name} must be {TAG}")
+fn expected_tag(name: &str) -> String {
+    format!("params{name} must be {BLOCK_TAG}")
 }
 
-fn needed(count: &str, found: usize) -> String {
+fn expected_count(count: &str, found: usize) -> String {
     let members = if count == "1" { "member" } else { "members" };
     format!("params must have {count} {members}, not {found}")
 }
 
 #[test]
-fn what_cannot_be_right_is_refused_with_what_would_be() {
+fn invalid_params_are_rejected_with_what_is_allowed() {
     for (method, params, expected) in [
-        ("eth_getBalance", "[]", needed("2", 0)),
-        ("eth_getBalance", "[@]", needed("2", 1)),
-        ("eth_getBalance", "[@,\"latest\",1]", needed("2", 3)),
+        ("eth_getBalance", "[]", expected_count("2", 0)),
+        ("eth_getBalance", "[@]", expected_count("2", 1)),
+        ("eth_getBalance", "[@,\"latest\",1]", expected_count("2", 3)),
         ("eth_getBalance", "{}", "params must be an array".into()),
         (
             "eth_getBalance",
             "[\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAe\",\"latest\"]",
-            an_address(0),
+            expected_address(0),
         ),
         (
             "eth_getBalance",
             "[\"5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\",\"latest\"]",
-            an_address(0),
+            expected_address(0),
         ),
         (
             "eth_getBalance",
             "[\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeg\",\"latest\"]",
-            an_address(0),
+            expected_address(0),
         ),
-        ("eth_getBalance", "[null,\"latest\"]", an_address(0)),
-        ("eth_getBalance", "[@,null]", a_tag("[1]")),
-        ("eth_getBalance", "[@,\"Pending\"]", a_tag("[1]")),
-        ("eth_getBalance", "[@,\"\"]", a_tag("[1]")),
-        ("eth_getBalance", "[@,\"0x\"]", a_tag("[1]")),
-        ("eth_getBalance", "[@,\"12\"]", a_tag("[1]")),
-        ("eth_getBalance", "[@,12]", a_tag("[1]")),
-        ("eth_getBalance", "[@,\"0x10000000000000000\"]", a_tag("[1]")),
-        ("eth_getBalance", "[@,\"0x+1\"]", a_tag("[1]")),
-        ("eth_getBalance", "[@,{}]", a_tag("[1]")),
-        ("eth_getBalance", "[@,{\"blockHash\":#,\"blockNumber\":\"0x1\"}]", a_tag("[1]")),
-        ("eth_getBalance", "[@,{\"blockHash\":\"0x12\"}]", a_tag("[1]")),
+        ("eth_getBalance", "[null,\"latest\"]", expected_address(0)),
+        ("eth_getBalance", "[@,null]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,\"Pending\"]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,\"\"]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,\"0x\"]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,\"12\"]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,12]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,\"0x10000000000000000\"]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,\"0x+1\"]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,{}]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,{\"blockHash\":#,\"blockNumber\":\"0x1\"}]", expected_tag("[1]")),
+        ("eth_getBalance", "[@,{\"blockHash\":\"0x12\"}]", expected_tag("[1]")),
         (
             "eth_getBalance",
             "[@,{\"blockNumber\":\"0x1\",\"blockNumber\":\"pending\"}]",
-            a_tag("[1]"),
+            expected_tag("[1]"),
         ),
-        ("eth_getStorageAt", "[@,\"0x0\"]", needed("3", 2)),
+        ("eth_getStorageAt", "[@,\"0x0\"]", expected_count("3", 2)),
         (
             "eth_getStorageAt",
             "[@,0,\"latest\"]",
             "params[1] must be a storage slot: 0x and up to 64 hex digits".into(),
         ),
-        ("eth_getTransactionReceipt", "[#,\"pending\"]", needed("1", 2)),
-        ("eth_getTransactionReceipt", "[@]", a_hash(0)),
-        ("eth_getTransactionByHash", "[]", needed("1", 0)),
-        ("eth_call", "[]", needed("1 to 4", 0)),
+        ("eth_getTransactionReceipt", "[#,\"pending\"]", expected_count("1", 2)),
+        ("eth_getTransactionReceipt", "[@]", expected_hash(0)),
+        ("eth_getTransactionByHash", "[]", expected_count("1", 0)),
+        ("eth_call", "[]", expected_count("1 to 4", 0)),
         ("eth_call", "[@,\"latest\"]", "params[0] must be a transaction object".into()),
         (
             "eth_call",
             "[{\"to\":#},\"latest\"]",
             "params[0].to must be an address: 0x and 40 hex digits".into(),
         ),
-        ("eth_call", "[{},\"late\"]", a_tag("[1]")),
+        ("eth_call", "[{},\"late\"]", expected_tag("[1]")),
         ("eth_call", "[{},\"latest\",[]]", "params[2] must be an object".into()),
         (
             "eth_estimateGas",
@@ -179,17 +179,17 @@ fn what_cannot_be_right_is_refused_with_what_would_be() {
         ),
         ("eth_simulateV1", "[[]]", "params[0] must be an object".into()),
     ] {
-        assert_eq!(anchor(method, params), Err(expected), "{method} {params}");
+        assert_eq!(scope_of_call(method, params), Err(expected), "{method} {params}");
     }
 }
 
 #[test]
-fn logs_and_blocks_that_cannot_be_right_are_refused_with_what_would_be() {
+fn invalid_filters_and_block_tags_are_rejected() {
     for (method, params, expected) in [
-        ("eth_getLogs", "[]", needed("1", 0)),
+        ("eth_getLogs", "[]", expected_count("1", 0)),
         ("eth_getLogs", "[[]]", "params[0] must be a filter object".into()),
-        ("eth_getLogs", "[{\"fromBlock\":#}]", a_tag("[0].fromBlock")),
-        ("eth_getLogs", "[{\"toBlock\":5}]", a_tag("[0].toBlock")),
+        ("eth_getLogs", "[{\"fromBlock\":#}]", expected_tag("[0].fromBlock")),
+        ("eth_getLogs", "[{\"toBlock\":5}]", expected_tag("[0].toBlock")),
         (
             "eth_getLogs",
             "[{\"blockHash\":#,\"toBlock\":\"latest\"}]",
@@ -211,22 +211,22 @@ fn logs_and_blocks_that_cannot_be_right_are_refused_with_what_would_be() {
             "[{\"topics\":[[@]]}]",
             "params[0].topics must be up to 4 of null, a hash and an array of hashes".into(),
         ),
-        ("eth_getBlockByNumber", "[\"latest\"]", needed("2", 1)),
+        ("eth_getBlockByNumber", "[\"latest\"]", expected_count("2", 1)),
         ("eth_getBlockByNumber", "[\"latest\",1]", "params[1] must be true or false".into()),
-        ("eth_getBlockByNumber", "[#,true]", a_tag("[0]")),
+        ("eth_getBlockByNumber", "[#,true]", expected_tag("[0]")),
         ("eth_feeHistory", "[-1,\"latest\",[]]", "params[0] must be a number of blocks".into()),
         ("eth_feeHistory", "[1,\"latest\",60]", "params[2] must be an array".into()),
-        ("eth_chainId", "[1]", needed("0", 1)),
+        ("eth_chainId", "[1]", expected_count("0", 1)),
     ] {
-        assert_eq!(anchor(method, params), Err(expected), "{method} {params}");
+        assert_eq!(scope_of_call(method, params), Err(expected), "{method} {params}");
     }
     let deep = format!("[{}{},\"latest\"]", "[".repeat(64), "]".repeat(64));
-    assert_eq!(anchor("eth_getBalance", &deep), Err("params are nested too deeply".into()));
+    assert_eq!(scope_of_call("eth_getBalance", &deep), Err("params are nested too deeply".into()));
 }
 
 #[test]
-fn a_method_is_known_by_its_exact_name_and_a_chain_can_name_its_own() {
-    let usual = Methods::of(None);
+fn methods_match_by_exact_name_and_are_configurable() {
+    let usual = Methods::from_config(None);
     for name in ["eth_call", "eth_getLogs", "net_version"] {
         assert!(matches!(usual.get(name), Some(Method::Known(known)) if known.name == name));
     }
@@ -235,31 +235,31 @@ fn a_method_is_known_by_its_exact_name_and_a_chain_can_name_its_own() {
         assert!(usual.get(name).is_none(), "{name}");
     }
     let names = ["eth_call", "debug_traceCall"].map(|name| name.parse().unwrap());
-    let own = Methods::of(Some(&names));
+    let own = Methods::from_config(Some(&names));
     assert!(matches!(own.get("eth_call"), Some(Method::Known(_))));
-    assert!(matches!(own.get("debug_traceCall"), Some(Method::Other(_))));
+    assert!(matches!(own.get("debug_traceCall"), Some(Method::PassThrough(_))));
     assert!(own.get("eth_getBalance").is_none());
-    assert!(Methods::of(Some(&[])).get("eth_call").is_none());
+    assert!(Methods::from_config(Some(&[])).get("eth_call").is_none());
 }
 
 #[test]
-fn an_answer_can_tell_of_a_block() {
-    let told = |method: &str, answer: &'static str| {
-        let methods = Methods::of(None);
+fn responses_give_block_hints() {
+    let hint = |method: &str, answer: &'static str| {
+        let methods = Methods::from_config(None);
         let Some(Method::Known(known)) = methods.get(method) else { panic!("{method} is known") };
-        known.block_told_by(&Answer::Result(Bytes::from_static(answer.as_bytes())))
+        known.block_hint(&NodeResponse::Result(Bytes::from_static(answer.as_bytes())))
     };
     assert_eq!(
-        told(
+        hint(
             "eth_getTransactionReceipt",
             r#"{"blockHash":"0xa","blockNumber":"0x10","status":"0x1"}"#
         ),
-        Some(told::Block::OfTransaction(16, "0xa".into()))
+        Some(head_hints::BlockHint::Transaction(16, "0xa".into()))
     );
-    assert_eq!(told("eth_getTransactionByHash", r#"{"blockNumber":null}"#), None);
-    assert_eq!(told("eth_getTransactionReceipt", "null"), None);
-    assert_eq!(told("eth_blockNumber", r#""0x11""#), Some(told::Block::Head(17)));
-    assert_eq!(told("eth_gasPrice", r#""0x11""#), None);
+    assert_eq!(hint("eth_getTransactionByHash", r#"{"blockNumber":null}"#), None);
+    assert_eq!(hint("eth_getTransactionReceipt", "null"), None);
+    assert_eq!(hint("eth_blockNumber", r#""0x11""#), Some(head_hints::BlockHint::Head(17)));
+    assert_eq!(hint("eth_gasPrice", r#""0x11""#), None);
 }
 
 fn chain(flashblock_time: &str) -> config::Chain {
@@ -270,47 +270,48 @@ fn chain(flashblock_time: &str) -> config::Chain {
 }
 
 #[test]
-fn answers_hold_as_long_as_what_they_depend_on_counted_from_the_question() {
+fn cached_responses_expire_with_their_state_scope() {
     let asked = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (with, without) = (chain("flashblock_time = \"250ms\""), chain(""));
-    let result = |json: &'static str| Answer::Result(Bytes::from_static(json.as_bytes()));
-    let millis = |answer: Answer, hold, chain| {
-        Kept::new(answer, asked, hold, chain).good_for(asked).as_millis()
+    let result = |json: &'static str| NodeResponse::Result(Bytes::from_static(json.as_bytes()));
+    let millis = |answer: NodeResponse, hold, chain| {
+        CachedResponse::new(answer, asked, hold, chain).fresh_for(asked).as_millis()
     };
-    assert_eq!(millis(result("1"), Hold::Flashblock, &with), 250);
-    assert_eq!(millis(result("1"), Hold::Flashblock, &without), 0);
-    assert_eq!(millis(result("1"), Hold::UntilNextBlock, &with), 2000);
-    assert_eq!(millis(result("1"), Hold::Long, &with), 600_000);
+    assert_eq!(millis(result("1"), CachePolicy::Flashblock, &with), 250);
+    assert_eq!(millis(result("1"), CachePolicy::Flashblock, &without), 0);
+    assert_eq!(millis(result("1"), CachePolicy::UntilNextBlock, &with), 2000);
+    assert_eq!(millis(result("1"), CachePolicy::Immutable, &with), 600_000);
     for absence in ["null", "[]"] {
-        assert_eq!(millis(result(absence), Hold::Long, &with), 250);
-        assert_eq!(millis(result(absence), Hold::UntilNextBlock, &with), 2000);
+        assert_eq!(millis(result(absence), CachePolicy::Immutable, &with), 250);
+        assert_eq!(millis(result(absence), CachePolicy::UntilNextBlock, &with), 2000);
     }
-    for hold in [Hold::Flashblock, Hold::UntilNextBlock, Hold::Long] {
-        assert_eq!(millis(Answer::Error(Bytes::new()), hold, &with), 250);
-        assert_eq!(millis(result("1"), Hold::Never, &with), 0);
+    for policy in [CachePolicy::Flashblock, CachePolicy::UntilNextBlock, CachePolicy::Immutable] {
+        assert_eq!(millis(NodeResponse::Error(Bytes::new()), policy, &with), 250);
+        assert_eq!(millis(result("1"), CachePolicy::Never, &with), 0);
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_no_longer_holds_is_made_anew() {
-    let answers = answers();
-    let key = || Key {
+async fn an_expired_response_is_fetched_again() {
+    let cache = new_cache();
+    let key = || CacheKey {
         chain_id: 1,
-        head: None,
+        head_version: None,
         method: "eth_call",
-        reuse: Reuse::WhileGood,
-        params: [0; 32],
+        reuse: ReusePolicy::Cached,
+        params_digest: [0; 32],
     };
     let make = |hold| {
-        let answer = Answer::Result(Bytes::from_static(b"1"));
-        Kept::new(answer, Instant::now(), hold, &chain(""))
+        let answer = NodeResponse::Result(Bytes::from_static(b"1"));
+        CachedResponse::new(answer, Instant::now(), hold, &chain(""))
     };
     // Without flashblocks it is not good for any time at all.
-    let outcome = answers.try_get_with(key(), async { Ok::<_, ()>(make(Hold::Flashblock)) }).await;
-    assert!(outcome.is_ok());
-    assert!(answers.get(&key()).await.is_none());
     let outcome =
-        answers.try_get_with(key(), async { Ok::<_, ()>(make(Hold::UntilNextBlock)) }).await;
+        cache.try_get_with(key(), async { Ok::<_, ()>(make(CachePolicy::Flashblock)) }).await;
     assert!(outcome.is_ok());
-    assert!(answers.get(&key()).await.is_some());
+    assert!(cache.get(&key()).await.is_none());
+    let outcome =
+        cache.try_get_with(key(), async { Ok::<_, ()>(make(CachePolicy::UntilNextBlock)) }).await;
+    assert!(outcome.is_ok());
+    assert!(cache.get(&key()).await.is_some());
 }

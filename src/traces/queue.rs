@@ -13,65 +13,67 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor,
 };
 
-use crate::news::News;
+use crate::log_on_change::LogOnChange;
 
 /// Spans that wait to be sent; more are lost.
-const MAX_WAITING: usize = 2048;
-const MAX_BATCH: usize = 512;
+const MAX_QUEUED_SPANS: usize = 2048;
+const MAX_BATCH_SPANS: usize = 512;
 /// Between two batches, where there are not enough for one.
-const DELAY: Duration = Duration::from_secs(1);
+const BATCH_DELAY: Duration = Duration::from_secs(1);
 
-static LOST: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// How many spans of this process were lost so far.
-pub(super) fn lost() -> u64 {
-    LOST.load(Ordering::Relaxed)
+pub(super) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
 }
 
 /// Sends spans with `exporter`, many at a time.
-pub(super) fn to<E: SpanExporter + 'static>(exporter: E) -> impl SpanProcessor + 'static {
-    let waiting = Arc::<AtomicUsize>::default();
+pub(super) fn batch_processor<E: SpanExporter + 'static>(
+    exporter: E,
+) -> impl SpanProcessor + 'static {
+    let queued = Arc::<AtomicUsize>::default();
     // By itself it would believe variables, which nobody checks.
     let batches = BatchConfigBuilder::default()
-        .with_max_queue_size(MAX_WAITING)
-        .with_max_export_batch_size(MAX_BATCH)
-        .with_scheduled_delay(DELAY)
+        .with_max_queue_size(MAX_QUEUED_SPANS)
+        .with_max_export_batch_size(MAX_BATCH_SPANS)
+        .with_scheduled_delay(BATCH_DELAY)
         .build();
-    let exporter = Counted { exporter, waiting: Arc::clone(&waiting) };
+    let exporter = CountingExporter { exporter, queued: Arc::clone(&queued) };
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
-    Queue { batches, waiting, news: News::default() }
+    BoundedProcessor { batches, queued, drop_log: LogOnChange::default() }
 }
 
 #[derive(Debug)]
-struct Queue {
+struct BoundedProcessor {
     batches: BatchSpanProcessor,
-    waiting: Arc<AtomicUsize>,
-    news: News,
+    queued: Arc<AtomicUsize>,
+    drop_log: LogOnChange,
 }
 
 /// An exporter that says when spans do not wait any more.
 #[derive(Debug)]
-struct Counted<E> {
+struct CountingExporter<E> {
     exporter: E,
-    waiting: Arc<AtomicUsize>,
+    queued: Arc<AtomicUsize>,
 }
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for BoundedProcessor {
     fn on_start(&self, span: &mut Span, context: &Context) {
         self.batches.on_start(span, context);
     }
 
     fn on_end(&self, span: SpanData) {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) < MAX_WAITING {
+        if self.queued.fetch_add(1, Ordering::Relaxed) < MAX_QUEUED_SPANS {
             self.batches.on_end(span);
             return;
         }
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        LOST.fetch_add(1, Ordering::Relaxed);
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+        DROPPED.fetch_add(1, Ordering::Relaxed);
         // Once: it comes and goes with the load.
-        let reason = "no_place";
-        if self.news.is(Err(reason)) {
-            tracing::warn!(reason, "spans are lost");
+        let reason = "queue_full";
+        if self.drop_log.changed_to(Err(reason)) {
+            tracing::warn!(reason, "spans dropped");
         }
     }
 
@@ -88,13 +90,13 @@ impl SpanProcessor for Queue {
     }
 }
 
-impl<E: SpanExporter> SpanExporter for Counted<E> {
+impl<E: SpanExporter> SpanExporter for CountingExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = batch.len();
         let outcome = self.exporter.export(batch).await;
-        self.waiting.fetch_sub(count, Ordering::Relaxed);
+        self.queued.fetch_sub(count, Ordering::Relaxed);
         if outcome.is_err() {
-            LOST.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+            DROPPED.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
         outcome
     }

@@ -9,72 +9,80 @@ use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, Pat
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, HttpMethod, PathItem, RefOr, Required, Response, Schema};
 
-use super::upstreams;
-use crate::api::described::OfEveryRoute;
-use crate::api::described::parameters::parameter;
-use crate::api::described::problems::{
+use super::upstream_responses;
+use crate::api::openapi_components::CommonErrors;
+use crate::api::openapi_components::parameters::parameter;
+use crate::api::openapi_components::problems::{
     BadGateway, GatewayTimeout, InvalidParameter, NotFound, PayloadTooLarge,
 };
-use crate::api::described::schemas::{Address, custom, of, text};
-use crate::api::described::tag;
+use crate::api::openapi_components::schemas::{Address, custom_format, schema_ref, string_schema};
+use crate::api::openapi_components::tag;
 
-pub(super) const ABOUT: &str = "Contract verification, passed on byte for byte to a Sourcify server, whose documentation \
-says what bodies and answers are. Its status is the answer's, errors included. Behind `/verification/v2/` and \
-`/verification/files/` any further path of at most 8 plain segments is passed on too.";
+pub(super) const DESCRIPTION: &str = "Contract verification, forwarded byte for byte to a Sourcify server. \
+Its documentation describes the bodies and responses. The response has its status, also for errors. Any further \
+path of at most 8 plain segments below `/verification/v2/` and `/verification/files/` is forwarded too.";
 
 /// A path below `/verification` with what it answers to, an id and what that does.
-struct Route {
+struct DocumentedRoute {
     method: HttpMethod,
     path: &'static str,
-    id: &'static str,
-    about: &'static str,
+    operation_id: &'static str,
+    summary: &'static str,
 }
 
-const fn get(path: &'static str, id: &'static str, about: &'static str) -> Route {
-    Route { method: HttpMethod::Get, path, id, about }
+const fn get(
+    path: &'static str,
+    operation_id: &'static str,
+    summary: &'static str,
+) -> DocumentedRoute {
+    DocumentedRoute { method: HttpMethod::Get, path, operation_id, summary }
 }
 
-const fn post(path: &'static str, id: &'static str, about: &'static str) -> Route {
-    Route { method: HttpMethod::Post, path, id, about }
+const fn post(
+    path: &'static str,
+    operation_id: &'static str,
+    summary: &'static str,
+) -> DocumentedRoute {
+    DocumentedRoute { method: HttpMethod::Post, path, operation_id, summary }
 }
 
-const ROUTES: [Route; 25] = [
+const ROUTES: [DocumentedRoute; 25] = [
     post("", "verifyContract", "Verify a contract"),
     post("/", "verifyContractAtRoot", "Verify a contract"),
     post("/verify", "verifyContractByFiles", "Verify a contract"),
     post(
         "/verify/solc-json",
         "verifyContractBySolcJson",
-        "Verify a contract by the compiler's standard JSON input",
+        "Verify a contract with the compiler's standard JSON input",
     ),
-    post("/verify/create2", "verifyCreate2Contract", "Verify a contract that CREATE2 is to create"),
-    get("/check-by-addresses", "checkVerified", "Which contracts are verified in full"),
+    post("/verify/create2", "verifyCreate2Contract", "Verify a contract before CREATE2 deploys it"),
+    get("/check-by-addresses", "checkVerified", "Check which contracts are fully verified"),
     get(
         "/check-all-by-addresses",
         "checkAllVerified",
-        "Which contracts are verified, in full or in part",
+        "Check which contracts are fully or partially verified",
     ),
-    get("/checkByAddresses", "checkByAddresses", "Which contracts are verified in full"),
+    get("/checkByAddresses", "checkByAddresses", "Check which contracts are fully verified"),
     get(
         "/checkAllByAddresses",
         "checkAllByAddresses",
-        "Which contracts are verified, in full or in part",
+        "Check which contracts are fully or partially verified",
     ),
     get(
         "/files/{chainId}/{address}",
         "getFullMatchFiles",
-        "The sources of a contract that is verified in full",
+        "The sources of a fully verified contract",
     ),
     get("/files/any/{chainId}/{address}", "getFiles", "The sources of a verified contract"),
     get(
         "/files/tree/{chainId}/{address}",
         "getFullMatchFileTree",
-        "Where the sources are of a contract that is verified in full",
+        "The source URLs of a fully verified contract",
     ),
     get(
         "/files/tree/any/{chainId}/{address}",
         "getFileTree",
-        "Where the sources of a verified contract are",
+        "The source URLs of a verified contract",
     ),
     get(
         "/files/contracts/{chainId}",
@@ -82,34 +90,34 @@ const ROUTES: [Route; 25] = [
         "The addresses of a chain's verified contracts",
     ),
     get("/chains", "getVerifierChains", "The chains whose contracts can be verified"),
-    get("/health", "getVerifierHealth", "Whether the verification service is up"),
+    get("/health", "getVerifierHealth", "Health of the verification service"),
     get("/version", "getVerifierVersion", "The version of the verification service"),
     post(
         "/v2/verify/{chainId}/{address}",
         "startVerification",
-        "Begin to verify a contract by standard JSON input",
+        "Start a verification with standard JSON input",
     ),
     post(
         "/v2/verify/metadata/{chainId}/{address}",
         "startVerificationByMetadata",
-        "Begin to verify a contract by its metadata",
+        "Start a verification with the contract's metadata",
     ),
     post(
         "/v2/verify/etherscan/{chainId}/{address}",
         "startVerificationByEtherscan",
-        "Begin to verify a contract by what Etherscan has of it",
+        "Start a verification with the source from Etherscan",
     ),
     post(
         "/v2/verify/similarity/{chainId}/{address}",
         "startVerificationBySimilarity",
-        "Begin to verify a contract by one that is alike",
+        "Start a verification by similarity to a verified contract",
     ),
-    get("/v2/verify/{verificationId}", "getVerification", "What has become of a verification"),
+    get("/v2/verify/{verificationId}", "getVerification", "The status of a verification job"),
     get("/v2/contract/{chainId}/{address}", "getVerifiedContract", "A verified contract"),
     get(
         "/v2/contract/all-chains/{address}",
         "getVerifiedContractOfAllChains",
-        "The verified contracts with one address",
+        "The verified contracts at an address on all chains",
     ),
     get("/v2/contracts/{chainId}", "getVerifiedContracts", "The verified contracts of a chain"),
 ];
@@ -123,37 +131,45 @@ pub(super) fn paths() -> impl Iterator<Item = (String, PathItem)> {
     })
 }
 
-fn operation(Route { method, path, id, about }: &Route) -> OperationBuilder {
+fn operation(
+    DocumentedRoute { method, path, operation_id, summary }: &DocumentedRoute,
+) -> OperationBuilder {
     let operation = OperationBuilder::new()
         .tag(tag::VERIFICATION)
-        .operation_id(Some(*id))
-        .summary(Some(*about))
+        .operation_id(Some(*operation_id))
+        .summary(Some(*summary))
         .responses(utoipa::openapi::Responses::from_iter(responses(method)));
     let names = path.split('/').filter_map(|name| name.strip_prefix('{')?.strip_suffix('}'));
-    let operation = names.fold(operation, |operation, name| operation.parameter(segment(name)));
+    let operation =
+        names.fold(operation, |operation, name| operation.parameter(path_parameter(name)));
     if *method != HttpMethod::Post {
         return operation;
     }
     let body = RequestBodyBuilder::new()
-        .description(Some("What the verification service wants; it is passed on whatever it is."))
+        .description(Some("The request body for the verification service; any body is forwarded."))
         .content("application/json", Content::default())
         .content("multipart/form-data", Content::default());
     operation.request_body(Some(body.build()))
 }
 
 /// What the verification service wants of it; the service wants a plain segment of a path.
-fn segment(name: &str) -> ParameterBuilder {
-    let (what, schema): (_, RefOr<Schema>) = match name {
-        "address" => ("The address that is asked about.", of::<Address>().into()),
-        "chainId" => ("The chain's id.", text().pattern(Some("^[1-9][0-9]{0,15}$")).into()),
-        _ => ("The id of the verification.", text().format(Some(custom("uuid"))).into()),
+fn path_parameter(name: &str) -> ParameterBuilder {
+    let (description, schema): (_, RefOr<Schema>) = match name {
+        "address" => ("The address to look up.", schema_ref::<Address>().into()),
+        "chainId" => {
+            ("The chain's id.", string_schema().pattern(Some("^[1-9][0-9]{0,15}$")).into())
+        }
+        _ => (
+            "The id of the verification.",
+            string_schema().format(Some(custom_format("uuid"))).into(),
+        ),
     };
-    parameter(ParameterIn::Path, name, Required::True, what, schema)
+    parameter(ParameterIn::Path, name, Required::True, description, schema)
 }
 
 /// Whatever the verification service says, and the service's own errors.
 fn responses(method: &HttpMethod) -> BTreeMap<String, RefOr<Response>> {
-    let mut own = OfEveryRoute::responses();
+    let mut own = CommonErrors::responses();
     own.extend(InvalidParameter::responses());
     own.extend(NotFound::responses());
     own.extend(BadGateway::responses());
@@ -161,7 +177,7 @@ fn responses(method: &HttpMethod) -> BTreeMap<String, RefOr<Response>> {
     if *method == HttpMethod::Post {
         own.extend(PayloadTooLarge::responses());
     }
-    upstreams::or_theirs(own, &["200", "2XX", "3XX", "4XX", "5XX"])
+    upstream_responses::or_upstream(own, &["200", "2XX", "3XX", "4XX", "5XX"])
 }
 
 #[cfg(test)]
@@ -172,14 +188,14 @@ mod tests {
     use crate::api::verification;
 
     #[test]
-    fn what_is_documented_is_what_is_passed_on() {
+    fn documented_routes_are_exactly_the_forwarded_ones() {
         for (path, item) in paths() {
             let path = path.replace(['{', '}'], "");
             for (method, operation) in [(Method::GET, item.get), (Method::POST, item.post)] {
-                let is_passed_on = verification::passes_on(&method, &path);
+                let is_forwarded = verification::is_forwarded(&method, &path);
                 // A GET is passed on behind all of `v2/`, and there is none for these.
                 if operation.is_some() || !path.starts_with("/verification/v2/") {
-                    assert_eq!(is_passed_on, operation.is_some(), "{method} {path}");
+                    assert_eq!(is_forwarded, operation.is_some(), "{method} {path}");
                 }
             }
         }

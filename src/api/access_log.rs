@@ -1,0 +1,209 @@
+//! What is counted and logged of every request.
+
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+use metrics::{Counter, Histogram};
+
+use super::problem;
+use super::request_id::X_REQUEST_ID;
+use crate::metrics::Metrics;
+use crate::traces::Span;
+
+/// Where log filters find requests.
+const TARGET: &str = "gas_suggestion::requests";
+
+/// The route of what was refused before it had one, or has none.
+const NO_ROUTE: &str = "none";
+
+/// The books of one listener.
+#[derive(Debug)]
+pub(super) struct AccessLog {
+    listener: &'static str,
+    base_path: String,
+    metrics: Metrics,
+    /// `None`: the listener has no such route.
+    suggestion_metrics: Option<RouteMetrics>,
+}
+
+/// One request under way.
+#[derive(Debug)]
+pub(super) struct RequestContext {
+    started_at: Instant,
+    method: Method,
+    uri: Uri,
+    request_id: HeaderValue,
+    pub(super) span: Span,
+}
+
+/// Which route answered.
+#[derive(Debug, Clone)]
+pub(super) enum RouteLabel {
+    /// That of one chain's suggestion.
+    Suggestion,
+    /// What the router found.
+    Matched(MatchedPath),
+    Unmatched,
+}
+
+/// The counts of the route that nearly all requests want, at hand.
+#[derive(Debug)]
+struct RouteMetrics {
+    duration: Histogram,
+    counters: Vec<(Method, StatusCode, Counter)>,
+}
+
+impl AccessLog {
+    pub(super) const SUGGESTION_ROUTE: &str = "/v1/{chain}/gas-suggestion";
+
+    pub(super) fn new(
+        listener: &'static str,
+        base_path: &str,
+        has_suggestions: bool,
+        metrics: &Metrics,
+    ) -> Self {
+        let suggestion_metrics = || RouteMetrics::new(listener, Self::SUGGESTION_ROUTE, metrics);
+        let suggestion_metrics = has_suggestions.then(suggestion_metrics);
+        let (base_path, metrics) = (base_path.to_owned(), metrics.clone());
+        Self { listener, base_path, metrics, suggestion_metrics }
+    }
+
+    /// Closes the books on a request: its answer gets the request's id and, where it is an error, its
+    /// problem body, is counted and logged.
+    pub(super) fn finish(
+        &self,
+        mut context: RequestContext,
+        route: &RouteLabel,
+        mut response: Response,
+    ) -> Response {
+        let status = response.status();
+        let trace_id = context.span.trace_id();
+        if status.is_client_error() || status.is_server_error() {
+            problem::write_problem(&mut response, &context.request_id, trace_id);
+        }
+        let elapsed = context.started_at.elapsed();
+        let route_template = match route {
+            RouteLabel::Suggestion => Some(Self::SUGGESTION_ROUTE),
+            RouteLabel::Matched(path) => Some(self.route_template(path)),
+            RouteLabel::Unmatched => None,
+        };
+        context.span.record_response(&context.method, route_template, status);
+        let route_name = route_template.unwrap_or(NO_ROUTE);
+        self.count_request(route_name, &context.method, status, elapsed);
+        self.log_request(route_name, &context, status, elapsed);
+        response.headers_mut().insert(X_REQUEST_ID, context.request_id);
+        response
+    }
+
+    /// A route as it would be without a base path.
+    fn route_template<'a>(&self, path: &'a MatchedPath) -> &'a str {
+        let path = path.as_str();
+        match path.strip_prefix(&self.base_path) {
+            Some("") => "/",
+            Some(relative_path) if relative_path.starts_with('/') => relative_path,
+            _ => path,
+        }
+    }
+
+    fn count_request(&self, route: &str, method: &Method, status: StatusCode, elapsed: Duration) {
+        let preregistered =
+            self.suggestion_metrics.as_ref().filter(|_| route == Self::SUGGESTION_ROUTE);
+        if preregistered.is_some_and(|counts| counts.try_record(method, status, elapsed)) {
+            return;
+        }
+        let route = route.to_owned().into();
+        let (requests, duration) = self.metrics.http_requests(self.listener, route, method, status);
+        requests.increment(1);
+        duration.record(elapsed);
+    }
+
+    fn log_request(
+        &self,
+        route: &str,
+        context: &RequestContext,
+        status: StatusCode,
+        elapsed: Duration,
+    ) {
+        const MAX_PATH_BYTES: usize = 256;
+        const MS_PER_SECOND: f64 = 1e3;
+        const STEPS_PER_MS: f64 = 1e3;
+        // What an orchestrator and a scraper ask is of interest to nobody.
+        let is_routine = self.listener == "admin" || matches!(route, "/livez" | "/readyz");
+        macro_rules! line {
+            ($level:expr) => {
+                tracing::event!(
+                    target: TARGET,
+                    $level,
+                    method = context.method.as_str(),
+                    path = context.uri.path().get(..MAX_PATH_BYTES).unwrap_or(context.uri.path()),
+                    status = status.as_u16(),
+                    duration_ms = (elapsed.as_secs_f64() * MS_PER_SECOND * STEPS_PER_MS).round() / STEPS_PER_MS,
+                    request_id = context.request_id.to_str().unwrap_or_default(),
+                    trace_id = context.span.trace_id().map(tracing::field::display),
+                    "request completed"
+                )
+            };
+        }
+        if is_routine { line!(tracing::Level::DEBUG) } else { line!(tracing::Level::INFO) }
+    }
+}
+
+impl RequestContext {
+    pub(super) fn start<B>(request: &axum::http::Request<B>, request_id: HeaderValue) -> Self {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        Self {
+            started_at: Instant::now(),
+            method,
+            uri,
+            request_id,
+            span: Span::for_request(request),
+        }
+    }
+
+    /// What could not be read as a request.
+    pub(super) fn for_unparsed(request_id: HeaderValue) -> Self {
+        let method = Method::from_bytes(b"UNKNOWN").expect("letters are a method");
+        let (started_at, uri) = (Instant::now(), Uri::default());
+        Self { started_at, method, uri, request_id, span: Span::default() }
+    }
+}
+
+impl RouteMetrics {
+    fn new(listener: &'static str, route: &'static str, metrics: &Metrics) -> Self {
+        let http_metrics =
+            |method: &Method, status| metrics.http_requests(listener, route.into(), method, status);
+        let statuses = [StatusCode::OK, StatusCode::NOT_MODIFIED];
+        let counters = [Method::GET, Method::HEAD].iter().flat_map(|method| {
+            statuses.map(|status| (method.clone(), status, http_metrics(method, status).0))
+        });
+        Self {
+            counters: counters.collect(),
+            duration: http_metrics(&Method::GET, StatusCode::OK).1,
+        }
+    }
+
+    /// Whether such an answer is one of those that are counted here.
+    fn try_record(&self, method: &Method, status: StatusCode, elapsed: Duration) -> bool {
+        let mut counters = self.counters.iter();
+        let found =
+            counters.find(|(counted_method, with, _)| counted_method == method && *with == status);
+        let Some((_, _, counter)) = found else { return false };
+        counter.increment(1);
+        self.duration.record(elapsed);
+        true
+    }
+}
+
+/// Has the response tell the route that the request found.
+pub(super) async fn record_matched_path(
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(path.map_or(RouteLabel::Unmatched, RouteLabel::Matched));
+    response
+}

@@ -1,0 +1,63 @@
+//! What handlers take from a request.
+
+use std::convert::Infallible;
+
+use axum::extract::{FromRef, FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use serde::Deserialize;
+
+use super::problem::{Problem, ProblemCode};
+use crate::store::{ChainStore, StoredChain};
+
+/// The chain that `{chain}` names, by key or decimal id.
+#[derive(Debug)]
+pub(super) struct ChainParam(pub(super) StoredChain);
+
+impl<S: Send + Sync> FromRequestParts<S> for ChainParam
+where
+    ChainStore: FromRef<S>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = Path::<String>::from_request_parts(parts, state).await;
+        let store = ChainStore::from_ref(state);
+        let chain = name.ok().and_then(|Path(name)| store.chain(&name).cloned());
+        chain.map(Self).ok_or_else(Problem::unknown_chain)
+    }
+}
+
+/// `?blocks=N`.
+#[derive(Debug)]
+pub(super) struct BlockCount(Option<String>);
+
+impl BlockCount {
+    /// The count, from 1 to `most`; 20, or `most` where that is less, when none is given.
+    pub(super) fn validate(self, max: usize) -> Result<usize, Problem> {
+        const DEFAULT_BLOCKS: usize = 20;
+        let Some(text) = self.0 else {
+            return Ok(DEFAULT_BLOCKS.min(max));
+        };
+        // `parse` would take a sign.
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let count = text.parse().ok().filter(|count| is_number && (1..=max).contains(count));
+        count.ok_or_else(|| {
+            let detail = format!("`blocks` must be one whole number from 1 to {max}");
+            Problem::new(ProblemCode::InvalidParameter, detail)
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for BlockCount {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        #[derive(Deserialize)]
+        struct BlockCountQuery {
+            blocks: Option<String>,
+        }
+        // A query that cannot be read, such as one with two counts, has no usable count either.
+        let query = Query::<BlockCountQuery>::from_request_parts(parts, state).await;
+        Ok(Self(query.map_or_else(|_| Some(String::new()), |Query(parameters)| parameters.blocks)))
+    }
+}

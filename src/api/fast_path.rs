@@ -1,0 +1,121 @@
+//! `GET` and `HEAD /v1/{chain}/gas-suggestion`, which is what nearly all requests want, ahead of the
+//! router: the router and its layers take several times as long as the answer itself.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::http::{HeaderMap, HeaderValue, Method, Request};
+use axum::response::{IntoResponse, Response};
+
+use super::cors::CorsPolicy;
+use super::freshness::Freshness;
+use super::problem::Problem;
+use super::request_id::X_REQUEST_ID;
+use super::suggestion::{self, FreshnessCounters};
+use crate::metrics::Metrics;
+use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain};
+
+/// The shortcut for all chains of a book.
+#[derive(Debug)]
+pub(super) struct FastPath {
+    /// What comes before `{chain}` in the path.
+    prefix: String,
+    /// By key and by decimal chain id.
+    chains: HashMap<String, Arc<FastChain>>,
+}
+
+#[derive(Debug)]
+struct FastChain {
+    chain: StoredChain,
+    freshness_counters: FreshnessCounters,
+    /// Within a second nearly all answers have the same headers, and to copy a map takes a fraction
+    /// of filling one.
+    last_headers: RwLock<Option<CachedHeaders>>,
+}
+
+/// The headers of an answer, those of CORS included, and what they depend on.
+#[derive(Debug)]
+struct CachedHeaders {
+    cached_suggestion: Arc<CachedSuggestion>,
+    freshness: Freshness,
+    headers: HeaderMap,
+}
+
+impl FastPath {
+    /// The shortcut for `book` where the routes live below `base_path`.
+    pub(super) fn new(base_path: &str, store: &ChainStore, metrics: &Metrics) -> Self {
+        let mut chains = HashMap::new();
+        for chain in store.chains() {
+            let freshness_counters = FreshnessCounters::new(chain, metrics);
+            let fast_chain = FastChain {
+                chain: chain.clone(),
+                freshness_counters,
+                last_headers: RwLock::new(None),
+            };
+            let fast_chain = Arc::new(fast_chain);
+            chains.insert(chain.config().key.clone(), Arc::clone(&fast_chain));
+            chains.insert(chain.config().chain_id.to_string(), fast_chain);
+        }
+        Self { prefix: format!("{base_path}/v1/"), chains }
+    }
+
+    /// The answer, or `None` for any other request, which is left to the router: it has the same
+    /// route and answers the same.
+    pub(super) fn respond<B>(&self, request: &Request<B>, cors: &CorsPolicy) -> Option<Response> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
+        let path = request.uri().path().strip_prefix(self.prefix.as_str())?;
+        let fast_chain = self.chains.get(path.strip_suffix("/gas-suggestion")?)?;
+        let result = fast_chain.chain.servable_snapshot();
+        fast_chain.freshness_counters.record(&fast_chain.chain, &result);
+        let mut response = match result {
+            Ok(current) => {
+                let headers = fast_chain.headers(&current, cors);
+                suggestion::conditional_response(
+                    &current.snapshot.cached_suggestion,
+                    headers,
+                    request.headers(),
+                )
+            }
+            Err(reason) => {
+                let mut response = Problem::unavailable(&fast_chain.chain, reason).into_response();
+                cors.write_static_headers(response.headers_mut());
+                response
+            }
+        };
+        cors.write_allow_origin(request.headers(), response.headers_mut());
+        Some(response)
+    }
+}
+
+impl FastChain {
+    fn headers(&self, current: &ServableSnapshot, cors: &CorsPolicy) -> HeaderMap {
+        let cached = &current.snapshot.cached_suggestion;
+        let freshness = Freshness::from_snapshot(&self.chain, current);
+        let last_headers = self.last_headers.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached_headers) =
+            last_headers.as_ref().filter(|head| head.is_for(cached, freshness))
+        {
+            return cached_headers.headers.clone();
+        }
+        drop(last_headers);
+        let mut headers = suggestion::suggestion_headers(cached, freshness);
+        cors.write_static_headers(&mut headers);
+        // Every answer gets an id of its own; with a place for it the copies need not grow.
+        headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
+        let entry = CachedHeaders {
+            cached_suggestion: Arc::clone(cached),
+            freshness,
+            headers: headers.clone(),
+        };
+        *self.last_headers.write().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        headers
+    }
+}
+
+impl CachedHeaders {
+    fn is_for(&self, cached: &Arc<CachedSuggestion>, freshness: Freshness) -> bool {
+        Arc::ptr_eq(&self.cached_suggestion, cached) && self.freshness == freshness
+    }
+}

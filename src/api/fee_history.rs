@@ -1,0 +1,97 @@
+//! `GET /v1/{chain}/fee-history`.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::extractors::{BlockCount, ChainParam};
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi_components::{
+    CommonErrors, FeeHistoryResponse, InvalidParameter, NoFees, UnknownChain, tag,
+};
+use super::problem::Problem;
+use crate::fees::Rewards;
+use crate::store::{BlockWindow, StoredChain};
+use crate::wire::Wei;
+
+/// Per-block facts, oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct FeeHistory<'a> {
+    chain_name: &'a str,
+    chain_id: u64,
+    #[schema(value_type = Vec<f64>)]
+    reward_percentiles: &'a [serde_json::Number],
+    blocks: Vec<FeeHistoryBlock>,
+    /// That of the block after these; `null` when the node did not tell it.
+    #[schema(required)]
+    next_base_fee_per_gas: Option<Wei>,
+}
+
+/// One mined block.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeHistoryBlock)]
+struct FeeHistoryBlock {
+    number: u64,
+    base_fee_per_gas: Wei,
+    /// `null` when the node gave nothing credible.
+    #[schema(required, minimum = 0, maximum = 1)]
+    gas_used_ratio: Option<f64>,
+    /// One for each percentile; `null` when the node gave no usable ones.
+    #[schema(required)]
+    rewards: Option<Vec<Wei>>,
+}
+
+/// The fees of the last blocks of one chain
+///
+/// They are those that the service remembers.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-history",
+    operation_id = "getFeeHistory",
+    tag = tag::GAS,
+    params(ChainParam, BlockCount),
+    responses(CommonErrors, FeeHistoryResponse, InvalidParameter, UnknownChain, NoFees)
+)]
+pub(super) async fn get_fee_history(
+    ChainParam(chain): ChainParam,
+    count: BlockCount,
+) -> Result<Response, Problem> {
+    let count = count.validate(chain.config().history_blocks.get())?;
+    let (current, window) =
+        chain.snapshot_with_blocks(count).map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let mut response = Json(FeeHistory::from_window(&chain, &window)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(X_NEWEST_BLOCK, window.newest_block.into());
+    Freshness::from_snapshot(&chain, &current).write_headers(headers);
+    Ok(response)
+}
+
+impl<'a> FeeHistory<'a> {
+    pub(super) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
+        let config = chain.config();
+        // The newest block is the last, and no block lies below 0, so this counts up to it.
+        let block_numbers = (0..=window.newest_block).rev();
+        let mut blocks: Vec<FeeHistoryBlock> = block_numbers
+            .zip(window.blocks.iter().rev())
+            .map(|(number, block)| FeeHistoryBlock {
+                number,
+                base_fee_per_gas: Wei(block.base_fee),
+                gas_used_ratio: block.gas_used_ratio,
+                rewards: block.rewards.map(reward_values),
+            })
+            .collect();
+        blocks.reverse();
+        Self {
+            chain_name: config.name(),
+            chain_id: config.chain_id,
+            reward_percentiles: config.pricing.percentiles().as_slice(),
+            blocks,
+            next_base_fee_per_gas: window.next_base_fee.map(Wei),
+        }
+    }
+}
+
+fn reward_values(rewards: Rewards) -> Vec<Wei> {
+    [Some(rewards.medium), rewards.high].into_iter().flatten().map(Wei).collect()
+}

@@ -1,0 +1,221 @@
+//! `GET /v1/{chain}/fee-history.svg`.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRef, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use metrics::Counter;
+use moka::future::Cache;
+use tokio::sync::Semaphore;
+
+use super::extractors::{BlockCount, ChainParam};
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi_components::{
+    ChartResponse as ChartAnswer, CommonErrors, IfNoneMatch, InvalidParameter, NoFees, NotModified,
+    UnknownChain, tag,
+};
+use super::problem::Problem;
+use crate::chart::{ChartSpec, RenderError};
+use crate::etag;
+use crate::metrics::Metrics;
+use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
+
+/// All charts that were drawn of the chains as they are now. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct ChartRenderer {
+    store: ChainStore,
+    cache: Cache<ChartKey, RenderedChart>,
+    /// Held by who draws.
+    render_semaphore: Arc<Semaphore>,
+    rendered: Counter,
+}
+
+/// What a chart shows: another subject is another chart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ChartKey {
+    chain_id: u64,
+    blocks: usize,
+    /// Of the chain's recent blocks.
+    revision: u64,
+    /// The suggestion's entity tag.
+    suggestion: HeaderValue,
+    is_stale: bool,
+}
+
+#[derive(Debug, Clone)]
+struct RenderedChart {
+    svg: Bytes,
+    etag: HeaderValue,
+    newest_block: u64,
+}
+
+impl FromRef<ChartRenderer> for ChainStore {
+    fn from_ref(renderer: &ChartRenderer) -> Self {
+        renderer.store.clone()
+    }
+}
+
+impl ChartRenderer {
+    /// What all of them may take; one of 1,024 blocks takes about 100 KiB.
+    const MAX_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+
+    pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
+        let weigher = |_: &ChartKey, chart: &RenderedChart| {
+            u32::try_from(chart.svg.len()).unwrap_or(u32::MAX)
+        };
+        let cache = Cache::builder().weigher(weigher).max_capacity(Self::MAX_CACHE_BYTES).build();
+        let measured_cache = cache.clone();
+        metrics.register_cache("charts", move || {
+            [measured_cache.entry_count(), measured_cache.weighted_size()]
+        });
+        let render_semaphore = Arc::new(Semaphore::new(1));
+        Self { store: store.clone(), cache, render_semaphore, rendered: metrics.charts_rendered() }
+    }
+
+    /// The chart of the chain's newest `blocks`, drawn at most once for each state of the chain, and how
+    /// fresh it is.
+    async fn get_or_render(
+        &self,
+        chain: &StoredChain,
+        blocks: usize,
+    ) -> Result<(RenderedChart, Freshness), Arc<ChartError>> {
+        let (current, revision) =
+            chain.snapshot_with_revision().map_err(ChartError::Unavailable)?;
+        let key = ChartKey {
+            chain_id: chain.config().chain_id,
+            blocks,
+            revision,
+            suggestion: current.snapshot.cached_suggestion.etag().clone(),
+            is_stale: current.is_stale,
+        };
+        let chart = self.cache.try_get_with(key, self.render(chain, blocks)).await?;
+        Ok((chart, Freshness::from_snapshot(chain, &current)))
+    }
+
+    async fn render(
+        &self,
+        chain: &StoredChain,
+        blocks: usize,
+    ) -> Result<RenderedChart, ChartError> {
+        // One at a time: who asks for many charts slows down those who ask for charts.
+        let permit = Arc::clone(&self.render_semaphore).acquire_owned().await;
+        let (current, window) =
+            chain.snapshot_with_blocks(blocks).map_err(ChartError::Unavailable)?;
+        self.rendered.increment(1);
+        let chain = chain.clone();
+        let render = move || {
+            let _permit = permit;
+            RenderedChart::render(&chain, &current, &window)
+        };
+        // Tens of thousands of blocks take a tenth of a second.
+        let rendered = tokio::task::spawn_blocking(render).await.map_err(anyhow::Error::new);
+        rendered.and_then(|drawn| Ok(drawn?)).map_err(ChartError::Failed)
+    }
+}
+
+impl RenderedChart {
+    fn render(
+        chain: &StoredChain,
+        current: &ServableSnapshot,
+        window: &BlockWindow,
+    ) -> Result<Self, RenderError> {
+        let config = chain.config();
+        let spec = ChartSpec {
+            chain_name: config.name(),
+            percentiles: config.pricing.percentiles().as_slice(),
+            window,
+            suggestion: current.snapshot.cached_suggestion.suggestion(),
+            is_stale: current.is_stale,
+        };
+        let svg = Bytes::from(spec.render()?);
+        Ok(Self { etag: etag::for_body(&svg), svg, newest_block: window.newest_block })
+    }
+}
+
+/// Why there is no chart.
+#[derive(Debug)]
+enum ChartError {
+    Unavailable(Unavailable),
+    Failed(anyhow::Error),
+}
+
+/// The fees of the last blocks of one chain as a chart
+///
+/// The answer is 304 when the client has it.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-history.svg",
+    operation_id = "getFeeHistoryChart",
+    tag = tag::GAS,
+    params(ChainParam, BlockCount, IfNoneMatch),
+    responses(CommonErrors, ChartAnswer, NotModified, InvalidParameter, UnknownChain, NoFees)
+)]
+pub(super) async fn get_chart(
+    State(renderer): State<ChartRenderer>,
+    ChainParam(chain): ChainParam,
+    count: BlockCount,
+    request: HeaderMap,
+) -> Result<Response, Problem> {
+    let count = count.validate(chain.config().history_blocks.get())?;
+    let (chart, freshness) =
+        renderer.get_or_render(&chain, count).await.map_err(|error| match &*error {
+            ChartError::Unavailable(reason) => Problem::unavailable(&chain, *reason),
+            ChartError::Failed(error) => {
+                tracing::error!(error = format!("{error:#}"), "chart rendering failed");
+                Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        })?;
+    let mut response = if etag::matches(&chart.etag, &request) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, "image/svg+xml")], chart.svg).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, chart.etag);
+    headers.insert(X_NEWEST_BLOCK, chart.newest_block.into());
+    freshness.write_headers(headers);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::fees::{self, Block, FeeHistory};
+
+    #[tokio::test]
+    async fn chart_is_rendered_once_per_chain_state() {
+        let config = Config::from_toml(
+            "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"2s\"",
+        )
+        .unwrap();
+        let (store, mut publishers) = ChainStore::new(&config.chains);
+        let (renderer, chain) =
+            (ChartRenderer::new(&store, &Metrics::new()), store.chain("a").unwrap());
+        let mut publish = |oldest_block, base_fee| {
+            let block = Block { base_fee, gas_used_ratio: None, rewards: None };
+            let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();
+            let market = fees::price(&history, &chain.config().pricing).unwrap();
+            publishers[0].publish(&history, market);
+        };
+        let render = async |blocks| renderer.get_or_render(chain, blocks).await.unwrap().0;
+        publish(1, 5);
+        let [first, again, other] = [render(3).await, render(3).await, render(2).await];
+        assert_eq!(again.svg.as_ptr(), first.svg.as_ptr());
+        assert_ne!(other.svg, first.svg);
+        // Another poll that says the same.
+        publish(1, 5);
+        assert_eq!(render(3).await.svg.as_ptr(), first.svg.as_ptr());
+        // A reorg at one height, which changes no suggestion: the floor decides.
+        publish(1, 6);
+        let reorganised = render(3).await;
+        assert_eq!(reorganised.newest_block, 3);
+        assert_ne!(reorganised.svg, first.svg);
+        publish(2, 6);
+        let later = render(3).await;
+        assert_eq!(later.newest_block, 4);
+        assert_ne!(later.svg, reorganised.svg);
+    }
+}

@@ -1,0 +1,108 @@
+//! `GET /v1/{chain}/fee-market`.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::extractors::ChainParam;
+use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::openapi_components::{CommonErrors, FeeMarketResponse, NoFees, UnknownChain, tag};
+use super::problem::Problem;
+use crate::config::RewardPercentiles;
+use crate::fees::{CoveredBlocks, FloorsApplied, GasUsedRatio, PricingType, Rewards, Trend};
+use crate::store::{ServableSnapshot, StoredChain};
+use crate::wire::{SuggestionBody, Wei};
+
+/// What stands behind a suggestion.
+#[derive(Serialize, ToSchema)]
+pub(super) struct FeeMarket<'a> {
+    chain_name: &'a str,
+    chain_id: u64,
+    r#type: PricingType,
+    newest_block: u64,
+    /// When the data was read from a node.
+    #[schema(format = DateTime)]
+    observed_at: String,
+    /// As `X-Stale` says it.
+    stale: bool,
+    window: FeeWindow<'a>,
+    average_base_fee_per_gas: Wei,
+    /// `null` when the node did not tell it.
+    #[schema(required)]
+    next_base_fee_per_gas: Option<Wei>,
+    /// One for each percentile; `null` where no block had a usable reward.
+    average_reward_per_gas: Vec<Option<Wei>>,
+    floors_applied: FloorsApplied,
+    gas_used_ratio: GasUsedRatio,
+    base_fee_trend: Trend,
+    suggestion: SuggestionBody<'a>,
+    covers_full_blocks: CoveredBlocks,
+}
+
+/// The blocks that the averages are of.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeWindow)]
+struct FeeWindow<'a> {
+    oldest_block: u64,
+    /// How many they are.
+    blocks: usize,
+    #[schema(value_type = Vec<f64>)]
+    reward_percentiles: &'a [serde_json::Number],
+}
+
+/// What stands behind the suggestion of one chain
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-market",
+    operation_id = "getFeeMarket",
+    tag = tag::GAS,
+    params(ChainParam),
+    responses(CommonErrors, FeeMarketResponse, UnknownChain, NoFees)
+)]
+pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+    let current =
+        chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let mut response = Json(FeeMarket::from_snapshot(&chain, &current)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(X_NEWEST_BLOCK, current.snapshot.cached_suggestion.newest_block().into());
+    Freshness::from_snapshot(&chain, &current).write_headers(headers);
+    Ok(response)
+}
+
+impl<'a> FeeMarket<'a> {
+    pub(super) fn from_snapshot(chain: &'a StoredChain, current: &'a ServableSnapshot) -> Self {
+        let config = chain.config();
+        let snapshot = &current.snapshot;
+        let market = &snapshot.market;
+        let percentiles = config.pricing.percentiles();
+        Self {
+            chain_name: config.name(),
+            chain_id: config.chain_id,
+            r#type: market.suggestion.pricing_type,
+            newest_block: snapshot.cached_suggestion.newest_block(),
+            observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
+            stale: current.is_stale,
+            window: FeeWindow {
+                oldest_block: snapshot.oldest_block,
+                blocks: snapshot.block_count,
+                reward_percentiles: percentiles.as_slice(),
+            },
+            average_base_fee_per_gas: Wei(market.average_base_fee),
+            next_base_fee_per_gas: market.next_base_fee.map(Wei),
+            average_reward_per_gas: per_percentile(market.average_reward, percentiles),
+            floors_applied: market.floors_applied,
+            gas_used_ratio: market.gas_used_ratio,
+            base_fee_trend: market.base_fee_trend,
+            suggestion: SuggestionBody::new(config.name(), &market.suggestion),
+            covers_full_blocks: market.covers_full_blocks,
+        }
+    }
+}
+
+/// One entry per percentile, `null` where there was no usable reward.
+fn per_percentile(average: Option<Rewards>, percentiles: &RewardPercentiles) -> Vec<Option<Wei>> {
+    let medium_reward = average.map(|rewards| Wei(rewards.medium));
+    let high_reward = average.and_then(|rewards| rewards.high).map(Wei);
+    if percentiles.has_high() { vec![medium_reward, high_reward] } else { vec![medium_reward] }
+}

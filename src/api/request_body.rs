@@ -1,0 +1,179 @@
+//! Takes a request's body within its limits: whole, or as it comes.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use hyper::body::{Frame, SizeHint};
+use sync_wrapper::SyncWrapper;
+use tower_http::timeout::TimeoutError;
+
+use super::problem::{Problem, ProblemCode};
+use crate::memory_budget::MemoryBudget;
+use crate::proxy::RequestBodyAborted;
+
+/// The whole body of at most `most` bytes, charged to `memory` as it comes until the last part of
+/// it is gone: what is announced, but not sent, takes nothing.
+pub(super) async fn read_body(
+    request: Request,
+    max_bytes: usize,
+    memory: &MemoryBudget,
+) -> Result<Bytes, Problem> {
+    let (parts, body) = request.into_parts();
+    if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(Problem::unsupported_encoding());
+    }
+    check_content_length(&parts.headers, max_bytes)?;
+    let mut reservation = memory.reservation();
+    let mut bytes = Vec::new();
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| body_read_problem(&error))?;
+        if bytes.len().saturating_add(chunk.len()) > max_bytes {
+            return Err(too_large(max_bytes));
+        }
+        reservation.try_grow(chunk.len()).map_err(|_| Problem::overloaded())?;
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(reservation.into_bytes(bytes))
+}
+
+/// A body on its way to somebody else, which ends where it breaks a limit.
+#[derive(Debug)]
+pub(super) struct LimitedBody {
+    body: SyncWrapper<Body>,
+    max_bytes: usize,
+    /// What may still come.
+    remaining: usize,
+    /// What was announced and is still to come.
+    content_length_left: Option<u64>,
+    status: UploadStatus,
+}
+
+/// How far an [`Upload`] has come, for whoever gave it away.
+#[derive(Debug, Clone, Default)]
+pub(super) struct UploadStatus {
+    problem: Arc<OnceLock<Problem>>,
+    is_waiting_for_client: Arc<AtomicBool>,
+}
+
+impl LimitedBody {
+    /// The body of `request`, of at most `most` bytes, and what will be known of it.
+    pub(super) fn from_request(
+        request: Request,
+        max_bytes: usize,
+    ) -> Result<(Self, UploadStatus), Problem> {
+        let (parts, body) = request.into_parts();
+        let content_length = check_content_length(&parts.headers, max_bytes)?;
+        let is_chunked = parts.headers.contains_key(TRANSFER_ENCODING);
+        let content_length_left =
+            if is_chunked { None } else { Some(content_length.unwrap_or_default()) };
+        let status = UploadStatus::default();
+        let limited_body = Self {
+            body: SyncWrapper::new(body),
+            max_bytes,
+            remaining: max_bytes,
+            content_length_left,
+            status: status.clone(),
+        };
+        Ok((limited_body, status))
+    }
+
+    fn accept_chunk(&mut self, chunk: Bytes) -> Result<Frame<Bytes>, Problem> {
+        self.remaining =
+            self.remaining.checked_sub(chunk.len()).ok_or_else(|| too_large(self.max_bytes))?;
+        let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        self.content_length_left =
+            self.content_length_left.map(|announced| announced.saturating_sub(length));
+        Ok(Frame::data(chunk))
+    }
+}
+
+impl UploadStatus {
+    /// What broke the body off.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        self.problem.get().cloned()
+    }
+
+    /// Whether the client is what it waits for: not when there is no more to come, and not when
+    /// nobody takes what there is.
+    pub(super) fn is_waiting_for_client(&self) -> bool {
+        self.is_waiting_for_client.load(Ordering::Relaxed)
+    }
+}
+
+impl hyper::body::Body for LimitedBody {
+    type Data = Bytes;
+    type Error = RequestBodyAborted;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyAborted>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(this.body.get_mut()).poll_frame(context);
+        this.status.is_waiting_for_client.store(frame.is_pending(), Ordering::Relaxed);
+        let frame = ready!(frame);
+        // Trailers are headers that nobody has allowed.
+        let chunk = frame.and_then(|frame| frame.map(|frame| frame.into_data().ok()).transpose());
+        let frame = chunk.map(|chunk| {
+            chunk
+                .map_err(|error| body_read_problem(&error))
+                .and_then(|chunk| this.accept_chunk(chunk))
+        });
+        Poll::Ready(frame.map(|frame| {
+            frame.map_err(|problem| {
+                this.status.problem.get_or_init(|| problem);
+                RequestBodyAborted
+            })
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content_length_left == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.content_length_left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// The length that the headers announce, if any. Not the body's own word: the layer that gives it a
+/// deadline does not pass that on.
+fn check_content_length(headers: &HeaderMap, max_bytes: usize) -> Result<Option<u64>, Problem> {
+    let header = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let content_length = header.and_then(|length| length.parse::<u64>().ok());
+    match content_length.map(usize::try_from) {
+        Some(Ok(length)) if length > max_bytes => Err(too_large(max_bytes)),
+        Some(Err(_)) => Err(too_large(max_bytes)),
+        _ => Ok(content_length),
+    }
+}
+
+fn too_large(max_bytes: usize) -> Problem {
+    Problem::new(
+        ProblemCode::PayloadTooLarge,
+        format!("the body may have at most {max_bytes} bytes"),
+    )
+}
+
+/// The client stopped sending, or sent what is no body.
+fn body_read_problem(error: &axum::Error) -> Problem {
+    let mut cause = error.source();
+    while let Some(error) = cause.filter(|error| !error.is::<TimeoutError>()) {
+        cause = error.source();
+    }
+    if cause.is_some() {
+        Problem::new(ProblemCode::RequestTimeout, "the request body timed out")
+    } else {
+        Problem::new(ProblemCode::BadRequest, "the request body cannot be read")
+    }
+}

@@ -1,0 +1,76 @@
+//! What a request must be like before anybody looks at what it wants.
+
+use axum::http::{HeaderMap, Method, Request, StatusCode, Version, header};
+use metrics::Counter;
+
+use super::problem::{Problem, ProblemCode};
+use crate::client_limits::ConnectedPeer;
+
+/// The door to one listener's routes.
+#[derive(Debug)]
+pub(super) struct RequestChecks {
+    /// Paths that are answered however much a client asks, and cost it nothing.
+    exempt_paths: Vec<String>,
+    rate_limited: Counter,
+}
+
+impl RequestChecks {
+    /// Longer paths and queries mean nothing here.
+    const MAX_URI_BYTES: usize = 8 * 1024;
+
+    /// `/livez` and `/readyz` are exempt from the clients' budgets, below `base_path` too.
+    pub(super) fn new(base_path: &str, rate_limited: Counter) -> Self {
+        let prefixes = ["", base_path];
+        let exempt_paths = prefixes
+            .iter()
+            .flat_map(|prefix| ["/livez", "/readyz"].map(|path| format!("{prefix}{path}")));
+        Self { exempt_paths: exempt_paths.collect(), rate_limited }
+    }
+
+    /// Lets a request in that has one host, wants no tunnel, and has a URI of a sane length and a
+    /// client with a budget.
+    pub(super) fn check<B>(
+        &self,
+        request: &Request<B>,
+        peer: &ConnectedPeer,
+    ) -> Result<(), Problem> {
+        if !has_one_host(request.version(), request.headers()) {
+            return Err(Problem::new(
+                ProblemCode::BadRequest,
+                "a request must have exactly one valid Host header",
+            ));
+        }
+        if *request.method() == Method::CONNECT {
+            return Err(Problem::new(ProblemCode::BadRequest, "CONNECT is not supported"));
+        }
+        let uri = request.uri();
+        if self.exempt_paths.iter().any(|probe| probe == uri.path()) {
+            return Ok(());
+        }
+        if let Err(wait) = peer.check_rate(request.headers()) {
+            self.rate_limited.increment(1);
+            return Err(Problem::rate_limited(wait));
+        }
+        let length = uri.path().len().saturating_add(uri.query().map_or(0, str::len));
+        if length > Self::MAX_URI_BYTES {
+            return Err(Problem::from_status(StatusCode::URI_TOO_LONG));
+        }
+        Ok(())
+    }
+}
+
+/// RFC 9112, section 3.2; HTTP/1.0 knows no `Host`, but two are too many there as well.
+fn has_one_host(version: Version, headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.as_bytes().iter().all(|byte| is_host_byte(*byte)),
+        (None, _) => version < Version::HTTP_11,
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// What a name, an address or a port may have in it (RFC 3986, section 3.2); no `@`, for there is no
+/// user in a `Host`.
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
+}

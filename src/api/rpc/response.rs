@@ -1,0 +1,220 @@
+//! Writes answers around results that are passed on as the bytes that they are.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::{BufMut, Bytes, BytesMut};
+use hyper::body::{Frame, SizeHint};
+use serde_json::value::RawValue;
+
+use super::request::RpcError;
+use crate::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
+
+/// The pieces of an answer under way, or of a batch of them.
+#[derive(Debug, Default)]
+pub(super) struct RpcResponseBuilder {
+    chunks: VecDeque<Bytes>,
+    /// Only a batch has this: each of its answers is free of charge by itself, all of them are not.
+    batch_reservation: Option<Reservation>,
+}
+
+impl RpcResponseBuilder {
+    /// The beginning of a batch, whose answers are held in `memory` as far as they are not already.
+    pub(super) fn for_batch(memory: &MemoryBudget) -> Self {
+        Self { chunks: VecDeque::new(), batch_reservation: Some(memory.reservation()) }
+    }
+
+    /// The answer to the call `id` (`None`: to what has no readable one), with this `name` and
+    /// `value`.
+    pub(super) fn for_call(id: Option<&RawValue>, member_name: &str, value: Bytes) -> Self {
+        let id = id.map_or("null", RawValue::get);
+        let prefix = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member_name}\":");
+        let chunks = [Bytes::from(prefix), value, Bytes::from_static(b"}")];
+        Self { chunks: chunks.into(), batch_reservation: None }
+    }
+
+    pub(super) fn from_error(id: Option<&RawValue>, error: &RpcError) -> Self {
+        let error = serde_json::to_vec(error).expect("a number and a text serialise");
+        Self::for_call(id, "error", error.into())
+    }
+
+    /// Adds one more answer to a batch, or nothing where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it.
+    pub(super) fn append(&mut self, response: Self) -> Result<(), MemoryExhausted> {
+        if !response.chunks.is_empty() {
+            let separator: &[u8] = if self.chunks.is_empty() { b"[" } else { b"," };
+            self.chunks.push_back(Bytes::from_static(separator));
+            // What of each was free of charge by itself.
+            let uncharged_bytes =
+                response.chunks.iter().map(|piece| piece.len().min(Reservation::FREE_BYTES)).sum();
+            if let Some(reservation) = &mut self.batch_reservation {
+                reservation.try_grow(uncharged_bytes)?;
+            }
+            self.chunks.extend(response.chunks);
+        }
+        Ok(())
+    }
+
+    /// The body; `None`: there is nothing to say.
+    pub(super) fn into_body(mut self) -> Option<Body> {
+        if self.chunks.is_empty() {
+            return None;
+        }
+        if self.batch_reservation.is_some() {
+            self.chunks.push_back(Bytes::from_static(b"]"));
+        }
+        let length = self.chunks.iter().map(Bytes::len).fold(0, usize::saturating_add);
+        if length <= ChunkedBytes::MAX_FRAME_BYTES {
+            let mut buffer = BytesMut::with_capacity(length);
+            self.chunks.into_iter().for_each(|piece| buffer.put(piece));
+            return Some(Body::from(buffer.freeze()));
+        }
+        Some(Body::new(ChunkedBytes {
+            chunks: self.chunks,
+            remaining: length,
+            _reservation: self.batch_reservation,
+        }))
+    }
+}
+
+/// A body that shares its bytes with the cache and with other answers: the connection copies what
+/// it is given, so it is given little at a time.
+struct ChunkedBytes {
+    chunks: VecDeque<Bytes>,
+    remaining: usize,
+    _reservation: Option<Reservation>,
+}
+
+impl ChunkedBytes {
+    const MAX_FRAME_BYTES: usize = 16 * 1024;
+}
+
+impl hyper::body::Body for ChunkedBytes {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = self.chunks.front_mut().map(|piece| {
+            let length = piece.len().min(Self::MAX_FRAME_BYTES);
+            piece.split_to(length)
+        });
+        if self.chunks.front().is_some_and(Bytes::is_empty) {
+            self.chunks.pop_front();
+        }
+        self.remaining = self.remaining.saturating_sub(frame.as_ref().map_or(0, Bytes::len));
+        Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        u64::try_from(self.remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    async fn body_text(response: RpcResponseBuilder) -> String {
+        let body = response.into_body().expect("there is something to say");
+        let content_length = hyper::body::Body::size_hint(&body).exact();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        assert_eq!(content_length, u64::try_from(bytes.len()).ok());
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    fn result_response(id: &str, result: impl Into<Bytes>) -> RpcResponseBuilder {
+        RpcResponseBuilder::for_call(
+            Some(serde_json::from_str(id).unwrap()),
+            "result",
+            result.into(),
+        )
+    }
+
+    #[tokio::test]
+    async fn response_wraps_the_result_unchanged_with_its_id() {
+        assert_eq!(
+            body_text(result_response("7", " [1, 2] ")).await,
+            r#"{"jsonrpc":"2.0","id":7,"result": [1, 2] }"#
+        );
+        let mut batch = RpcResponseBuilder::for_batch(&MemoryBudget::new(64 * 1024));
+        for response in [
+            result_response("1", "2"),
+            RpcResponseBuilder::default(),
+            result_response("\"a\"", "null"),
+        ] {
+            batch.append(response).unwrap();
+        }
+        assert_eq!(
+            body_text(batch).await,
+            r#"[{"jsonrpc":"2.0","id":1,"result":2},{"jsonrpc":"2.0","id":"a","result":null}]"#
+        );
+    }
+
+    #[tokio::test]
+    async fn large_response_is_split_into_bounded_frames() {
+        let result = format!("\"{}\"", "x".repeat(100_000));
+        let mut batch = RpcResponseBuilder::for_batch(&MemoryBudget::new(64 * 1024));
+        batch.append(result_response("1", result.clone())).unwrap();
+        batch.append(result_response("2", result.clone())).unwrap();
+        let mut body = batch.into_body().unwrap();
+        let mut received = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.unwrap().into_data().unwrap();
+            assert!((1..=ChunkedBytes::MAX_FRAME_BYTES).contains(&frame.len()));
+            received.extend_from_slice(&frame);
+        }
+        let expected = format!(
+            "[{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}},{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{result}}}]"
+        );
+        assert_eq!(received, expected.as_bytes());
+    }
+
+    #[test]
+    fn notifications_produce_no_body() {
+        assert!(RpcResponseBuilder::default().into_body().is_none());
+        let mut batch = RpcResponseBuilder::for_batch(&MemoryBudget::new(64 * 1024));
+        batch.append(RpcResponseBuilder::default()).unwrap();
+        assert!(batch.into_body().is_none());
+    }
+
+    #[test]
+    fn batch_memory_is_reserved_until_the_body_is_dropped() {
+        let memory = MemoryBudget::new(40 * 1024);
+        let mut batch = RpcResponseBuilder::for_batch(&memory);
+        let large = || result_response("1", "7".repeat(Reservation::FREE_BYTES + 1));
+        (0..3).for_each(|_| batch.append(large()).unwrap());
+        assert_eq!(batch.append(large()), Err(MemoryExhausted));
+        drop(batch);
+        let memory = MemoryBudget::new(8 * 1024);
+        let small = || result_response("1", "7".repeat(8 * 1024));
+        let mut batch = RpcResponseBuilder::for_batch(&memory);
+        batch.append(small()).unwrap();
+        batch.append(small()).unwrap();
+        assert_eq!(batch.append(small()), Err(MemoryExhausted));
+        drop(batch);
+        let mut batch = RpcResponseBuilder::for_batch(&memory);
+        (0..2).for_each(|_| batch.append(small()).unwrap());
+        let body = batch.into_body();
+        assert_eq!(
+            memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024),
+            Err(MemoryExhausted)
+        );
+        drop(body);
+        assert_eq!(memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024), Ok(()));
+    }
+}

@@ -1,0 +1,329 @@
+//! Who asks, and how much they may.
+//!
+//! A client is an IPv4 address or an IPv6 /64 network. What is kept of one is of fixed size, and
+//! goes when it has no connection, no long request, and its budget is whole again.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderName, Request};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultDirectRateLimiter, InsufficientCapacity, Quota, RateLimiter};
+use ipnet::IpNet;
+
+use crate::config::Limits;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// All clients of one listener. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientTable {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Of one client; 0: no limit.
+    max_connections: usize,
+    quota: Option<Quota>,
+    /// Whose `X-Forwarded-For` is believed.
+    trusted_proxies: Vec<IpNet>,
+    table: Mutex<HashMap<IpAddr, Arc<Client>>>,
+}
+
+#[derive(Debug)]
+struct Client {
+    connections: AtomicUsize,
+    /// Uploads and the like under way.
+    long_requests: AtomicUsize,
+    streams: AtomicUsize,
+    rate_limit: Option<RateLimit>,
+    /// When it was last heard of, unless it is connected.
+    last_active: Mutex<Instant>,
+}
+
+#[derive(Debug)]
+struct RateLimit {
+    limiter: DefaultDirectRateLimiter,
+    burst: NonZeroU32,
+}
+
+const ONE_REQUEST: NonZeroU32 = NonZeroU32::MIN;
+
+/// One connection's other end; to drop it is to hang up.
+#[derive(Debug)]
+pub(crate) struct ConnectedPeer {
+    clients: ClientTable,
+    address: IpAddr,
+    /// `None`: the peer is a trusted proxy, and each request tells its client.
+    client: Option<Arc<Client>>,
+}
+
+/// What one client may still take; the default has no end. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientHandle(Option<Arc<Client>>);
+
+/// What lasts longer than other requests, of which a client may have only so many at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LongRequestKind {
+    /// A request that is passed on and may take minutes.
+    Forwarded,
+    /// A stream of events.
+    Stream,
+}
+
+/// One of a client's lasting requests; to drop it is to have ended.
+#[derive(Debug)]
+pub(crate) struct ConcurrencyPermit(Option<Arc<Client>>, LongRequestKind);
+
+/// The client has as many requests of this kind under way as one may have.
+#[derive(Debug)]
+pub(crate) struct TooManyConcurrentRequests;
+
+/// The client has as many connections as one may have.
+#[derive(Debug)]
+pub(crate) struct TooManyConnections;
+
+impl ClientTable {
+    /// Nobody here yet.
+    pub(crate) fn new(limits: &Limits, trusted_proxies: &[IpNet]) -> Self {
+        let per_second = NonZeroU32::new(limits.requests_per_second_per_client);
+        let burst = NonZeroU32::new(limits.request_burst_per_client);
+        let quota =
+            per_second.zip(burst).map(|(rate, burst)| Quota::per_second(rate).allow_burst(burst));
+        Self {
+            inner: Arc::new(Inner {
+                max_connections: limits.max_connections_per_client,
+                quota,
+                trusted_proxies: trusted_proxies.iter().copied().map(canonical_network).collect(),
+                table: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Counts a new connection from `peer`. A trusted proxy may have as many as it likes.
+    pub(crate) fn connect(&self, address: IpAddr) -> Result<ConnectedPeer, TooManyConnections> {
+        let address = address.to_canonical();
+        if self.is_trusted(address) {
+            return Ok(ConnectedPeer { clients: self.clone(), address, client: None });
+        }
+        let mut table = self.table();
+        let client = self.get_or_insert(&mut table, address);
+        let max_connections = self.inner.max_connections;
+        if max_connections > 0 && client.connections.load(Ordering::Relaxed) >= max_connections {
+            return Err(TooManyConnections);
+        }
+        client.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(ConnectedPeer { clients: self.clone(), address, client: Some(client) })
+    }
+
+    /// Forgets the clients that are gone and whose budget is whole again.
+    pub(crate) fn remove_idle(&self, now: Instant) {
+        let refill_time = self
+            .inner
+            .quota
+            .map(|quota| quota.replenish_interval().saturating_mul(quota.burst_size().get()));
+        let refill_time = refill_time.unwrap_or_default();
+        self.table().retain(|_, client| {
+            let idle_for = now.saturating_duration_since(*client.lock_last_active());
+            let is_active = [&client.connections, &client.long_requests, &client.streams]
+                .iter()
+                .any(|count| count.load(Ordering::Relaxed) > 0);
+            is_active || idle_for <= refill_time
+        });
+    }
+
+    fn get_or_insert(
+        &self,
+        table: &mut HashMap<IpAddr, Arc<Client>>,
+        address: IpAddr,
+    ) -> Arc<Client> {
+        let client = table.entry(client_key(address)).or_insert_with(|| {
+            let rate_limiter = |quota: Quota| RateLimit {
+                limiter: RateLimiter::direct(quota),
+                burst: quota.burst_size(),
+            };
+            let rate_limit = self.inner.quota.map(rate_limiter);
+            let last_active = Mutex::new(Instant::now());
+            let [connections, long_requests, streams] = [const { AtomicUsize::new(0) }; 3];
+            Arc::new(Client { connections, long_requests, streams, rate_limit, last_active })
+        });
+        Arc::clone(client)
+    }
+
+    fn is_trusted(&self, address: IpAddr) -> bool {
+        self.inner.trusted_proxies.iter().any(|network| network.contains(&address))
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<IpAddr, Arc<Client>>> {
+        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    fn lock_last_active(&self) -> MutexGuard<'_, Instant> {
+        self.last_active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counter(&self, kind: LongRequestKind) -> &AtomicUsize {
+        match kind {
+            LongRequestKind::Forwarded => &self.long_requests,
+            LongRequestKind::Stream => &self.streams,
+        }
+    }
+
+    fn check_rate(&self, count: NonZeroU32) -> Result<(), Duration> {
+        let Some(RateLimit { limiter, burst }) = &self.rate_limit else { return Ok(()) };
+        match limiter.check_n(count.min(*burst)) {
+            Ok(Err(refused)) => Err(refused.wait_time_from(DefaultClock::default().now())),
+            // More than the burst is never asked for.
+            Ok(Ok(())) | Err(InsufficientCapacity(_)) => Ok(()),
+        }
+    }
+}
+
+impl ConnectedPeer {
+    /// One without a connection, that may ask as much as it likes.
+    pub(crate) fn unlimited() -> Self {
+        let limits = Limits { requests_per_second_per_client: 0, ..Limits::default() };
+        let clients = ClientTable::new(&limits, &[]);
+        Self { clients, address: Ipv4Addr::UNSPECIFIED.into(), client: None }
+    }
+
+    /// Charges the client for one request with these headers.
+    ///
+    /// # Errors
+    ///
+    /// How long the client has to wait, when it has spent what it may.
+    pub(crate) fn check_rate(&self, headers: &HeaderMap) -> Result<(), Duration> {
+        match &self.client {
+            Some(client) => client.check_rate(ONE_REQUEST),
+            None if self.clients.inner.quota.is_none() => Ok(()),
+            None => self.client_for(headers).check_rate(1),
+        }
+    }
+
+    /// Who pays for a request with these headers.
+    pub(crate) fn client_for(&self, headers: &HeaderMap) -> ClientHandle {
+        if let Some(client) = &self.client {
+            return ClientHandle(Some(Arc::clone(client)));
+        }
+        let address = self.clients.forwarded_for(headers).unwrap_or(self.address);
+        let mut table = self.clients.table();
+        let client = self.clients.get_or_insert(&mut table, address);
+        *client.lock_last_active() = Instant::now();
+        ClientHandle(Some(client))
+    }
+}
+
+impl ClientHandle {
+    /// Whose `request` this is; nobody's, unless it came over a connection.
+    pub(crate) fn from_request<B>(request: &Request<B>) -> Self {
+        request.extensions().get().cloned().unwrap_or_default()
+    }
+
+    /// Counts a lasting request, of which the client may have `most` at a time.
+    pub(crate) fn acquire(
+        &self,
+        kind: LongRequestKind,
+        max: usize,
+    ) -> Result<ConcurrencyPermit, TooManyConcurrentRequests> {
+        if let Some(client) = &self.0 {
+            let incremented = |count: usize| (count < max).then_some(count.saturating_add(1));
+            let ordering = Ordering::Relaxed;
+            let counter = client.counter(kind);
+            counter
+                .fetch_update(ordering, ordering, incremented)
+                .map_err(|_| TooManyConcurrentRequests)?;
+        }
+        Ok(ConcurrencyPermit(self.0.clone(), kind))
+    }
+
+    /// Charges the client for as many requests at once, as far as it can ever have as much.
+    ///
+    /// # Errors
+    ///
+    /// As [`Visitor::spend`]; then nothing is charged.
+    pub(crate) fn check_rate(&self, count: usize) -> Result<(), Duration> {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match (&self.0, NonZeroU32::new(count)) {
+            (Some(client), Some(count)) => client.check_rate(count),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for ConcurrencyPermit {
+    fn drop(&mut self) {
+        if let Some(client) = &self.0 {
+            *client.lock_last_active() = Instant::now();
+            client.counter(self.1).fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for ConnectedPeer {
+    fn drop(&mut self) {
+        if let Some(client) = &self.client {
+            *client.lock_last_active() = Instant::now();
+            client.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ClientTable {
+    /// The client behind trusted proxies: each of them appends whom it heard from, so the list is
+    /// true from its right end up to the first address that is no trusted proxy's. Where it cannot
+    /// be read any further, the last proxy that could be read answers for what is behind it.
+    fn forwarded_for(&self, headers: &HeaderMap) -> Option<IpAddr> {
+        let values: Vec<_> = headers.get_all(X_FORWARDED_FOR).iter().collect();
+        let mut client = None;
+        for value in values.into_iter().rev() {
+            let Ok(list) = value.to_str() else { return client };
+            for entry in list.rsplit(',') {
+                let Some(address) = parse_address(entry.trim()) else { return client };
+                client = Some(address);
+                if !self.is_trusted(address) {
+                    return client;
+                }
+            }
+        }
+        client
+    }
+}
+
+/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// `[2001:db8::1]:80`.
+fn parse_address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok();
+    let with_port = || text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
+    address.or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+/// A network of IPv4 that is written as one of IPv6 (`::ffff:10.0.0.0/104`), as the former.
+fn canonical_network(network: IpNet) -> IpNet {
+    let mapped = match network.addr() {
+        IpAddr::V6(address) => address.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
+    };
+    let prefix = network.prefix_len().checked_sub(96);
+    let to_ipv4_network =
+        |(address, prefix): (Ipv4Addr, u8)| IpNet::new(address.into(), prefix).ok();
+    mapped.zip(prefix).and_then(to_ipv4_network).unwrap_or(network)
+}
+
+/// What counts as one client: whoever has an IPv6 address has at least a /64 of them.
+fn client_key(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use super::*;
+
+fn client_table(limits: &Limits) -> ClientTable {
+    let trusted = ["::ffff:10.0.0.0/104", "fd00::/8"].map(|network| network.parse().unwrap());
+    ClientTable::new(limits, &trusted)
+}
+
+fn parse_ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn client_is_the_last_untrusted_forwarded_address() {
+    let clients = client_table(&Limits::default());
+    let forwarded_client = |lists: &[&str]| {
+        let mut headers = HeaderMap::new();
+        for list in lists {
+            headers.append(X_FORWARDED_FOR, list.parse().unwrap());
+        }
+        clients.forwarded_for(&headers).map(|address| address.to_string())
+    };
+    assert_eq!(forwarded_client(&[]), None);
+    for (lists, client) in [
+        (["192.0.2.1", ""], None),
+        (["192.0.2.9", "192.0.2.1"], Some("192.0.2.1")),
+        (["192.0.2.1", "10.0.0.1"], Some("192.0.2.1")),
+        (["1.1.1.1, 192.0.2.1,10.0.0.1 ", "fd00::1"], Some("192.0.2.1")),
+        (["1.1.1.1, nonsense", "10.0.0.1, fd00::1"], Some("10.0.0.1")),
+        (["10.0.0.2", "10.0.0.1"], Some("10.0.0.2")),
+        (["192.0.2.1:4711", "10.0.0.1:80"], Some("192.0.2.1")),
+        (["[2001:db8::1]:4711", "::ffff:10.0.0.1"], Some("2001:db8::1")),
+        (["::ffff:192.0.2.1", "[fd00::1]"], Some("192.0.2.1")),
+        (["unknown", "_hidden"], None),
+    ] {
+        assert_eq!(forwarded_client(&lists).as_deref(), client, "{lists:?}");
+    }
+}
+
+#[test]
+fn rate_limit_is_exhausted_and_refills() {
+    let limits = Limits {
+        requests_per_second_per_client: 20,
+        request_burst_per_client: 3,
+        ..Limits::default()
+    };
+    let clients = client_table(&limits);
+    let (one, other) =
+        (clients.connect(parse_ip("192.0.2.1")).unwrap(), clients.connect(parse_ip("192.0.2.2")));
+    let none = HeaderMap::new();
+    let mut allowed = 0;
+    let wait = loop {
+        match one.check_rate(&none) {
+            Ok(()) => allowed += 1,
+            Err(wait) => break wait,
+        }
+        assert!(allowed < 100, "the budget has no end");
+    };
+    assert!(allowed >= 3, "{allowed}");
+    assert!(wait <= Duration::from_millis(50), "{wait:?}");
+    // Another client's budget is its own; another connection of the same client shares it.
+    assert!(other.unwrap().check_rate(&none).is_ok());
+    assert!(clients.connect(parse_ip("::ffff:192.0.2.1")).unwrap().check_rate(&none).is_err());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while one.check_rate(&none).is_err() {
+        assert!(Instant::now() < deadline, "it never refills");
+    }
+}
+
+#[test]
+fn ipv6_slash_64_is_one_client_and_trusted_proxies_are_exempt() {
+    let limits = Limits { max_connections_per_client: 2, ..Limits::default() };
+    let clients = client_table(&limits);
+    let connect = |text| clients.connect(parse_ip(text));
+    let (first, _second) = (connect("2001:db8::1"), connect("2001:db8::2"));
+    assert!(connect("2001:db8::ffff:3").is_err());
+    assert!(connect("2001:db8:0:1::1").is_ok());
+    drop(first);
+    assert!(connect("2001:db8::4").is_ok());
+    let proxies: Vec<_> = (0..10).map(|_| connect("10.1.2.3")).collect();
+    assert!(proxies.iter().all(Result::is_ok));
+}
+
+#[test]
+fn idle_clients_are_removed_once_their_rate_limit_has_refilled() {
+    let clients = client_table(&Limits::default());
+    let peer = clients.connect(parse_ip("192.0.2.1")).unwrap();
+    let proxy = clients.connect(parse_ip("10.0.0.1")).unwrap();
+    for count in 0..=255 {
+        let mut headers = HeaderMap::new();
+        headers.insert(X_FORWARDED_FOR, format!("192.0.2.{count}").parse().unwrap());
+        proxy.check_rate(&headers).unwrap();
+    }
+    // A thousand requests at five hundred a second are made up for in two seconds.
+    let now = Instant::now();
+    clients.remove_idle(now + Duration::from_millis(1900));
+    assert_eq!(clients.table().len(), 256);
+    clients.remove_idle(now + Duration::from_secs(3));
+    assert_eq!(clients.table().len(), 1);
+    drop(peer);
+    clients.remove_idle(Instant::now() + Duration::from_secs(3));
+    assert_eq!(clients.table().len(), 0);
+}
+
+#[test]
+fn zero_disables_a_limit() {
+    for (rate, burst) in [(0, 0), (0, 1), (1, 0)] {
+        let limits = Limits {
+            max_connections_per_client: 0,
+            requests_per_second_per_client: rate,
+            request_burst_per_client: burst,
+            ..Limits::default()
+        };
+        let clients = client_table(&limits);
+        let peers: Vec<_> =
+            (0..2000).map(|_| clients.connect(parse_ip("192.0.2.1")).unwrap()).collect();
+        assert!(peers.iter().all(|visitor| visitor.check_rate(&HeaderMap::new()).is_ok()));
+    }
+}

@@ -1,0 +1,413 @@
+//! The REST API: asked within its limits, and believed as far as its answers have the right shape.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::Address;
+use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, Response, StatusCode};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::budget::{BudgetExhausted, RateBudget};
+use super::circuit_breaker::CircuitBreaker;
+use super::lookup::{DelegationLookup, LookupKind};
+use crate::client_limits::ClientHandle;
+use crate::config::{self, DelegationSource};
+use crate::http_client;
+use crate::json;
+use crate::log_on_change::LogOnChange;
+use crate::memory_budget::MemoryBudget;
+use crate::metrics::Metrics;
+use crate::proxy::{self, BodyError, NoBody, Proxy, ProxyError, ProxyRequest};
+use crate::redaction::Redactor;
+use crate::registry::Direction;
+use crate::replicas::SharedBudget;
+
+/// The header that a key is in.
+pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// The API.
+#[derive(Debug)]
+pub(super) struct ApiClient {
+    proxy: Proxy,
+    api_key: Option<HeaderValue>,
+    /// `None`: the configured key removes the limit.
+    budget: Option<RateBudget>,
+    cache_ttl: Duration,
+    circuit_breaker: CircuitBreaker,
+    /// What is blanked in errors.
+    redactor: Redactor,
+    /// The key alone, which no answer has to tell.
+    key_detector: Option<Redactor>,
+    memory: MemoryBudget,
+    /// Of what it answers.
+    validity_log: LogOnChange,
+}
+
+/// Whose look-up it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The client's own `X-API-KEY`.
+    pub(crate) key: Option<HeaderValue>,
+    pub(crate) client: ClientHandle,
+}
+
+/// What the API is asked.
+#[derive(Debug, Clone)]
+pub(super) struct ApiRequest {
+    kind: LookupKind,
+    path: String,
+    query: String,
+    caller: Caller,
+}
+
+/// What the API says of delegations, or against being asked.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiResponse {
+    pub(crate) status: StatusCode,
+    /// JSON.
+    pub(crate) body: Bytes,
+    pub(crate) retry_after: Option<Duration>,
+    /// When it was received.
+    pub(crate) received_at: Instant,
+    /// For how long from then on it may be used again.
+    pub(crate) fresh_for: Duration,
+}
+
+/// Why the API did not say anything of delegations.
+#[derive(Debug, Clone)]
+pub(super) enum ApiError {
+    /// It was asked as often as it may be; ask again after that.
+    BudgetExhausted(Duration),
+    /// It was silent lately, and somebody else can answer.
+    CircuitOpen,
+    /// Nothing came of asking, or what is no answer of such an API.
+    Failed(ProxyError),
+    /// There is no memory for another answer.
+    NoMemory,
+    /// It answers with an error.
+    ErrorResponse(ApiResponse),
+}
+
+const INVALID_RESPONSE: ApiError = ApiError::Failed(ProxyError::InvalidResponse);
+
+impl ApiClient {
+    /// A wallet with about 2,500 delegations.
+    const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+    const MAX_ERROR_BYTES: usize = 64 * 1024;
+    /// A shorter key may be part of an answer by chance.
+    const MIN_DETECTABLE_KEY_BYTES: usize = 8;
+
+    /// The configured API.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub(super) fn new(
+        config: &config::Delegation,
+        memory: &MemoryBudget,
+        shared_budget: Option<SharedBudget>,
+        metrics: &Metrics,
+    ) -> Result<Self, reqwest::Error> {
+        let limits =
+            proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
+        let url = config.api_url.clone();
+        let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
+        // The chain answers sooner than a place gets free.
+        let has_fallback = config.source == DelegationSource::ApiThenChain;
+        let max_wait = if has_fallback { Duration::ZERO } else { RateBudget::MAX_WAIT };
+        Ok(Self {
+            proxy: Proxy::new("delegation", url, limits, metrics)?,
+            budget: api_key
+                .is_none()
+                .then(|| RateBudget::new(config.timeout, max_wait, shared_budget, metrics)),
+            api_key,
+            cache_ttl: config.cache_ttl,
+            circuit_breaker: CircuitBreaker::new(config.timeout),
+            redactor: Redactor::new(config.secrets()),
+            key_detector: config.api_key.is_some().then(|| {
+                Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
+            }),
+            memory: memory.clone(),
+            validity_log: LogOnChange::default(),
+        })
+    }
+
+    /// What keeps the budget in step with other replicas, if anything has to.
+    pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        self.budget.as_ref()?.sync_with_redis()
+    }
+
+    /// Whether it lately answered in time, or may have come back.
+    pub(super) fn try_admit_request(&self) -> bool {
+        self.circuit_breaker.try_admit_request(Instant::now())
+    }
+
+    /// Asks once, within the configured time, and takes note of whether the API answers at all.
+    ///
+    /// # Errors
+    ///
+    /// Why it says nothing of delegations.
+    pub(super) async fn send(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
+        const SLOW_FAILURE: Duration = Duration::from_secs(1);
+        let started_at = Instant::now();
+        let outcome = self.send_once(request).await;
+        match &outcome {
+            Err(ApiError::Failed(failure))
+                if *failure == ProxyError::Timeout || started_at.elapsed() >= SLOW_FAILURE =>
+            {
+                self.circuit_breaker.record_timeout(Instant::now());
+            }
+            Ok(_)
+            | Err(ApiError::Failed(ProxyError::InvalidResponse) | ApiError::ErrorResponse(_)) => {
+                self.circuit_breaker.record_success();
+            }
+            Err(
+                ApiError::Failed(ProxyError::Overloaded | ProxyError::TooManyPerClient)
+                | ApiError::BudgetExhausted(_),
+            ) => {
+                self.circuit_breaker.record_not_sent(Instant::now());
+            }
+            Err(ApiError::Failed(_) | ApiError::CircuitOpen | ApiError::NoMemory) => {}
+        }
+        outcome
+    }
+
+    async fn send_once(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
+        let ApiRequest { kind, path, query, caller } = request;
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
+            headers.insert(X_API_KEY, key.clone());
+        }
+        let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
+        let mut permit = match budget {
+            Some(budget) => Some(
+                budget
+                    .acquire()
+                    .await
+                    .map_err(|BudgetExhausted(wait)| ApiError::BudgetExhausted(wait))?,
+            ),
+            None => None,
+        };
+        if let Some(place) = &mut permit {
+            tokio::time::sleep_until(place.send_at().into()).await;
+            place.mark_sent();
+        }
+        let segments: Vec<&str> = path.split('/').collect();
+        let proxy_request = ProxyRequest {
+            method: Method::GET,
+            segments: &segments,
+            query: Some(query),
+            headers: &headers,
+            credentials: &[X_API_KEY],
+            client: caller.client.clone(),
+        };
+        let response = self.proxy.forward(&proxy_request, None::<NoBody>).await;
+        match (permit, &response) {
+            (Some(place), Err(failure)) if never_reached_api(*failure) => place.release_unsent(),
+            // Nobody knows where it is.
+            (None, _) | (Some(_), Err(ProxyError::Timeout)) => {}
+            (Some(place), _) => place.mark_answered(),
+        }
+        let response = response.map_err(ApiError::Failed)?;
+        if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
+        {
+            let retry_after = http_client::retry_after(response.headers());
+            budget.start_cool_down(RateBudget::cool_down_for(retry_after));
+        }
+        let response = self.parse_response(response, kind).await?;
+        if response.status.is_success() {
+            Ok(response)
+        } else {
+            Err(ApiError::ErrorResponse(response))
+        }
+    }
+
+    /// What an answer says, if it is one.
+    async fn parse_response(
+        &self,
+        response: Response<proxy::UpstreamBody>,
+        kind: &LookupKind,
+    ) -> Result<ApiResponse, ApiError> {
+        let (parts, body) = response.into_parts();
+        let status = parts.status;
+        let max_bytes =
+            if status.is_success() { Self::MAX_RESPONSE_BYTES } else { Self::MAX_ERROR_BYTES };
+        let body = body.collect(max_bytes, &self.memory).await.map_err(|error| match error {
+            BodyError::ConnectionLost => ApiError::Failed(ProxyError::ConnectionLost),
+            BodyError::Timeout => ApiError::Failed(ProxyError::Timeout),
+            BodyError::TooLarge => INVALID_RESPONSE,
+            BodyError::NoMemory(_) => ApiError::NoMemory,
+        })?;
+        let is_error = status.is_client_error() || status.is_server_error();
+        let json = serde_json::from_slice::<&RawValue>(&body).ok();
+        let is_valid = json.is_some_and(|json| {
+            is_error
+                || status.is_success() && has_expected_type(kind, json) && !self.leaks_key(&body)
+        });
+        if !is_valid || http_client::has_content_encoding(&parts.headers) {
+            if self.validity_log.changed_to(Err("invalid")) {
+                let status = status.as_u16();
+                tracing::warn!(status, "delegation API returned an invalid response");
+            }
+            return Err(INVALID_RESPONSE);
+        }
+        if self.validity_log.changed_to(Ok(())) {
+            tracing::debug!("delegation API returned a valid response");
+        }
+        // What it says of delegations stays as it is: blanks would make something else of it.
+        let body = if is_error {
+            self.redactor.redact_json(&body, &self.memory).map_err(|_| INVALID_RESPONSE)?
+        } else {
+            body
+        };
+        let retry_after = http_client::retry_after(&parts.headers).filter(|_| is_error);
+        let retry_after = match status {
+            StatusCode::TOO_MANY_REQUESTS => Some(RateBudget::cool_down_for(retry_after)),
+            _ => retry_after,
+        };
+        let (received_at, fresh_for) = (Instant::now(), self.cache_ttl);
+        Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
+    }
+
+    fn leaks_key(&self, body: &[u8]) -> bool {
+        self.key_detector.as_ref().is_some_and(|key| key.contains_secret(body))
+    }
+}
+
+impl ApiRequest {
+    pub(super) fn new(lookup: &DelegationLookup, caller: &Caller) -> Self {
+        let (path, query) = lookup.path_and_query();
+        Self { kind: lookup.kind.clone(), path, query, caller: caller.clone() }
+    }
+
+    /// What is asked, the same for those who ask the same.
+    pub(super) fn cache_key(&self) -> String {
+        format!("{}?{}", self.path, self.query)
+    }
+}
+
+impl ApiResponse {
+    /// What the cache itself takes for an entry, about.
+    const ENTRY_BYTES: usize = 512;
+
+    /// In bytes.
+    pub(super) fn cache_weight(&self, cache_key: &str) -> u32 {
+        let bytes =
+            cache_key.len().saturating_add(self.body.len()).saturating_add(Self::ENTRY_BYTES);
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Whether it says that it does not know the chain. What an error of the API is like is not documented;
+    /// of all that is asked, only the chain can be unknown to it.
+    fn rejects_chain(&self) -> bool {
+        const REJECTION_STATUSES: [StatusCode; 3] =
+            [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY];
+        let text = self.body.to_ascii_lowercase();
+        let mentions = |name: &str| text.windows(name.len()).any(|word| word == name.as_bytes());
+        REJECTION_STATUSES.contains(&self.status) && (mentions("chain") || mentions("network"))
+    }
+
+    /// The same of a list with those members alone that lead in this direction from `address`, each as it
+    /// came.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told of each where it leads.
+    pub(super) fn filtered(
+        mut self,
+        direction: Direction,
+        address: Address,
+        memory: &MemoryBudget,
+    ) -> Result<Self, ApiError> {
+        #[derive(Deserialize)]
+        struct Endpoints<'a> {
+            #[serde(borrow)]
+            from: Cow<'a, str>,
+            to: Cow<'a, str>,
+        }
+        let list: Vec<&RawValue> =
+            serde_json::from_slice(&self.body).map_err(|_| INVALID_RESPONSE)?;
+        let mut matching = Vec::new();
+        for member in list {
+            let Endpoints { from, to } =
+                serde_json::from_str(member.get()).map_err(|_| INVALID_RESPONSE)?;
+            // Its checksum is the API's business.
+            let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase());
+            let (from, to) = (
+                parse(&from).map_err(|_| INVALID_RESPONSE)?,
+                parse(&to).map_err(|_| INVALID_RESPONSE)?,
+            );
+            let endpoint = match direction {
+                Direction::Incoming => to,
+                Direction::Outgoing => from,
+            };
+            if endpoint == address {
+                matching.push(member);
+            }
+        }
+        let json = serde_json::to_vec(&matching).map_err(|_| INVALID_RESPONSE)?;
+        let mut reservation = memory.reservation();
+        reservation.try_grow(json.len()).map_err(|_| ApiError::NoMemory)?;
+        self.body = reservation.into_bytes(json);
+        Ok(self)
+    }
+}
+
+impl ApiError {
+    /// The kind of silence, from a closed list.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::BudgetExhausted(_) => "budget_exhausted",
+            Self::CircuitOpen => "circuit_open",
+            Self::Failed(_) => "failed",
+            Self::NoMemory => "no_memory",
+            Self::ErrorResponse(_) => "refused",
+        }
+    }
+
+    /// Whether somebody else may answer in the API's place: it said nothing, or nothing about what it
+    /// was asked.
+    pub(super) fn allows_failover(&self) -> bool {
+        match self {
+            Self::ErrorResponse(statement) => {
+                statement.status.is_server_error()
+                    || statement.status == StatusCode::TOO_MANY_REQUESTS
+                    || statement.rejects_chain()
+            }
+            Self::BudgetExhausted(_) | Self::CircuitOpen | Self::Failed(_) | Self::NoMemory => true,
+        }
+    }
+}
+
+/// Whether the API has not even heard of the request.
+fn never_reached_api(failure: ProxyError) -> bool {
+    matches!(
+        failure,
+        ProxyError::Unreachable | ProxyError::Overloaded | ProxyError::TooManyPerClient
+    )
+}
+
+/// Whether `json` is of the type that answers `question`.
+fn has_expected_type(kind: &LookupKind, json: &RawValue) -> bool {
+    match kind {
+        LookupKind::List { .. } => {
+            let list = serde_json::from_str::<Vec<&RawValue>>(json.get());
+            list.is_ok_and(|list| list.iter().all(|member| member.get().starts_with('{')))
+        }
+        LookupKind::Check(check) if check.scope.has_amount() => is_amount(json),
+        LookupKind::Check(_) => matches!(json.get(), "true" | "false"),
+    }
+}
+
+/// A number, which the API may write as it likes, or a string of decimal digits.
+fn is_amount(json: &RawValue) -> bool {
+    json::parse_string(json).map_or_else(
+        || json.get().starts_with(|first: char| first.is_ascii_digit()),
+        |text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
+    )
+}

@@ -1,0 +1,188 @@
+//! The places for requests that this process has, and when each is free. Pure: instants in, instants out.
+
+use std::time::{Duration, Instant};
+
+/// In one window.
+pub(super) const REQUESTS_PER_WINDOW: usize = 25;
+pub(super) const WINDOW: Duration = Duration::from_secs(10);
+/// No more than a client can be told in seconds: so whoever comes back when it was told to does not come
+/// a moment too early.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// What is known of the places. There are more than may be taken, as one that is waited for is not free yet.
+#[derive(Debug)]
+pub(super) struct PermitWindow {
+    permits: [PermitState; Self::COUNT],
+    /// A request has ended by then.
+    timeout: Duration,
+    /// The API has said that it is asked too often: until then nothing is sent.
+    cool_down_until: Option<Instant>,
+    /// What the last answers took.
+    latencies: [Duration; Self::COUNT],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PermitState {
+    /// From then on; `None`: it was never taken.
+    FreeAt(Option<Instant>),
+    /// Its request was sent then.
+    InUse(Instant),
+}
+
+/// How many places may be taken in a window, by one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Quota {
+    pub(super) permits: usize,
+    /// In so many windows.
+    pub(super) windows: u32,
+}
+
+/// All places are taken: after this long one is free, as far as the requests under way are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct BudgetExhausted(pub(in super::super) Duration);
+
+/// What is known of a request when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestOutcome {
+    Unsent,
+    Answered,
+    Unanswered,
+}
+
+impl Quota {
+    /// There is nobody else.
+    pub(super) const FULL: Self = Self { permits: REQUESTS_PER_WINDOW, windows: 1 };
+    /// Nobody knows how many others there are.
+    pub(super) const MINIMUM: Self = Self { permits: 1, windows: 1 };
+
+    /// Of one of so many.
+    pub(super) fn for_replicas(replicas: usize) -> Self {
+        let replicas = replicas.max(1);
+        let windows = replicas.div_ceil(REQUESTS_PER_WINDOW);
+        Self {
+            permits: (REQUESTS_PER_WINDOW / replicas).max(1),
+            windows: u32::try_from(windows).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl PermitWindow {
+    pub(super) const COUNT: usize = 2 * REQUESTS_PER_WINDOW;
+    /// For no longer is the API believed to be asked too often.
+    pub(super) const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
+
+    pub(super) fn new(timeout: Duration) -> Self {
+        let permits = [PermitState::FreeAt(None); Self::COUNT];
+        Self { permits, timeout, cool_down_until: None, latencies: [Duration::ZERO; Self::COUNT] }
+    }
+
+    /// A place for one request among as many as are this process's `share`, and from when on; it may have to
+    /// wait for as long as its `patience`.
+    pub(super) fn acquire(
+        &mut self,
+        quota: Quota,
+        max_wait: Duration,
+        now: Instant,
+    ) -> Result<(usize, Instant), BudgetExhausted> {
+        let mut waits: Vec<_> =
+            self.permits.iter().map(|place| self.wait_for(place, now)).collect();
+        let free = waits.iter().position(Duration::is_zero);
+        waits.retain(|wait| !wait.is_zero());
+        waits.sort_unstable();
+        // So many of them have to get free.
+        let surplus = (waits.len() + 1).saturating_sub(quota.permits);
+        let wait = surplus.checked_sub(1).and_then(|last| waits.get(last).copied());
+        let wait = wait.unwrap_or_default().max(self.cool_down_remaining(now));
+        match free {
+            Some(index) if wait <= max_wait => {
+                let send_at = now + wait;
+                self.set_permit(index, PermitState::InUse(send_at));
+                Ok((index, send_at))
+            }
+            _ => Err(BudgetExhausted(wait.max(Duration::from_millis(1)))),
+        }
+    }
+
+    /// Somebody else knows that a place that was taken may be used from then on.
+    pub(super) fn set_send_time(&mut self, index: usize, send_at: Instant) {
+        self.set_permit(index, PermitState::InUse(send_at));
+    }
+
+    /// A request that was to be sent at `from` has met its fate.
+    pub(super) fn release(
+        &mut self,
+        index: usize,
+        send_at: Instant,
+        outcome: RequestOutcome,
+        quota: Quota,
+        now: Instant,
+    ) {
+        let hold_time = WINDOW.saturating_mul(quota.windows);
+        let free_at = match outcome {
+            RequestOutcome::Unsent => send_at,
+            RequestOutcome::Answered => {
+                if let Some(latency) = self.latencies.get_mut(index) {
+                    *latency = now.saturating_duration_since(send_at);
+                }
+                now + hold_time
+            }
+            RequestOutcome::Unanswered => now + WINDOW + hold_time,
+        };
+        self.set_permit(index, PermitState::FreeAt(Some(free_at)));
+    }
+
+    /// Sends nothing for this long.
+    pub(super) fn start_cool_down(&mut self, pause: Duration, now: Instant) {
+        self.cool_down_until = self.cool_down_until.max(Some(now + pause));
+    }
+
+    pub(super) fn cool_down_remaining(&self, now: Instant) -> Duration {
+        let until = self.cool_down_until;
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// For how long each place is held at most from now on, whatever becomes of its request; and whether that
+    /// is under way.
+    pub(super) fn reservations(&self, now: Instant) -> impl Iterator<Item = (Duration, bool)> {
+        self.permits.iter().map(move |place| match place {
+            PermitState::FreeAt(None) => (Duration::ZERO, false),
+            PermitState::FreeAt(Some(from)) => (from.saturating_duration_since(now), false),
+            PermitState::InUse(sent) => {
+                let end = *sent + self.timeout + 2 * WINDOW;
+                (end.saturating_duration_since(now), true)
+            }
+        })
+    }
+
+    /// What an answer takes at most.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What an answer takes, as far as is known.
+    pub(super) fn typical_latency(&self) -> Duration {
+        // Whoever comes back will wait for a moment, which is the least that an answer takes.
+        self.latencies.into_iter().max().unwrap_or_default().max(MAX_WAIT)
+    }
+
+    fn wait_for(&self, place: &PermitState, now: Instant) -> Duration {
+        match place {
+            PermitState::FreeAt(None) => Duration::ZERO,
+            PermitState::FreeAt(Some(from)) => from.saturating_duration_since(now),
+            PermitState::InUse(sent) => {
+                let expected_end = *sent + self.typical_latency();
+                let end = if now <= expected_end { expected_end } else { *sent + self.timeout };
+                (WINDOW + end.saturating_duration_since(now)).saturating_sub(MAX_WAIT)
+            }
+        }
+    }
+
+    fn set_permit(&mut self, index: usize, state: PermitState) {
+        if let Some(permit) = self.permits.get_mut(index) {
+            *permit = state;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

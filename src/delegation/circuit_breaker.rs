@@ -1,0 +1,81 @@
+//! Whether the API is worth waiting for, where somebody else can answer.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What became of the last requests. An API that let one wait in vain is left alone for a while; then one
+/// request finds out whether it is back, while the others do not wait.
+#[derive(Debug)]
+pub(super) struct CircuitBreaker {
+    /// `None`: it answers.
+    open_until: Mutex<Option<Instant>>,
+    timeout: Duration,
+}
+
+impl CircuitBreaker {
+    const OPEN_DURATION: Duration = Duration::from_secs(10);
+
+    /// Of an API that has this long to answer.
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self { open_until: Mutex::new(None), timeout }
+    }
+
+    /// Whether a request may wait for it.
+    pub(super) fn try_admit_request(&self, now: Instant) -> bool {
+        let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
+        match *open_until {
+            None => true,
+            Some(until) if now < until => false,
+            Some(_) => {
+                *open_until = Some(now + self.timeout);
+                true
+            }
+        }
+    }
+
+    /// It did not answer in time.
+    pub(super) fn record_timeout(&self, now: Instant) {
+        self.set_open_until(Some(now + Self::OPEN_DURATION));
+    }
+
+    /// Nothing was asked after all; somebody else may.
+    pub(super) fn record_not_sent(&self, now: Instant) {
+        let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *open_until = open_until.map(|_| now);
+    }
+
+    /// Something came of asking it.
+    pub(super) fn record_success(&self) {
+        self.set_open_until(None);
+    }
+
+    fn set_open_until(&self, open_until: Option<Instant>) {
+        *self.open_until.lock().unwrap_or_else(PoisonError::into_inner) = open_until;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_open_breaker_admits_one_probe_at_a_time() {
+        let timeout = Duration::from_secs(5);
+        let breaker = CircuitBreaker::new(timeout);
+        let now = Instant::now();
+        assert!(breaker.try_admit_request(now) && breaker.try_admit_request(now));
+        breaker.record_timeout(now);
+        let almost = now + CircuitBreaker::OPEN_DURATION.saturating_sub(Duration::from_nanos(1));
+        assert!(!breaker.try_admit_request(almost));
+        let later = now + CircuitBreaker::OPEN_DURATION;
+        assert!(breaker.try_admit_request(later));
+        assert!(!breaker.try_admit_request(later));
+        // Whoever was to find out is gone.
+        assert!(breaker.try_admit_request(later + timeout));
+        breaker.record_not_sent(later);
+        assert!(breaker.try_admit_request(later) && !breaker.try_admit_request(later));
+        breaker.record_success();
+        breaker.record_not_sent(later);
+        assert!(breaker.try_admit_request(later) && breaker.try_admit_request(later));
+    }
+}

@@ -1,0 +1,221 @@
+//! Requests to the API that are shared by those who ask the same, and its answers while they hold.
+//!
+//! A shared request is a task of its own. It goes on when whoever asked first leaves: so nobody waits for
+//! longer than one request takes, nothing is asked again for those who stay, and it is known when the
+//! request is over. The tasks end with this.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{FutureExt, Shared};
+use moka::future::Cache;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::api_client::{ApiClient, ApiError, ApiRequest, ApiResponse, Caller};
+use super::lookup::DelegationLookup;
+use crate::metrics::Metrics;
+use crate::proxy::ProxyError;
+use crate::traces;
+
+/// The API, asked as seldom as can be.
+#[derive(Debug)]
+pub(super) struct CoalescingClient {
+    api: Arc<ApiClient>,
+    /// By what was asked.
+    cache: Cache<String, ApiResponse>,
+    in_flight: Arc<InFlightRequests>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What will be known of each request under way, by what it asks.
+type InFlightRequests = Mutex<HashMap<String, PendingResponse>>;
+
+type PendingResponse = Shared<oneshot::Receiver<Result<ApiResponse, ApiError>>>;
+
+/// Whether the API is waited for although it was silent lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitPolicy {
+    /// Nobody else can answer.
+    Always,
+    /// Not until it is back.
+    UnlessCircuitOpen,
+}
+
+/// Where a statement is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseSource {
+    /// What was kept.
+    Cache,
+    /// The request of somebody else that was under way.
+    Coalesced,
+    Api,
+}
+
+impl CoalescingClient {
+    /// Of all kept answers.
+    const MAX_CACHE_BYTES: u64 = 32 * 1024 * 1024;
+
+    /// Keeps each answer of `api` for as long as `cache_ttl`.
+    pub(super) fn new(api: ApiClient, cache_ttl: Duration, metrics: &Metrics) -> Self {
+        let cache = Cache::builder()
+            .weigher(|cache_key: &String, response: &ApiResponse| response.cache_weight(cache_key))
+            .max_capacity(Self::MAX_CACHE_BYTES)
+            .time_to_live(cache_ttl)
+            .build();
+        let measured = cache.clone();
+        metrics.register_cache("delegations", move || {
+            [measured.entry_count(), measured.weighted_size()]
+        });
+        Self {
+            api: Arc::new(api),
+            cache,
+            in_flight: Arc::default(),
+            tasks: Mutex::new(JoinSet::new()),
+        }
+    }
+
+    /// What keeps the API's budget in step with other replicas, if anything has to.
+    pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
+        self.api.sync_budget()
+    }
+
+    /// What the API says to `lookup`. Dropping the future leaves a shared request to itself; that of a
+    /// client with a key of its own ends.
+    ///
+    /// # Errors
+    ///
+    /// Why it says nothing of delegations.
+    pub(super) async fn send(
+        &self,
+        lookup: &DelegationLookup,
+        caller: &Caller,
+        wait_policy: WaitPolicy,
+    ) -> Result<(ApiResponse, ResponseSource), ApiError> {
+        let request = ApiRequest::new(lookup, caller);
+        let is_admitted = || wait_policy == WaitPolicy::Always || self.api.try_admit_request();
+        if caller.key.is_some() {
+            if !is_admitted() {
+                return Err(ApiError::CircuitOpen);
+            }
+            // What it is told may be about the key.
+            let response = self.api.send(&request).await?;
+            return Ok((
+                ApiResponse { fresh_for: Duration::ZERO, ..response },
+                ResponseSource::Api,
+            ));
+        }
+        let cache_key = request.cache_key();
+        loop {
+            if let Some(response) = self.cache.get(&cache_key).await {
+                return Ok((response, ResponseSource::Cache));
+            }
+            if !is_admitted() {
+                return Err(ApiError::CircuitOpen);
+            }
+            let (pending, source) = self.join_or_start(&cache_key, &request);
+            // Without an outcome its task has come to nothing: the service is about to end.
+            match pending.await.unwrap_or(Err(ApiError::Failed(ProxyError::ConnectionLost))) {
+                Ok(statement) => return Ok((statement, source)),
+                // Somebody else was, who asked for all.
+                Err(ApiError::Failed(ProxyError::TooManyPerClient))
+                    if source == ResponseSource::Coalesced => {}
+                Err(silence) => return Err(silence),
+            }
+        }
+    }
+
+    /// The request under way that asks the same, or a new one.
+    fn join_or_start(
+        &self,
+        cache_key: &str,
+        request: &ApiRequest,
+    ) -> (PendingResponse, ResponseSource) {
+        let (sender, receiver) = oneshot::channel();
+        let pending = receiver.shared();
+        // A task that cannot be spawned any more leaves its place at once, so nothing is locked then.
+        match lock_in_flight(&self.in_flight).entry(cache_key.to_owned()) {
+            Entry::Occupied(existing) => {
+                return (existing.get().clone(), ResponseSource::Coalesced);
+            }
+            Entry::Vacant(entry) => entry.insert(pending.clone()),
+        };
+        let guard = InFlightGuard {
+            in_flight: Arc::clone(&self.in_flight),
+            cache_key: cache_key.to_owned(),
+        };
+        let (api, cache, request) = (Arc::clone(&self.api), self.cache.clone(), request.clone());
+        let task = async move {
+            // Whoever looked for a kept answer just before it was there asks for it again.
+            let outcome = cache.try_get_with(guard.cache_key.clone(), api.send(&request)).await;
+            drop(guard);
+            // Nobody may be left to wait for it.
+            let _ = sender.send(outcome.map_err(|silence| ApiError::clone(&silence)));
+        };
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(traces::with_current_context(task));
+        (pending, ResponseSource::Api)
+    }
+}
+
+fn lock_in_flight(
+    in_flight: &InFlightRequests,
+) -> MutexGuard<'_, HashMap<String, PendingResponse>> {
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request's place among those under way, which it leaves whatever becomes of it.
+struct InFlightGuard {
+    in_flight: Arc<InFlightRequests>,
+    cache_key: String,
+}
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        lock_in_flight(&self.in_flight).remove(&self.cache_key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::Address;
+
+    use super::super::lookup::{BlockTag, LookupKind};
+    use super::*;
+    use crate::client_limits::ClientHandle;
+    use crate::config;
+    use crate::memory_budget::MemoryBudget;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn request_during_shutdown_leaves_no_in_flight_entry() {
+        let config = config::Delegation {
+            api_url: "http://127.0.0.1:9".parse().unwrap(),
+            ..config::Delegation::default()
+        };
+        let api = ApiClient::new(&config, &MemoryBudget::new(0), None, &Metrics::new()).unwrap();
+        let client = Arc::new(CoalescingClient::new(api, Duration::ZERO, &Metrics::new()));
+        let question = LookupKind::List { address: Address::ZERO, direction: None };
+        let lookup = DelegationLookup { chain_id: 1, kind: question, block: BlockTag::Latest };
+        let request =
+            ApiRequest::new(&lookup, &Caller { key: None, client: ClientHandle::default() });
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.shutdown_background();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let shared_client = Arc::clone(&client);
+        std::thread::spawn(move || {
+            // Nothing that is spawned here ever runs.
+            let _guard = handle.enter();
+            let (pending, _) = shared_client.join_or_start("anything", &request);
+            sender.send(pending.now_or_never()).unwrap();
+        });
+        let outcome = outcome.recv_timeout(Duration::from_secs(20)).expect("it does not hang");
+        assert!(matches!(outcome, Some(Err(_))), "{outcome:?}");
+        assert!(lock_in_flight(&client.in_flight).is_empty());
+    }
+}

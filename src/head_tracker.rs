@@ -1,0 +1,331 @@
+//! Which newest block may be published: the guard against nodes that lag, jump or stand still.
+//!
+//! Pure: block numbers and instants in, verdicts out. A poll opens a [`Round`], offers it each head
+//! that an upstream claims, and closes it. A claim that is lower than what is published, or further
+//! ahead than the chain can be, counts only once it is confirmed: by a second upstream in the same
+//! round, or by three rounds whose claims go on from each other.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What one chain's heads did so far.
+#[derive(Debug)]
+pub struct HeadTracker {
+    block_time: Duration,
+    published: Option<ObservedHead>,
+    /// The moves of the published head, oldest first: the observed cadence.
+    head_changes: VecDeque<ObservedHead>,
+    regression: Option<PendingConfirmation>,
+    jump: Option<PendingConfirmation>,
+    /// From where on the head is expected to move by a block per block time.
+    schedule_baseline: Option<ObservedHead>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct ObservedHead {
+    head: u64,
+    at: Instant,
+}
+
+/// A claim that is not believed yet.
+#[derive(Debug, Clone, Copy)]
+struct PendingConfirmation {
+    observed: ObservedHead,
+    rounds: u32,
+}
+
+/// What is to be done with a head that can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It is to be published, and counts as published.
+    Publish,
+    /// Another upstream's answer at this head was published in this round.
+    AlreadyPublished,
+}
+
+/// Why a head is not published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SuspiciousHead {
+    /// Lower than the published one: a node that lags, or a chain that was reset.
+    #[error("the newest block is lower than the known one")]
+    Regression,
+    /// Higher than the chain can be by now, unless what is known is wrong or lags itself.
+    #[error("the newest block is further ahead than the chain can be")]
+    Jump,
+}
+
+impl SuspiciousHead {
+    /// The kind, from a closed list.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Regression => "head_behind",
+            Self::Jump => "head_ahead",
+        }
+    }
+}
+
+impl HeadTracker {
+    /// How many rounds confirm a claim.
+    const CONFIRMING_ROUNDS: u32 = 3;
+    /// By how many blocks a head may be ahead of twice what is expected, and by how many two
+    /// upstreams that agree may differ.
+    const TOLERANCE_BLOCKS: u64 = 5;
+    /// By how many blocks a head falls behind its pace before another upstream is asked.
+    const LATE_BLOCKS: u32 = 3;
+    const MIN_LATENESS: Duration = Duration::from_secs(1);
+    /// How many moves tell the cadence.
+    const MAX_HEAD_CHANGES: usize = 16;
+    /// How much faster than configured a chain is believed to be.
+    const MAX_SPEED_UP: u32 = 100;
+
+    /// Nothing published yet, on a chain that should have a block every `block_time`.
+    #[must_use]
+    pub fn new(block_time: Duration) -> Self {
+        let head_changes = VecDeque::with_capacity(Self::MAX_HEAD_CHANGES);
+        Self {
+            block_time,
+            published: None,
+            head_changes,
+            regression: None,
+            jump: None,
+            schedule_baseline: None,
+        }
+    }
+
+    /// A poll's look at the upstreams, at `now`.
+    pub fn start_round(&mut self, now: Instant) -> PollRound<'_> {
+        let block_time = self.observed_block_time();
+        let highest =
+            self.published.map(|published| max_plausible_head(published, now, block_time));
+        PollRound {
+            tracker: self,
+            now,
+            max_plausible_head: highest,
+            rejected: Vec::new(),
+            has_published: false,
+        }
+    }
+
+    /// Takes note of a head that somebody else has looked at in this way and published; one that is lower than
+    /// the published one, or a leap, is so because it was `confirmed`.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be believed.
+    pub fn accept_remote(
+        &mut self,
+        head: u64,
+        now: Instant,
+        is_confirmed: bool,
+    ) -> Result<(), SuspiciousHead> {
+        if !is_confirmed && let Some(published) = self.published {
+            if head < published.head {
+                return Err(SuspiciousHead::Regression);
+            }
+            if head > max_plausible_head(published, now, self.observed_block_time()) {
+                return Err(SuspiciousHead::Jump);
+            }
+        }
+        self.publish(head, now);
+        Ok(())
+    }
+
+    /// The configured block time, or what the last moves of the head tell where that is less: a
+    /// chain that became faster must not look as if it ran away.
+    fn observed_block_time(&self) -> Duration {
+        let (Some(first), Some(last)) = (self.head_changes.front(), self.head_changes.back())
+        else {
+            return self.block_time;
+        };
+        let blocks = u32::try_from(last.head.saturating_sub(first.head)).unwrap_or(u32::MAX);
+        let elapsed = last.at.saturating_duration_since(first.at);
+        match elapsed.checked_div(blocks) {
+            Some(observed) => observed.clamp(self.min_block_time(), self.block_time),
+            None => self.block_time,
+        }
+    }
+
+    fn min_block_time(&self) -> Duration {
+        self.block_time / Self::MAX_SPEED_UP
+    }
+
+    fn publish(&mut self, head: u64, now: Instant) {
+        self.regression = None;
+        self.jump = self.jump.filter(|ahead| ahead.observed.head > head);
+        let last = self.published.map(|published| published.head);
+        if last == Some(head) {
+            return;
+        }
+        let observed = ObservedHead { head, at: now };
+        if last.is_some_and(|last| head < last) {
+            self.head_changes.clear();
+            self.schedule_baseline = None;
+        }
+        if self.head_changes.len() == Self::MAX_HEAD_CHANGES {
+            self.head_changes.pop_front();
+        }
+        self.head_changes.push_back(observed);
+        self.published = Some(observed);
+        // A head that is further than its pace gets no credit for later.
+        if self.lateness(now).is_none_or(|late| late.is_zero()) {
+            self.schedule_baseline = Some(observed);
+        }
+    }
+
+    /// By how much the published head is behind one block per block time.
+    fn lateness(&self, now: Instant) -> Option<Duration> {
+        let (baseline, published) = (self.schedule_baseline?, self.published?);
+        let blocks =
+            u32::try_from(published.head.saturating_sub(baseline.head)).unwrap_or(u32::MAX);
+        let expected = self.block_time.saturating_mul(blocks);
+        Some(now.saturating_duration_since(baseline.at).saturating_sub(expected))
+    }
+
+    /// Takes note of one more round with a claim of this kind; the claim that is confirmed by now.
+    /// Claims that leap about confirm nothing.
+    fn record_suspicious(
+        &mut self,
+        kind: SuspiciousHead,
+        rejected: &[RejectedHead],
+        now: Instant,
+    ) -> Option<(usize, u64)> {
+        let least_block_time = self.min_block_time();
+        let pending = match kind {
+            SuspiciousHead::Regression => &mut self.regression,
+            SuspiciousHead::Jump => &mut self.jump,
+        };
+        let continues = |claim: &RejectedHead| {
+            pending.is_some_and(|last| {
+                let lowest = last.observed.head.saturating_sub(Self::TOLERANCE_BLOCKS);
+                (lowest..=max_plausible_head(last.observed, now, least_block_time))
+                    .contains(&claim.head)
+            })
+        };
+        let mut claims = rejected.iter().filter(|claim| claim.kind == kind);
+        let first = claims.clone().next()?;
+        let claim = claims.find(|claim| continues(claim)).unwrap_or(first);
+        let before = if continues(claim) { pending.map_or(0, |last| last.rounds) } else { 0 };
+        let rounds = before.saturating_add(1);
+        *pending = Some(PendingConfirmation {
+            observed: ObservedHead { head: claim.head, at: now },
+            rounds,
+        });
+        (rounds >= Self::CONFIRMING_ROUNDS).then_some((claim.upstream, claim.head))
+    }
+}
+
+/// The highest head that can follow the one that was seen: twice what is expected and a few.
+fn max_plausible_head(observed: ObservedHead, now: Instant, block_time: Duration) -> u64 {
+    let elapsed = now.saturating_duration_since(observed.at).as_nanos();
+    let expected = elapsed.div_ceil(block_time.as_nanos().max(1));
+    let expected = u64::try_from(expected).unwrap_or(u64::MAX);
+    observed
+        .head
+        .saturating_add(expected.saturating_mul(2))
+        .saturating_add(HeadTracker::TOLERANCE_BLOCKS)
+}
+
+/// One poll: what the upstreams claim, and what is made of it.
+#[derive(Debug)]
+pub struct PollRound<'a> {
+    tracker: &'a mut HeadTracker,
+    now: Instant,
+    /// What the head may be by now, from what was published before the round.
+    max_plausible_head: Option<u64>,
+    rejected: Vec<RejectedHead>,
+    has_published: bool,
+}
+
+/// A head that was refused.
+#[derive(Debug, Clone, Copy)]
+struct RejectedHead {
+    upstream: usize,
+    head: u64,
+    kind: SuspiciousHead,
+}
+
+impl PollRound<'_> {
+    /// What is to be done with `head`, which `upstream` claims. What is refused may still be
+    /// confirmed by the round's [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be believed.
+    pub fn check(&mut self, upstream: usize, head: u64) -> Result<Verdict, SuspiciousHead> {
+        let published = self.tracker.published.map(|published| published.head);
+        let kind = if published.is_some_and(|published| head < published) {
+            Some(SuspiciousHead::Regression)
+        } else if self.max_plausible_head.is_some_and(|highest| head > highest) {
+            Some(SuspiciousHead::Jump)
+        } else {
+            None
+        };
+        if let Some(kind) = kind {
+            self.rejected.push(RejectedHead { upstream, head, kind });
+            return Err(kind);
+        }
+        if self.has_published && published == Some(head) {
+            return Ok(Verdict::AlreadyPublished);
+        }
+        self.tracker.publish(head, self.now);
+        self.has_published = true;
+        Ok(Verdict::Publish)
+    }
+
+    /// Whether other upstreams should be asked although this one was good: when the head has fallen
+    /// three blocks behind its pace since they were asked last, or when one of them claims to be
+    /// far ahead.
+    pub fn should_query_others(&mut self) -> bool {
+        let max_lateness = self
+            .tracker
+            .block_time
+            .saturating_mul(HeadTracker::LATE_BLOCKS)
+            .max(HeadTracker::MIN_LATENESS);
+        let is_late = self.tracker.lateness(self.now).is_some_and(|late| late >= max_lateness);
+        if is_late {
+            self.tracker.schedule_baseline =
+                self.tracker.published.map(|published| ObservedHead { at: self.now, ..published });
+        }
+        is_late || self.tracker.jump.is_some()
+    }
+
+    /// Ends the round. A refused claim may be confirmed by now: its upstream is given, and its head
+    /// counts as published. Where something was published, only a higher head can be.
+    #[must_use]
+    pub fn finish(self) -> Option<usize> {
+        let Self { tracker, now, rejected, has_published, .. } = self;
+        let is_relevant =
+            |claim: &RejectedHead| !has_published || claim.kind == SuspiciousHead::Jump;
+        let claims: Vec<_> = rejected.into_iter().filter(is_relevant).collect();
+        if !claims.iter().any(|claim| claim.kind == SuspiciousHead::Jump) {
+            // All were asked while it stood, and nobody claims it any more.
+            tracker.jump = None;
+        }
+        let jump = tracker.record_suspicious(SuspiciousHead::Jump, &claims, now);
+        let regression = tracker.record_suspicious(SuspiciousHead::Regression, &claims, now);
+        let (upstream, head) = find_agreement(&claims).or(jump).or(regression)?;
+        tracker.publish(head, now);
+        Some(upstream)
+    }
+}
+
+/// The higher claim of two upstreams that say nearly the same.
+fn find_agreement(rejected: &[RejectedHead]) -> Option<(usize, u64)> {
+    let agrees = |claim: &&RejectedHead| {
+        let near = |other: &RejectedHead| {
+            other.upstream != claim.upstream
+                && other.head.abs_diff(claim.head) <= HeadTracker::TOLERANCE_BLOCKS
+        };
+        rejected.iter().any(near)
+    };
+    rejected
+        .iter()
+        .filter(agrees)
+        .map(|claim| (claim.upstream, claim.head))
+        .max_by_key(|claim| claim.1)
+}
+
+#[cfg(test)]
+mod tests;

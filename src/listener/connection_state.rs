@@ -1,0 +1,339 @@
+//! What happens on one connection, as far as its deadlines are concerned.
+//!
+//! The connection's own task writes it as it goes, with a few atomic stores per request and without
+//! reading a clock; the accept loop looks at all of them a few times a second and cuts those that
+//! are late. That is several times cheaper than timers of each request's own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use axum::http::HeaderMap;
+use crossbeam_utils::atomic::AtomicCell;
+use futures_util::task::AtomicWaker;
+
+use super::framing::{Framing, FramingTracker};
+use crate::config::Limits;
+
+/// Time in steps of [`STEP`](Clock::STEP), which whoever owns the clock makes.
+#[derive(Debug)]
+pub(super) struct CoarseClock {
+    started_at: Instant,
+    millis: AtomicU64,
+}
+
+impl CoarseClock {
+    /// How often the time is to be told: deadlines are kept to about this.
+    pub(super) const TICK: Duration = Duration::from_millis(200);
+
+    pub(super) fn new() -> Self {
+        Self { started_at: Instant::now(), millis: AtomicU64::new(0) }
+    }
+
+    pub(super) fn advance(&self, now: Instant) {
+        self.millis.store(self.millis_at(now), Ordering::Relaxed);
+    }
+
+    /// What it says at this time.
+    fn millis_at(&self, time: Instant) -> u64 {
+        let elapsed = time.saturating_duration_since(self.started_at).as_millis();
+        u64::try_from(elapsed).unwrap_or(u64::MAX)
+    }
+
+    fn now_millis(&self) -> u64 {
+        self.millis.load(Ordering::Relaxed)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct ConnectionState {
+    clock: Arc<CoarseClock>,
+    phase: AtomicCell<Phase>,
+    /// When the phase began, or last made progress.
+    last_progress: AtomicU64,
+    /// When the answer under way has to be made, if there is such a time.
+    body_deadline: AtomicU64,
+    /// Whether that has no end of its own.
+    is_streaming: AtomicBool,
+    /// Whether the system gave the client up, which took nothing of what it was to be sent.
+    timed_out_in_kernel: AtomicBool,
+    response: AtomicCell<ResponseProgress>,
+    command: AtomicCell<ConnectionCommand>,
+    connection_waker: AtomicWaker,
+    /// Of what makes the answer, while the client takes nothing.
+    body_waker: AtomicWaker,
+    framing: Mutex<FramingTracker>,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The rest of a request's headers.
+    Header,
+    /// Another request.
+    Idle,
+    /// Ourselves.
+    Serving,
+    /// The client, to take what is sent to it.
+    Writing,
+}
+
+/// How far the answer to the last request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ResponseProgress {
+    /// All of it is sent, or nothing was asked yet.
+    Sent,
+    /// It is being made.
+    Producing,
+    /// All of it is made.
+    Produced,
+}
+
+/// What the connection's task is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectionCommand {
+    /// Go on.
+    Run,
+    /// Finish the request under way, if any, and end.
+    Drain,
+    /// End at once, for this deadline was missed.
+    Abort(Timeout),
+}
+
+/// A deadline of the listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timeout {
+    /// For the headers of a request.
+    Header,
+    /// For another request.
+    Idle,
+    /// For taking an answer.
+    Write,
+}
+
+/// How long a phase may take; `None`: for ever.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeouts {
+    header: Option<Duration>,
+    idle: Option<Duration>,
+    write: Option<Duration>,
+}
+
+impl Timeouts {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let enabled = |limit: Duration| (!limit.is_zero()).then_some(limit);
+        Self {
+            header: enabled(limits.header_timeout),
+            idle: enabled(limits.idle_timeout),
+            write: enabled(limits.write_timeout),
+        }
+    }
+}
+
+impl ConnectionState {
+    const NEVER: u64 = u64::MAX;
+
+    /// A new connection, which owes its first request.
+    pub(super) fn new(clock: &Arc<CoarseClock>) -> Self {
+        Self {
+            last_progress: AtomicU64::new(clock.now_millis()),
+            body_deadline: AtomicU64::new(Self::NEVER),
+            is_streaming: AtomicBool::new(false),
+            timed_out_in_kernel: AtomicBool::new(false),
+            clock: Arc::clone(clock),
+            phase: AtomicCell::new(Phase::Header),
+            response: AtomicCell::new(ResponseProgress::Sent),
+            command: AtomicCell::new(ConnectionCommand::Run),
+            connection_waker: AtomicWaker::new(),
+            body_waker: AtomicWaker::new(),
+            framing: Mutex::default(),
+        }
+    }
+
+    /// Bytes came from the client.
+    pub(super) fn on_read(&self, bytes: &[u8]) {
+        let has_request_bytes = {
+            let mut framing = self.framing();
+            framing.record(bytes);
+            !framing.is_empty()
+        };
+        if has_request_bytes && self.phase.load() == Phase::Idle {
+            self.enter_phase(Phase::Header);
+        }
+    }
+
+    /// The headers of a request are complete; how its body is delimited.
+    pub(super) fn on_request_head(&self, headers: &HeaderMap) -> Framing {
+        self.response.store(ResponseProgress::Producing);
+        self.enter_phase(Phase::Serving);
+        self.framing().take_head(headers)
+    }
+
+    /// The answer has to be made until then.
+    pub(super) fn set_body_deadline(&self, deadline: Instant) {
+        self.body_deadline.store(self.clock.millis_at(deadline), Ordering::Relaxed);
+    }
+
+    /// The answer ends when its connection is to.
+    pub(super) fn mark_streaming(&self) {
+        self.is_streaming.store(true, Ordering::Relaxed);
+    }
+
+    /// The system has ended the connection, as the client took nothing.
+    pub(super) fn mark_kernel_timeout(&self) {
+        self.timed_out_in_kernel.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the system has ended the connection, as the client took nothing.
+    pub(super) fn timed_out_in_kernel(&self) -> bool {
+        self.timed_out_in_kernel.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client takes what is made; if not, the task is woken when it does. What is not made yet
+    /// can still be newer, and takes no memory.
+    pub(super) fn poll_writable(&self, context: &Context<'_>) -> bool {
+        let is_writable = self.phase.load() != Phase::Writing;
+        if !is_writable {
+            self.body_waker.register(context.waker());
+        }
+        is_writable
+    }
+
+    /// The last byte of the answer is made.
+    pub(super) fn on_body_finished(&self) {
+        if self.body_deadline.load(Ordering::Relaxed) != Self::NEVER {
+            self.body_deadline.store(Self::NEVER, Ordering::Relaxed);
+        }
+        self.response.store(ResponseProgress::Produced);
+    }
+
+    /// The client took a part of what is sent to it.
+    pub(super) fn on_partial_write(&self) {
+        if self.phase.load() == Phase::Writing {
+            self.enter_phase(Phase::Writing);
+        }
+    }
+
+    /// The client takes nothing more for now.
+    pub(super) fn on_write_blocked(&self) {
+        if self.phase.load() != Phase::Writing {
+            self.enter_phase(Phase::Writing);
+        }
+    }
+
+    /// The client took all that there is to send so far.
+    pub(super) fn on_flushed(&self) {
+        if self.response.load() == ResponseProgress::Produced {
+            self.response.store(ResponseProgress::Sent);
+            // The beginning of the next request may have come together with the last one.
+            self.enter_phase(if self.framing().is_empty() { Phase::Idle } else { Phase::Header });
+        } else if self.phase.load() == Phase::Writing {
+            self.enter_phase(Phase::Serving);
+            self.body_waker.wake();
+        }
+    }
+
+    /// Whether no answer of ours is under way: what is written now is hyper's own, to a request
+    /// that it could not read.
+    pub(super) fn has_no_response_in_flight(&self) -> bool {
+        self.response.load() == ResponseProgress::Sent
+    }
+
+    /// Whether anything of a request came that is not answered.
+    pub(super) fn has_partial_request(&self) -> bool {
+        self.phase.load() == Phase::Header && !self.framing().is_empty()
+    }
+
+    /// Whether more of the last request's body may come.
+    pub(super) fn may_be_in_body(&self) -> bool {
+        self.framing().may_be_in_body()
+    }
+
+    /// Whether the request under way has no complete first line.
+    pub(super) fn is_in_request_line(&self) -> bool {
+        self.framing().is_in_request_line()
+    }
+
+    /// What the task is to do; it is woken when that changes.
+    pub(super) fn poll_command(&self, context: &Context<'_>) -> ConnectionCommand {
+        self.connection_waker.register(context.waker());
+        self.command.load()
+    }
+
+    /// Tells the task to finish what it does.
+    pub(super) fn drain(&self) {
+        self.command.store(ConnectionCommand::Drain);
+        self.connection_waker.wake();
+    }
+
+    /// Cuts the connection when it is late.
+    pub(super) fn check_timeouts(&self, timeouts: Timeouts) -> Option<Timeout> {
+        let (limit, timeout) = match self.phase.load() {
+            Phase::Header => (timeouts.header, Timeout::Header),
+            Phase::Idle => (timeouts.idle, Timeout::Idle),
+            Phase::Writing => (timeouts.write, Timeout::Write),
+            Phase::Serving => return None,
+        };
+        let last_progress = Duration::from_millis(self.last_progress.load(Ordering::Relaxed));
+        let elapsed = Duration::from_millis(self.clock.now_millis()).saturating_sub(last_progress);
+        // The clock may have been a step behind when the phase began.
+        let is_in_time =
+            limit.is_none_or(|limit| elapsed <= limit.saturating_add(CoarseClock::TICK));
+        // Nobody looks for the end of an answer while the client does not take what there is of it.
+        let is_past_end = self.clock.now_millis() > self.body_deadline.load(Ordering::Relaxed)
+            || self.is_streaming.load(Ordering::Relaxed)
+                && self.command.load() == ConnectionCommand::Drain;
+        let may_continue = timeout != Timeout::Write || !is_past_end;
+        if is_in_time && may_continue {
+            return None;
+        }
+        let is_first_abort = !matches!(self.command.load(), ConnectionCommand::Abort(_));
+        self.command.store(ConnectionCommand::Abort(timeout));
+        self.connection_waker.wake();
+        is_first_abort.then_some(timeout)
+    }
+
+    fn enter_phase(&self, phase: Phase) {
+        self.phase.store(phase);
+        self.last_progress.store(self.clock.now_millis(), Ordering::Relaxed);
+    }
+
+    fn framing(&self) -> MutexGuard<'_, FramingTracker> {
+        self.framing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Wake, Waker};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct WakeFlag(AtomicBool);
+
+    impl Wake for WakeFlag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn body_is_not_polled_while_the_client_does_not_read() {
+        let state = ConnectionState::new(&Arc::new(CoarseClock::new()));
+        let woken = Arc::new(WakeFlag::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let context = Context::from_waker(&waker);
+        state.on_request_head(&HeaderMap::new());
+        assert!(state.poll_writable(&context));
+        state.on_write_blocked();
+        assert!(!state.poll_writable(&context));
+        // Some of it is not all of it.
+        state.on_partial_write();
+        assert!(!state.poll_writable(&context) && !woken.0.load(Ordering::Relaxed));
+        state.on_flushed();
+        assert!(state.poll_writable(&context) && woken.0.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,236 @@
+//! The bytes of requests as they came, kept until their headers are complete.
+//!
+//! hyper drops a `Content-Length` that stands beside `Transfer-Encoding` before anybody sees it; a
+//! proxy in front may have gone by either, so such a request has to be refused (RFC 9112, section
+//! 6.1: it "ought to be handled as an error").
+
+use axum::http::{HeaderMap, header};
+
+/// What came and was not yet accounted for.
+#[derive(Debug, Default)]
+pub(super) struct FramingTracker {
+    unparsed: Vec<u8>,
+    /// How much of a request's body is still to come, which is not recorded.
+    body_remaining: u64,
+    /// Nothing more is recorded: where the next request begins is not known.
+    is_untracked: bool,
+}
+
+/// How a request's body is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// In one way, after which another request may follow.
+    Complete,
+    /// By its length, and not all of it is known to be here.
+    Incomplete,
+    /// In chunks. Their end is not followed here, so the connection has to close.
+    Chunked,
+    /// In two ways, or nobody can tell.
+    Ambiguous,
+}
+
+impl FramingTracker {
+    /// More than this nobody sends ahead of answers.
+    const MAX_BYTES: usize = 64 * 1024;
+
+    pub(super) fn record(&mut self, bytes: &[u8]) {
+        let body_bytes =
+            usize::try_from(self.body_remaining).unwrap_or(usize::MAX).min(bytes.len());
+        self.body_remaining =
+            self.body_remaining.saturating_sub(body_bytes.try_into().unwrap_or(u64::MAX));
+        let rest = bytes.get(body_bytes..).unwrap_or_default();
+        if self.unparsed.len().saturating_add(rest.len()) > Self::MAX_BYTES {
+            self.stop_tracking();
+        }
+        if !self.is_untracked {
+            self.unparsed.extend_from_slice(rest);
+        }
+    }
+
+    /// Takes the bytes of the next request's headers, which are `headers` to those who read them.
+    pub(super) fn take_head(&mut self, headers: &HeaderMap) -> Framing {
+        let is_chunked = headers.contains_key(header::TRANSFER_ENCODING);
+        let length = headers.get(header::CONTENT_LENGTH);
+        if !is_chunked && length.is_none() && self.unparsed.ends_with(b"\r\n\r\n") {
+            // Nearly all requests. More of them may lie behind it; then the tape is empty when
+            // their turn comes, which matters for a chunked one alone.
+            self.unparsed.clear();
+            return Framing::Complete;
+        }
+        let head = RequestHead::parse(&self.unparsed);
+        if is_chunked {
+            self.stop_tracking();
+            return match head {
+                Some(RequestHead { has_content_length: false, .. }) if is_only_chunked(headers) => {
+                    Framing::Chunked
+                }
+                _ => Framing::Ambiguous,
+            };
+        }
+        match (head, length) {
+            (Some(head), length) => {
+                let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+                self.unparsed.drain(..head.length);
+                self.body_remaining =
+                    self.body_remaining.saturating_add(length.unwrap_or_default());
+                let pipelined = std::mem::take(&mut self.unparsed);
+                self.record(&pipelined);
+            }
+            (None, None) => return Framing::Complete,
+            (None, Some(_)) => self.stop_tracking(),
+        }
+        if self.may_be_in_body() { Framing::Incomplete } else { Framing::Complete }
+    }
+
+    /// Whether what comes next may belong to the last request's body.
+    pub(super) fn may_be_in_body(&self) -> bool {
+        self.is_untracked || self.body_remaining > 0
+    }
+
+    /// Whether nothing of a request is there: empty lines before one are none of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.unparsed.iter().all(|byte| b"\r\n".contains(byte))
+    }
+
+    pub(super) fn is_in_request_line(&self) -> bool {
+        !self.is_untracked && !self.unparsed.contains(&b'\n')
+    }
+
+    fn stop_tracking(&mut self) {
+        *self = Self { is_untracked: true, ..Self::default() };
+    }
+}
+
+/// Whether the body is in chunks once and is nothing else: to the rest, which hyper would take, not
+/// everybody gives the same meaning.
+fn is_only_chunked(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let first =
+        codings.next().is_some_and(|first| first.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    first && codings.next().is_none()
+}
+
+/// The headers of one request as bytes.
+struct RequestHead {
+    /// With the empty line at their end.
+    length: usize,
+    has_content_length: bool,
+}
+
+impl RequestHead {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (mut length, mut has_begun, mut has_content_length) = (0_usize, false, false);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            length = length.saturating_add(line.len());
+            let text = line.strip_suffix(b"\n")?;
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            match (text.is_empty(), has_begun) {
+                // Empty lines before a request are none of it.
+                (true, false) => {}
+                (true, true) => return Some(Self { length, has_content_length }),
+                (false, _) => has_begun = true,
+            }
+            let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
+            has_content_length |= name.trim_ascii().eq_ignore_ascii_case(b"content-length");
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    const CHUNKED_HEADERS: &[(&str, &str)] = &[("transfer-encoding", "chunked")];
+
+    #[test]
+    fn length_and_chunked_together_are_ambiguous() {
+        for head in [
+            "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n",
+            "\r\n\nPOST / HTTP/1.1\nTransfer-Encoding: chunked\nCONTENT-LENGTH:5\n\n",
+        ] {
+            let mut tracker = FramingTracker::default();
+            tracker.record(head.as_bytes());
+            assert_eq!(
+                tracker.take_head(&headers(CHUNKED_HEADERS)),
+                Framing::Ambiguous,
+                "{head:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn length_in_a_chunk_or_an_earlier_request_is_ignored() {
+        let mut tracker = FramingTracker::default();
+        tracker.record(b"POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\nab");
+        assert_eq!(tracker.take_head(&headers(&[("content-length", "7")])), Framing::Incomplete);
+        tracker.record(b"cdef");
+        assert!(tracker.may_be_in_body());
+        tracker.record(b"gPOST / HTTP/1.1\r\nTransfer-Enc");
+        assert!(!tracker.may_be_in_body());
+        tracker.record(b"oding: chunked\r\n\r\n19\r\nContent-Length: 5\r\n");
+        assert_eq!(tracker.take_head(&headers(CHUNKED_HEADERS)), Framing::Chunked);
+    }
+
+    #[test]
+    fn pipelined_chunked_request_is_ambiguous() {
+        let mut tracker = FramingTracker::default();
+        tracker
+            .record(b"GET / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);
+        assert_eq!(tracker.take_head(&headers(CHUNKED_HEADERS)), Framing::Ambiguous);
+    }
+
+    #[test]
+    fn pipelined_requests_are_complete() {
+        let mut tracker = FramingTracker::default();
+        let get = b"GET / HTTP/1.1\r\n\r\n";
+        tracker.record(&get.repeat(3));
+        for _ in 0..3 {
+            assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);
+        }
+        // One in two pieces, the first of which came with others.
+        tracker.record(&[&get[..], get, b"POST / HTTP/1.1\r\nContent-"].concat());
+        assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);
+        assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);
+        assert!(!tracker.is_empty());
+        tracker.record(b"Length: 2\r\n\r\nabPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(tracker.take_head(&headers(&[("content-length", "2")])), Framing::Complete);
+        assert_eq!(tracker.take_head(&headers(CHUNKED_HEADERS)), Framing::Chunked);
+    }
+
+    #[test]
+    fn any_coding_but_a_single_chunked_is_ambiguous() {
+        for codings in [&["gzip, chunked"][..], &["chunked", "chunked"], &["identity", "chunked"]] {
+            let mut tracker = FramingTracker::default();
+            tracker.record(b"POST / HTTP/1.1\r\nTransfer-Encoding: whatever\r\n\r\n");
+            let mut headers = HeaderMap::new();
+            for coding in codings {
+                headers.append(header::TRANSFER_ENCODING, coding.parse().unwrap());
+            }
+            assert_eq!(tracker.take_head(&headers), Framing::Ambiguous, "{codings:?}");
+        }
+    }
+
+    #[test]
+    fn buffered_bytes_are_bounded() {
+        let mut tracker = FramingTracker::default();
+        tracker.record(b"POST / HTTP/1.1\r\nContent-Length: 1000000000000\r\n\r\n");
+        tracker.take_head(&headers(&[("content-length", "1000000000000")]));
+        for _ in 0..100 {
+            tracker.record(&[b'x'; 10_000]);
+        }
+        assert!(tracker.is_empty());
+        let mut tracker = FramingTracker::default();
+        for _ in 0..100 {
+            tracker.record(&[b'x'; 10_000]);
+            assert!(tracker.unparsed.len() <= FramingTracker::MAX_BYTES);
+        }
+        assert_eq!(tracker.take_head(&headers(CHUNKED_HEADERS)), Framing::Ambiguous);
+    }
+}

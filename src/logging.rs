@@ -1,0 +1,97 @@
+//! Logs, to standard error.
+//!
+//! A thread of its own writes them. Where nobody takes them, lines are lost and counted: a full pipe
+//! does not hold the service up.
+
+use std::io::{BufWriter, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+use crate::config::{Log, LogFormat};
+
+/// Lines that wait to be written; some 4 MiB.
+const MAX_QUEUED_LINES: usize = 16 * 1024;
+
+/// Those for which there was no place.
+static QUEUE_OVERFLOWS: OnceLock<ErrorCounter> = OnceLock::new();
+/// Those that could not be written.
+static WRITE_FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// Writes what is still to be written when it is dropped, for about a second where nobody takes it.
+#[derive(Debug)]
+#[must_use]
+pub struct LogGuard {
+    _writer: WorkerGuard,
+}
+
+/// Makes `config` the process's logging, until what it gives is dropped. To be called once, before
+/// anything is logged.
+///
+/// # Errors
+///
+/// When the process logs somewhere already.
+pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
+    // The configuration's check has seen the filter; one that a later change broke logs `info`.
+    let filter = config.directives().unwrap_or_default();
+    // What it tells below that is whom it connects to, and a URL is nobody's business.
+    let filter = match "hyper_util=info".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
+    let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_QUEUED_LINES);
+    // Lines that come together are written together.
+    let (writer, guard) = builder.finish(CountingWriter::new(BufWriter::new(std::io::stderr())));
+    QUEUE_OVERFLOWS.get_or_init(|| writer.error_counter());
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_writer(writer);
+    match config.format {
+        LogFormat::Text => {
+            let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            registry.with(lines.with_ansi(is_terminal)).try_init()
+        }
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    }?;
+    Ok(LogGuard { _writer: guard })
+}
+
+/// How many lines of the process's log were dropped so far.
+pub(crate) fn dropped_lines() -> u64 {
+    let count = QUEUE_OVERFLOWS.get().map_or(0, ErrorCounter::dropped_lines);
+    u64::try_from(count).unwrap_or(u64::MAX).saturating_add(WRITE_FAILURES.load(Ordering::Relaxed))
+}
+
+/// Counts the lines that could not be written: the reader is gone, or the disk is full.
+struct CountingWriter<W> {
+    inner: W,
+    /// Lines since the last flush.
+    pending: u64,
+}
+
+impl<W> CountingWriter<W> {
+    fn new(inner: W) -> Self {
+        Self { inner, pending: 0 }
+    }
+}
+
+impl<W: Write> Write for CountingWriter<W> {
+    /// What is written is a line.
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.inner.write_all(line).inspect_err(|_| {
+            WRITE_FAILURES.fetch_add(1, Ordering::Relaxed);
+        })?;
+        self.pending = self.pending.saturating_add(1);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.inner.flush().inspect_err(|_| {
+            WRITE_FAILURES.fetch_add(pending, Ordering::Relaxed);
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! How many bytes requests and answers may hold together, whatever their number.
+//!
+//! The beginning of each is free, so that those who hold large ones leave room for small ones: what
+//! that comes to is bounded by the number of connections.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// An account of bytes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryBudget {
+    semaphore: Arc<Semaphore>,
+}
+
+/// What one request or answer holds, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    budget: MemoryBudget,
+    /// What it has had in all.
+    total: usize,
+    charged: Option<OwnedSemaphorePermit>,
+}
+
+/// All bytes of the account are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the memory budget for requests and responses is exhausted")]
+pub struct MemoryExhausted;
+
+impl MemoryBudget {
+    /// An account of `bytes`, none of them taken.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { semaphore: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))) }
+    }
+
+    /// Holds nothing yet.
+    pub(crate) fn reservation(&self) -> Reservation {
+        Reservation { budget: self.clone(), total: 0, charged: None }
+    }
+}
+
+impl Reservation {
+    /// The beginning of each that is not charged.
+    pub(crate) const FREE_BYTES: usize = 16 * 1024;
+
+    /// Takes `count` bytes more, at once or not at all.
+    pub(crate) fn try_grow(&mut self, count: usize) -> Result<(), MemoryExhausted> {
+        let total = self.total.saturating_add(count);
+        let charged = |total: usize| total.saturating_sub(Self::FREE_BYTES);
+        let additional = charged(total).saturating_sub(charged(self.total));
+        if additional > 0 {
+            let additional = u32::try_from(additional).map_err(|_| MemoryExhausted)?;
+            let semaphore = Arc::clone(&self.budget.semaphore);
+            let permit =
+                semaphore.try_acquire_many_owned(additional).map_err(|_| MemoryExhausted)?;
+            match &mut self.charged {
+                Some(charged) => charged.merge(permit),
+                None => self.charged = Some(permit),
+            }
+        }
+        self.total = total;
+        Ok(())
+    }
+
+    /// `bytes` that are held until the last part of them is gone.
+    pub(crate) fn into_bytes(self, bytes: Vec<u8>) -> Bytes {
+        if self.charged.is_none() {
+            return bytes.into();
+        }
+        Bytes::from_owner(ReservedBytes { bytes, _reservation: self })
+    }
+}
+
+struct ReservedBytes {
+    bytes: Vec<u8>,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for ReservedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: usize = Reservation::FREE_BYTES;
+
+    #[test]
+    fn reserved_bytes_are_released_when_the_last_slice_is_dropped() {
+        let budget = MemoryBudget::new(10);
+        let mut reservation = budget.reservation();
+        reservation.try_grow(FREE + 4).unwrap();
+        reservation.try_grow(6).unwrap();
+        assert_eq!(reservation.try_grow(1), Err(MemoryExhausted));
+        assert_eq!(reservation.try_grow(usize::MAX), Err(MemoryExhausted));
+        assert_eq!(budget.reservation().try_grow(FREE + 1), Err(MemoryExhausted));
+        let part = reservation.into_bytes(vec![7; 10]).slice(2..3);
+        assert_eq!(budget.reservation().try_grow(FREE + 1), Err(MemoryExhausted));
+        drop(part);
+        let mut reservation = budget.reservation();
+        reservation.try_grow(FREE + 10).unwrap();
+        drop(reservation);
+        assert_eq!(budget.reservation().try_grow(FREE + 10), Ok(()));
+    }
+
+    #[test]
+    fn uncharged_bytes_are_granted_when_the_budget_is_exhausted() {
+        let budget = MemoryBudget::new(0);
+        let mut reservation = budget.reservation();
+        assert_eq!(reservation.try_grow(FREE), Ok(()));
+        assert_eq!(reservation.try_grow(1), Err(MemoryExhausted));
+        assert_eq!(reservation.into_bytes(vec![1, 2]), vec![1, 2]);
+    }
+}

@@ -1,0 +1,400 @@
+use super::*;
+
+const BLOCK: Duration = Duration::from_secs(2);
+const ROUND_TRIP: Duration = Duration::from_millis(2);
+
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// The same numbers each time, from 0 to 999.
+struct SeededRng(u64);
+
+impl SeededRng {
+    fn next_thousandth(&mut self) -> u32 {
+        for (left, shift) in [(true, 13), (false, 7), (true, 17)] {
+            self.0 ^= if left { self.0 << shift } else { self.0 >> shift };
+        }
+        u32::try_from(self.0 % 1000).unwrap()
+    }
+}
+
+/// What came of polling: how many polls per block, and how long after each block it was known.
+struct PollStats {
+    polls_per_block: f64,
+    delays: Vec<Duration>,
+    /// The most polls in any block time.
+    max_polls: usize,
+}
+
+impl PollStats {
+    fn delay_percentile(&self, thousandths: usize) -> Duration {
+        self.delays[(self.delays.len() - 1) * thousandths / 1000]
+    }
+
+    /// Holds it against the most calls per block, in hundredths, the median and the 99th percentile, in ms.
+    #[track_caller]
+    fn assert_within(&self, hundredths: u32, median: u64, p99: u64) {
+        let summary = format!(
+            "{:.2} {:?} {:?}",
+            self.polls_per_block,
+            self.delay_percentile(500),
+            self.delay_percentile(990)
+        );
+        println!("{summary}");
+        assert!(self.polls_per_block * 100.0 <= f64::from(hundredths), "{summary}");
+        assert!(
+            self.delay_percentile(500) <= millis(median)
+                && self.delay_percentile(990) <= millis(p99),
+            "{summary}"
+        );
+    }
+}
+
+/// Polls a chain whose blocks come after these times, one after the other.
+fn simulate(block_time: Duration, most_polls: usize, blocks: &[Duration]) -> PollStats {
+    let start = Instant::now();
+    let mut at = start;
+    let mut came = Vec::new();
+    for between in blocks {
+        at += *between;
+        came.push(at);
+    }
+    let mut schedule = PollSchedule::new(block_time, most_polls, start + block_time * 2 / 5);
+    let (mut now, mut known, mut sent, mut lags) = (start, 0, Vec::new(), Vec::new());
+    loop {
+        now = schedule.next().max(now);
+        let there = came.partition_point(|came| *came <= now + ROUND_TRIP / 2);
+        if there == came.len() {
+            break;
+        }
+        sent.push(now);
+        let request = now;
+        now += ROUND_TRIP;
+        lags.extend(came[known..there].iter().map(|came| now - *came));
+        known = there;
+        schedule.record_poll(request, 1000 + u64::try_from(there).unwrap());
+    }
+    let in_block_time = |first: &Instant| {
+        sent.iter().filter(|sent| **sent >= *first && **sent < *first + block_time).count()
+    };
+    let most = sent.iter().map(in_block_time).max().unwrap();
+    // Until it knows the chain it is learning.
+    let mut lags = lags.split_off(40);
+    lags.sort_unstable();
+    let calls =
+        f64::from(u32::try_from(sent.len()).unwrap()) / f64::from(u32::try_from(known).unwrap());
+    PollStats { polls_per_block: calls, delays: lags, max_polls: most }
+}
+
+fn regular_blocks(between: Duration) -> Vec<Duration> {
+    vec![between; 1500]
+}
+
+#[test]
+fn regular_blocks_are_polled_right_after_each() {
+    simulate(BLOCK, 3, &regular_blocks(BLOCK)).assert_within(150, 10, 60);
+    simulate(BLOCK, 2, &regular_blocks(BLOCK)).assert_within(150, 10, 60);
+    simulate(millis(250), 3, &regular_blocks(millis(250))).assert_within(150, 10, 20);
+    simulate(millis(12_000), 3, &regular_blocks(millis(12_000))).assert_within(150, 30, 200);
+    // A ticker would be a second late on average, and never learn.
+    simulate(BLOCK, 3, &regular_blocks(millis(2003))).assert_within(150, 10, 60);
+}
+
+#[test]
+fn irregular_blocks_are_found_sooner_than_by_a_fixed_interval() {
+    for (block, scale) in [(BLOCK, 8), (millis(250), 1)] {
+        let mut rng = SeededRng(7);
+        let uneven: Vec<_> =
+            (0..3000).map(|_| block * (800 + rng.next_thousandth() * 2 / 5) / 1000).collect();
+        let stats = simulate(block, 3, &uneven);
+        // A ticker: 1.00, 125 and 248 ms.
+        stats.assert_within(160, 40 * scale, 200 * scale);
+        assert!(stats.delay_percentile(900) < block / 2, "{:?}", stats.delay_percentile(900));
+        // Timers that are late by up to 3 ms.
+        let nearly: Vec<_> =
+            (0..3000).map(|_| block + rng.next_thousandth() * millis(3) / 1000).collect();
+        simulate(block, 3, &nearly).assert_within(160, 10, 60);
+    }
+}
+
+#[test]
+fn a_changed_block_time_is_followed() {
+    for (first, then) in [(2000, 3000), (2000, 1400), (2000, 6000), (2000, 700)] {
+        let blocks: Vec<_> =
+            (0..1000).map(|block| millis(if block < 500 { first } else { then })).collect();
+        let stats = simulate(BLOCK, 3, &blocks);
+        let summary = format!(
+            "{then}: {:.2} {:?} {:?}",
+            stats.polls_per_block,
+            stats.delay_percentile(500),
+            stats.delay_percentile(950)
+        );
+        println!("{summary}");
+        if then == 700 {
+            // A poll per configured block time or so, whatever there is between.
+            assert!(stats.polls_per_block < 1.0, "{summary}");
+        } else {
+            assert!(
+                stats.delay_percentile(500) < millis(20)
+                    && stats.delay_percentile(900) < millis(700),
+                "{summary}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_missed_block_does_not_delay_later_ones() {
+    let mut rng = SeededRng(11);
+    let blocks: Vec<_> =
+        (0..3000).map(|_| if rng.next_thousandth() < 20 { 2 * BLOCK } else { BLOCK }).collect();
+    simulate(BLOCK, 3, &blocks).assert_within(160, 20, 800);
+}
+
+#[test]
+fn a_late_block_is_not_mistaken_for_a_missed_one_for_long() {
+    let blocks: Vec<_> =
+        (0..400).map(|block| if block % 100 == 50 { millis(2400) } else { BLOCK }).collect();
+    let stats = simulate(BLOCK, 3, &blocks);
+    let late = stats.delays.iter().filter(|lag| **lag > millis(250)).count();
+    // The four of them, and the next ones until it is clear what has happened.
+    assert!(
+        late <= 16 && stats.delay_percentile(500) < millis(20),
+        "{late} {:?}",
+        stats.delay_percentile(500)
+    );
+}
+
+#[test]
+fn polls_per_block_time_never_exceed_the_maximum() {
+    let mut rng = SeededRng(3);
+    let wild: Vec<_> = (0..2000).map(|_| BLOCK * rng.next_thousandth() / 400).collect();
+    for most in 1..=4 {
+        for blocks in [
+            &wild,
+            &regular_blocks(BLOCK),
+            &regular_blocks(millis(90)),
+            &regular_blocks(millis(9000)),
+        ] {
+            let stats = simulate(BLOCK, most, blocks);
+            assert!(stats.max_polls <= most, "{} of {most}", stats.max_polls);
+        }
+    }
+}
+
+#[test]
+fn a_stalled_chain_is_soon_polled_once_per_block_time() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let mut sent = Vec::new();
+    while sent.last().is_none_or(|last| *last < start + 100 * BLOCK) {
+        let now = schedule.next();
+        schedule.record_poll(now, 1000);
+        sent.push(now);
+    }
+    assert!((100..=115).contains(&sent.len()), "{}", sent.len());
+    let pauses = sent.windows(2).map(|pair| pair[1] - pair[0]);
+    // Never so seldom that what is known would look stale.
+    assert!(pauses.max().unwrap() <= BLOCK * 3 / 2);
+}
+
+#[test]
+fn a_failed_poll_is_retried_within_a_block_time() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    assert_eq!(schedule.next(), start);
+    schedule.record_failure(start, millis(5000));
+    assert_eq!(schedule.next(), start + BLOCK);
+    // Nothing that is announced is a reason to ask sooner, and nothing else to wait for longer.
+    schedule.record_announcement(start + BLOCK / 2);
+    assert_eq!(schedule.next(), start + BLOCK);
+    schedule.record_failure(start + BLOCK, millis(500));
+    assert_eq!(schedule.next(), start + BLOCK + millis(500));
+    schedule.record_poll(start + BLOCK + millis(500), 7);
+    assert!(schedule.next() > start + BLOCK + millis(1000));
+}
+
+#[test]
+fn repeated_failures_do_not_lengthen_the_retry_delay() {
+    let (start, hour) = (Instant::now(), Duration::from_hours(1));
+    for most in [1, 3] {
+        let mut schedule = PollSchedule::new(hour, most, start);
+        for attempt in 0..10 {
+            assert_eq!(schedule.next(), start + millis(5000) * attempt);
+            schedule.record_failure(schedule.next(), millis(5000));
+        }
+    }
+}
+
+#[test]
+fn the_phase_of_the_first_blocks_is_found_by_bisection() {
+    // Late by almost a whole block at first.
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let head = |at: Instant| {
+        let since = (at - start).as_nanos() + BLOCK.as_nanos() - millis(60).as_nanos();
+        1000 + u64::try_from(since / BLOCK.as_nanos()).unwrap()
+    };
+    let mut late = Vec::new();
+    let mut known = head(start);
+    schedule.record_poll(start, known);
+    while late.len() < 12 {
+        let now = schedule.next();
+        if head(now) > known {
+            let since = (now - start).as_nanos() + BLOCK.as_nanos() - millis(60).as_nanos();
+            late.push(u64::try_from(since % BLOCK.as_nanos()).unwrap() / 1_000_000);
+        }
+        known = head(now);
+        schedule.record_poll(now, known);
+    }
+    assert!(late[3..].iter().all(|late| *late < 300), "{late:?}");
+    assert!(late[6..].iter().all(|late| *late < 250), "{late:?}");
+}
+
+/// Polls a chain with a block every 2 s that is announced so long before the node has it.
+fn simulate_announced(ahead: Duration, is_true: bool) -> PollStats {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let (mut now, mut known, mut sent, mut lags) = (start, 0, Vec::new(), Vec::new());
+    for block in 1..300_u32 {
+        let came = start + BLOCK * block + BLOCK / 3;
+        let before = if is_true { ahead } else { BLOCK / 10 * (block % 7) };
+        let said = came.checked_sub(before).unwrap();
+        let mut is_said = false;
+        loop {
+            let next = schedule.next().max(now);
+            if !is_said && said <= next {
+                is_said = true;
+                now = now.max(said);
+                schedule.record_announcement(said);
+                continue;
+            }
+            let until = (came + BLOCK).checked_sub(ahead + millis(1)).unwrap();
+            if next >= until.min(came + BLOCK * 2 / 3) && known >= block {
+                break;
+            }
+            sent.push(next);
+            let passed = (next + ROUND_TRIP / 2).saturating_duration_since(start + BLOCK / 3);
+            let head = u32::try_from(passed.as_nanos() / BLOCK.as_nanos()).unwrap();
+            now = next + ROUND_TRIP;
+            if head > known {
+                lags.push(now - (start + BLOCK * head + BLOCK / 3));
+            }
+            known = head;
+            schedule.record_poll(next, 1000 + u64::from(head));
+        }
+    }
+    let mut lags = lags.split_off(40);
+    lags.sort_unstable();
+    let calls = f64::from(u32::try_from(sent.len()).unwrap()) / f64::from(known);
+    PollStats { polls_per_block: calls, delays: lags, max_polls: 0 }
+}
+
+#[test]
+fn the_announcement_lead_is_learned() {
+    simulate_announced(Duration::ZERO, true).assert_within(105, 5, 10);
+    for ahead in [10, 20, 50, 150, 300, 600] {
+        println!("{ahead}");
+        simulate_announced(millis(ahead), true).assert_within(200, 40, 150);
+    }
+}
+
+#[test]
+fn random_announcements_still_beat_a_fixed_interval() {
+    simulate_announced(Duration::ZERO, false).assert_within(300, 100, 1000);
+}
+
+#[test]
+fn the_phase_survives_failures_and_a_chain_reset() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    // A block at each whole block time after the start.
+    let head =
+        |at: Instant| 1000 + u64::try_from((at - start).as_nanos() / BLOCK.as_nanos()).unwrap();
+    let off = |at: Instant| (at - start).as_nanos() % BLOCK.as_nanos();
+    for _ in 0..100 {
+        let now = schedule.next();
+        schedule.record_poll(now, head(now));
+    }
+    for _ in 0..5 {
+        let now = schedule.next();
+        schedule.record_failure(now, millis(1500));
+    }
+    let mut late = Vec::new();
+    for _ in 0..12 {
+        let now = schedule.next();
+        schedule.record_poll(now, head(now));
+        late.push(off(now).min(BLOCK.as_nanos() - off(now)));
+    }
+    late.sort_unstable();
+    assert!(late[8] < 50_000_000, "{late:?}");
+    let mut late = Vec::new();
+    for _ in 0..60 {
+        let now = schedule.next();
+        schedule.record_poll(now, head(now) - 900);
+        late.push(off(now).min(BLOCK.as_nanos() - off(now)));
+    }
+    assert!(late[40..].iter().filter(|late| **late < 50_000_000).count() >= 18, "{late:?}");
+}
+
+/// Polls at each announcement, which comes `delay` after its block, until there are none any more.
+#[test]
+fn announced_blocks_are_polled_once_and_polling_goes_on_without_them() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let (mut number, mut now) = (1000, start);
+    schedule.record_poll(now, number);
+    for block in 1..100_u32 {
+        let came = start + BLOCK * block;
+        while schedule.next() < came {
+            // Before it is known that blocks are announced.
+            assert!(block < 8, "{block}");
+            now = schedule.next();
+            schedule.record_poll(now, number);
+        }
+        number += 1;
+        schedule.record_announcement(came);
+        assert_eq!(schedule.next(), came, "{block}");
+        now = came;
+        schedule.record_poll(now, number);
+    }
+    // Silence. The next block is found half a block time late, the ones after it as ever.
+    let head =
+        |at: Instant| 1000 + u64::try_from((at - start).as_nanos() / BLOCK.as_nanos()).unwrap();
+    let mut found = Vec::new();
+    while found.len() < 40 {
+        now = schedule.next();
+        let there = head(now);
+        if there > number {
+            found.push(now - (start + BLOCK * u32::try_from(there - 1000).unwrap()));
+            number = there;
+        }
+        schedule.record_poll(now, number);
+    }
+    assert!(found[0] <= BLOCK / 2 + millis(10), "{found:?}");
+    found.sort_unstable();
+    assert!(found[35] < millis(30), "{found:?}");
+}
+
+#[test]
+fn an_early_announcement_is_retried_and_a_false_one_is_cheap() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    schedule.record_poll(start, 1000);
+    let announced = start + BLOCK / 2;
+    schedule.record_announcement(announced);
+    assert_eq!(schedule.next(), announced);
+    schedule.record_poll(announced, 1000);
+    let second = schedule.next();
+    assert!(second > announced && second < announced + BLOCK / 2, "{:?}", second - announced);
+    // Whoever announces without end gets no more polls than there may be.
+    let mut sent = vec![start, announced];
+    while sent.last().is_none_or(|last| *last < start + 50 * BLOCK) {
+        let now = schedule.next();
+        schedule.record_poll(now, 1000);
+        schedule.record_announcement(now);
+        sent.push(now);
+    }
+    assert!(sent.windows(4).all(|four| four[3] - four[0] >= BLOCK));
+}

@@ -1,0 +1,145 @@
+//! What is told of polls: to the upstream's record, the metrics and the log.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+
+use crate::config;
+use crate::fees::PricingError;
+use crate::head_tracker::SuspiciousHead;
+use crate::log_on_change::LogOnChange;
+use crate::metrics::Metrics;
+use crate::upstream::{self, Candidate};
+
+/// Why an upstream gave nothing to publish.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PollError {
+    #[error(transparent)]
+    Rpc(#[from] upstream::Error),
+    #[error(transparent)]
+    Unpriced(#[from] PricingError),
+    #[error(transparent)]
+    SuspiciousHead(#[from] SuspiciousHead),
+    /// Its head stands still, or moves too slowly.
+    #[error("the newest block is late, and another upstream has a newer block")]
+    HeadStalled,
+}
+
+impl PollError {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Rpc(error) => error.reason(),
+            Self::Unpriced(rejection) => rejection.reason(),
+            Self::SuspiciousHead(implausible) => implausible.reason(),
+            Self::HeadStalled => "head_stalled",
+        }
+    }
+}
+
+/// Tells the upstream's record, the metrics and the log what came of an attempt.
+///
+/// The log hears of changes, not of every poll, and knows an upstream by its place in the
+/// configuration: its URL may carry a key.
+#[derive(Debug)]
+pub(super) struct PollReporter {
+    metrics: Metrics,
+    chain: String,
+    /// By the upstream's place.
+    outcome_logs: Vec<LogOnChange>,
+    /// By the upstream's place.
+    in_use_gauges: Vec<Gauge>,
+    ok_poll_counter: Counter,
+    failed_poll_counter: Counter,
+    poll_duration: Histogram,
+    regression_counter: Counter,
+}
+
+impl PollReporter {
+    pub(super) fn new(metrics: Metrics, chain: &config::Chain) -> Self {
+        let (key, upstreams) = (chain.key.as_str(), chain.rpc_urls.len());
+        let in_use_gauge = |index| {
+            let gauge = metrics.upstream_in_use(key, index);
+            gauge.set(0);
+            gauge
+        };
+        Self {
+            chain: key.to_owned(),
+            outcome_logs: (0..upstreams).map(|_| LogOnChange::default()).collect(),
+            in_use_gauges: (0..upstreams).map(in_use_gauge).collect(),
+            ok_poll_counter: metrics.polls(key, "ok"),
+            failed_poll_counter: metrics.polls(key, "failed"),
+            poll_duration: metrics.poll_duration(key),
+            regression_counter: metrics.head_regressions(key),
+            metrics,
+        }
+    }
+
+    pub(super) fn record_poll(&self, is_success: bool, duration: Duration) {
+        let count = if is_success { &self.ok_poll_counter } else { &self.failed_poll_counter };
+        count.increment(1);
+        self.poll_duration.record(duration);
+    }
+
+    pub(super) fn record_published(&self, index: usize, is_regression: bool) {
+        for (gauge_index, gauge) in self.in_use_gauges.iter().enumerate() {
+            gauge.set(u32::from(gauge_index == index));
+        }
+        if is_regression {
+            self.regression_counter.increment(1);
+        }
+    }
+
+    pub(super) fn record_merged(&self, is_regression: bool) {
+        for gauge in &self.in_use_gauges {
+            gauge.set(0);
+        }
+        if is_regression {
+            self.regression_counter.increment(1);
+        }
+    }
+
+    pub(super) fn record_success(&self, candidate: Candidate<'_>) {
+        let index = candidate.index;
+        candidate.upstream.record_success();
+        self.count_attempt(index, "ok");
+        if self.outcome_changed(index, Ok(())) {
+            tracing::info!(chain = self.chain, upstream = index, "upstream recovered");
+        }
+    }
+
+    pub(super) fn record_failure(&self, candidate: Candidate<'_>, failure: &PollError) {
+        let index = candidate.index;
+        match failure {
+            PollError::Rpc(error) => candidate.upstream.record_failure(error),
+            // It may be what is known that lags; to find out it has to be asked.
+            PollError::SuspiciousHead(SuspiciousHead::Jump) => {}
+            _ => candidate.upstream.record_rejected_reply(),
+        }
+        let reason = failure.reason();
+        self.count_attempt(index, reason);
+        if self.outcome_changed(index, Err(reason)) {
+            let error = error_chain(failure);
+            tracing::warn!(chain = self.chain, upstream = index, reason, error, "upstream failed");
+        }
+    }
+
+    pub(super) fn log_confirmed_head(&self, index: usize, newest_block: u64) {
+        let chain = self.chain.as_str();
+        tracing::warn!(chain, upstream = index, newest_block, "unexpected newest block confirmed");
+    }
+
+    fn count_attempt(&self, index: usize, outcome: &'static str) {
+        self.metrics.record_attempt(&self.chain, index, outcome);
+        tracing::trace!(chain = self.chain, upstream = index, outcome, "upstream polled");
+    }
+
+    fn outcome_changed(&self, index: usize, outcome: Result<(), &'static str>) -> bool {
+        self.outcome_logs.get(index).is_some_and(|news| news.changed_to(outcome))
+    }
+}
+
+/// The failure and what is behind it, on one line.
+fn error_chain(failure: &PollError) -> String {
+    let causes = std::iter::successors(std::error::Error::source(failure), |error| error.source());
+    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
+}

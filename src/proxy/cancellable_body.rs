@@ -1,0 +1,64 @@
+//! The body of a request on its way to the upstream.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::RequestBodyAborted;
+
+/// A body that ends with its request: what a client goes on sending behind its answer would take the
+/// upstream's connection for as long as it likes.
+#[derive(Debug)]
+pub(super) struct CancellableBody<B> {
+    body: Pin<Box<B>>,
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl<B> CancellableBody<B> {
+    pub(super) fn new(body: B, cancel: CancellationToken) -> Self {
+        Self { body: Box::pin(body), cancelled: Box::pin(cancel.cancelled_owned()) }
+    }
+}
+
+impl<B: Body<Data = Bytes, Error = RequestBodyAborted>> Body for CancellableBody<B> {
+    type Data = Bytes;
+    type Error = RequestBodyAborted;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyAborted>>> {
+        if self.cancelled.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(RequestBodyAborted)));
+        }
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a request that has none.
+#[derive(Debug)]
+pub(crate) enum NoBody {}
+
+impl Body for NoBody {
+    type Data = Bytes;
+    type Error = RequestBodyAborted;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyAborted>>> {
+        match *self {}
+    }
+}

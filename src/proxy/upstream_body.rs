@@ -1,0 +1,196 @@
+//! The body of an upstream's answer on its way to the client.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use metrics::Counter;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::InFlight;
+use crate::memory_budget::{MemoryBudget, MemoryExhausted};
+
+/// What there is of an answer, and where the rest of it comes from.
+///
+/// A short one is known to be whole before any of it is sent. A longer one may still break off, which
+/// ends the client's connection: it must not take a part for the whole.
+#[derive(Debug)]
+pub(crate) struct UpstreamBody {
+    buffered: VecDeque<Bytes>,
+    /// How many bytes of it have come before any was sent.
+    received: usize,
+    /// `None`: there is no more, or it was cut and that is counted.
+    rest: Option<reqwest::Body>,
+    /// Of what is not sent yet; `None`: nobody knows.
+    remaining_length: Option<u64>,
+    /// How many bytes more there may be.
+    remaining_limit: u64,
+    deadline: Pin<Box<Sleep>>,
+    truncated: Counter,
+    _in_flight: InFlight,
+}
+
+/// Why an answer ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the upstream closed the connection")]
+    ConnectionLost,
+    #[error("the upstream did not finish before the deadline")]
+    Timeout,
+    #[error("the upstream's response is too large")]
+    TooLarge,
+    #[error(transparent)]
+    NoMemory(#[from] MemoryExhausted),
+}
+
+impl UpstreamBody {
+    /// An answer below this is sent when all of it is there.
+    const BUFFER_BYTES: usize = 16 * 1024;
+    /// No answer of use is near this size.
+    const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+    /// Nothing yet; all of it has to come before the `deadline`.
+    pub(super) fn new(deadline: Instant, in_flight: InFlight, truncated: Counter) -> Self {
+        Self {
+            buffered: VecDeque::new(),
+            received: 0,
+            rest: None,
+            remaining_length: Some(0),
+            remaining_limit: Self::MAX_BYTES,
+            deadline: Box::pin(sleep_until(deadline)),
+            truncated,
+            _in_flight: in_flight,
+        }
+    }
+
+    /// There is no body, so nothing says how long it would be.
+    pub(super) fn set_bodyless(&mut self) {
+        self.remaining_length = None;
+    }
+
+    pub(super) fn fits_in_buffer(&self) -> bool {
+        self.received < Self::BUFFER_BYTES
+    }
+
+    /// When it ends, whole or not. A client that does not take it keeps the answer from seeing to
+    /// that: nobody asks for more of it then.
+    pub(crate) fn deadline(&self) -> std::time::Instant {
+        self.deadline.deadline().into_std()
+    }
+
+    pub(super) fn append(&mut self, chunk: Bytes) {
+        self.remaining_length =
+            self.remaining_length.map(|length| length.saturating_add(len_u64(&chunk)));
+        self.received = self.received.saturating_add(chunk.len());
+        self.buffered.push_back(chunk);
+    }
+
+    /// The whole of it, of at most `most` bytes, which are held in `memory` until the last part of them
+    /// is gone.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no whole.
+    pub(crate) async fn collect(
+        mut self,
+        max_bytes: usize,
+        memory: &MemoryBudget,
+    ) -> Result<Bytes, BodyError> {
+        let mut reservation = memory.reservation();
+        let mut body = Vec::new();
+        while let Some(frame) = poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await {
+            // Its frames have data alone.
+            let chunk = frame?.into_data().unwrap_or_default();
+            if body.len().saturating_add(chunk.len()) > max_bytes {
+                return Err(BodyError::TooLarge);
+            }
+            reservation.try_grow(chunk.len())?;
+            body.extend_from_slice(&chunk);
+        }
+        Ok(reservation.into_bytes(body))
+    }
+
+    /// What comes after what is there already.
+    pub(super) fn set_rest(&mut self, rest: reqwest::Response) {
+        let rest = reqwest::Body::from(rest);
+        let rest_length = rest.size_hint().exact();
+        self.remaining_length =
+            self.remaining_length.zip(rest_length).map(|(here, more)| here.saturating_add(more));
+        self.rest = Some(rest);
+    }
+
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        if self.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(BodyError::Timeout)));
+        }
+        match ready!(Pin::new(rest).poll_frame(context)) {
+            None => Poll::Ready(None),
+            Some(Err(_)) => Poll::Ready(Some(Err(BodyError::ConnectionLost))),
+            // Trailers are headers that nobody has allowed.
+            Some(Ok(frame)) => Poll::Ready(frame.into_data().ok().map(Ok)),
+        }
+    }
+}
+
+fn len_u64(chunk: &Bytes) -> u64 {
+    u64::try_from(chunk.len()).unwrap_or(u64::MAX)
+}
+
+impl Drop for UpstreamBody {
+    fn drop(&mut self) {
+        if self.rest.is_some() && self.deadline.deadline() <= Instant::now() {
+            self.truncated.increment(1);
+        }
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let next = match this.buffered.pop_front() {
+            Some(chunk) => Some(Ok(chunk)),
+            None => ready!(this.poll_rest(context)),
+        };
+        let next = match next {
+            Some(Ok(chunk)) if len_u64(&chunk) > this.remaining_limit => {
+                Some(Err(BodyError::TooLarge))
+            }
+            next => next,
+        };
+        Poll::Ready(match next {
+            Some(Ok(chunk)) => {
+                this.remaining_limit = this.remaining_limit.saturating_sub(len_u64(&chunk));
+                this.remaining_length =
+                    this.remaining_length.map(|length| length.saturating_sub(len_u64(&chunk)));
+                Some(Ok(Frame::data(chunk)))
+            }
+            Some(Err(error)) => {
+                this.truncated.increment(1);
+                this.rest = None;
+                Some(Err(error))
+            }
+            None => {
+                this.rest = None;
+                None
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.buffered.is_empty() && self.rest.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.remaining_length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,140 @@
+//! Answers that may be used again, and for how long.
+
+use std::time::{Duration, Instant};
+
+use moka::Expiry;
+use moka::future::Cache;
+
+use crate::config;
+use crate::upstream::NodeResponse;
+
+/// The kept answers of all chains. Whoever asks for what is not in it makes it, while others who ask
+/// for the same wait.
+pub(super) type ResponseCache = Cache<CacheKey, CachedResponse>;
+
+/// What all kept answers may take together.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Nothing kept yet.
+pub(super) fn new_cache() -> ResponseCache {
+    Cache::builder()
+        .weigher(|_: &CacheKey, kept: &CachedResponse| kept.weight_bytes())
+        .max_capacity(MAX_BYTES)
+        .expire_after(CachePolicyExpiry)
+        .build()
+}
+
+/// What makes two reads the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct CacheKey {
+    pub(super) chain_id: u64,
+    /// What was known of the chain's head, for an answer that holds at most until that changes: a
+    /// client that was told of a block must not be shown what was before it.
+    pub(super) head_version: Option<HeadVersion>,
+    pub(super) method: &'static str,
+    /// An answer that is kept is not for those who want none.
+    pub(super) reuse: ReusePolicy,
+    /// Of the parameters as they came: a digest takes no more memory for long ones.
+    pub(super) params_digest: [u8; 32],
+}
+
+/// For how long others may have an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ReusePolicy {
+    /// Until what it depends on may have changed, as far as the polls know.
+    Cached,
+    /// As long as it is not there yet: whoever comes later may know of a newer block.
+    Coalesced,
+    Never,
+}
+
+/// The newest block that the polls have seen, and how often an answer has told of another.
+pub(super) type HeadVersion = (Option<u64>, u64);
+
+/// How long an answer can be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CachePolicy {
+    /// Only for those who ask while it is under way.
+    Never,
+    /// At most until the next flashblock; not at all on a chain without them.
+    Flashblock,
+    /// Until the polls see another block, at most one block time.
+    UntilNextBlock,
+    /// Once there is one, it stays the same.
+    Immutable,
+}
+
+/// An answer that may be used again.
+#[derive(Debug, Clone)]
+pub(super) struct CachedResponse {
+    pub(super) response: NodeResponse,
+    fresh_until: Instant,
+}
+
+impl CachedResponse {
+    /// What stays the same is still asked for now and then, as the chain id is.
+    const IMMUTABLE_TTL: Duration = Duration::from_mins(10);
+    /// What the cache itself takes for an entry, about.
+    const ENTRY_OVERHEAD_BYTES: usize = 512;
+
+    /// An answer to what was `asked` then: it may be as old as the question.
+    pub(super) fn new(
+        response: NodeResponse,
+        requested_at: Instant,
+        policy: CachePolicy,
+        chain: &config::Chain,
+    ) -> Self {
+        let flashblock = chain.flashblock_time.unwrap_or_default();
+        let ttl = match (policy, &response) {
+            (CachePolicy::Never, _) => Duration::ZERO,
+            (CachePolicy::UntilNextBlock, NodeResponse::Result(_)) => chain.block_time,
+            (CachePolicy::Immutable, NodeResponse::Result(json)) if !is_absent(json) => {
+                Self::IMMUTABLE_TTL
+            }
+            // What failed may succeed the next time, and a node that does not have it yet will.
+            (CachePolicy::UntilNextBlock | CachePolicy::Immutable | CachePolicy::Flashblock, _) => {
+                flashblock
+            }
+        };
+        Self { response, fresh_until: requested_at + ttl }
+    }
+
+    /// In bytes.
+    fn weight_bytes(&self) -> u32 {
+        let (NodeResponse::Result(json) | NodeResponse::Error(json)) = &self.response;
+        u32::try_from(json.len().saturating_add(Self::ENTRY_OVERHEAD_BYTES)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn fresh_for(&self, from: Instant) -> Duration {
+        self.fresh_until.saturating_duration_since(from)
+    }
+}
+
+/// What nodes say of a block that they do not have, some of them also of its logs.
+fn is_absent(json: &[u8]) -> bool {
+    matches!(json, b"null" | b"[]")
+}
+
+/// Ends an entry when its answer is no longer good.
+struct CachePolicyExpiry;
+
+impl Expiry<CacheKey, CachedResponse> for CachePolicyExpiry {
+    fn expire_after_create(
+        &self,
+        _: &CacheKey,
+        kept: &CachedResponse,
+        created_at: Instant,
+    ) -> Option<Duration> {
+        Some(kept.fresh_for(created_at))
+    }
+
+    fn expire_after_update(
+        &self,
+        _: &CacheKey,
+        kept: &CachedResponse,
+        updated_at: Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        Some(kept.fresh_for(updated_at))
+    }
+}

@@ -1,0 +1,91 @@
+//! What replicas share through Redis: whose turn it is to poll, what was polled, and who has to be let be.
+//!
+//! Without a Redis in the configuration there is none of this, and whatever becomes of Redis, a replica that
+//! cannot share goes on alone. No request of a client waits for it.
+
+mod chain_state;
+mod connection;
+mod counters;
+mod messages;
+mod poll_coordinator;
+mod redis_clock;
+mod redis_keys;
+mod shared_budget;
+mod shared_fee_history;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome, PublishedPoll};
+pub use shared_budget::{Denied, Granted, Reservations, SharedBudget};
+pub use shared_fee_history::{MergeOutcome, SharedFeeHistory};
+
+use crate::config::{self, UpstreamUrl};
+use crate::metrics::Metrics;
+use crate::upstream::Upstreams;
+use chain_state::SharedChainState;
+use connection::{Connector, RedisHandle};
+use redis_clock::PollSlots;
+use redis_keys::RedisKeys;
+
+/// All that is shared, not connected yet.
+#[derive(Debug)]
+pub struct ReplicaSync {
+    connector: Connector,
+    redis: RedisHandle,
+    /// A name that no other replica has.
+    replica_id: String,
+    /// Of each chain, in their order.
+    coordinators: Vec<PollCoordinator>,
+}
+
+impl ReplicaSync {
+    /// What `config` says about `chains` and their `upstreams`, both in the same order; `None`: nothing is
+    /// shared.
+    ///
+    /// # Errors
+    ///
+    /// When the client cannot be set up.
+    pub fn new(
+        config: &config::Redis,
+        chains: &[config::Chain],
+        upstreams: &[Arc<Upstreams>],
+        metrics: &Metrics,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(url) = &config.url else { return Ok(None) };
+        let mut handlers: HashMap<String, connection::MessageHandler> = HashMap::new();
+        let mut parts = Vec::new();
+        for (chain, upstreams) in chains.iter().zip(upstreams) {
+            let keys = RedisKeys::new(chain, upstreams, url.database());
+            let (handler, inbox) = messages::open_inbox(upstreams);
+            handlers.insert(keys.channel.clone(), handler);
+            parts.push((chain, upstreams, keys, inbox));
+        }
+        let (connector, redis) = Connector::new(url, handlers, metrics)?;
+        let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+        let coordinators = parts.into_iter().map(|(chain, upstreams, keys, heard)| {
+            let slots = PollSlots::new(chain.chain_id, chain.block_time);
+            let upstreams = Arc::clone(upstreams);
+            let chain_state =
+                SharedChainState::new(redis.clone(), keys, slots, upstreams, replica_id.clone());
+            PollCoordinator::new(chain, chain_state, heard, metrics)
+        });
+        let coordinators = coordinators.collect();
+        Ok(Some(Self { connector, redis, replica_id, coordinators }))
+    }
+
+    /// The places for requests to the API at this URL, which Redis does not learn.
+    #[must_use]
+    pub fn shared_budget(&self, api: &UpstreamUrl) -> SharedBudget {
+        SharedBudget::new(self.redis.clone(), self.replica_id.clone(), api)
+    }
+
+    /// The turns of each chain, and what keeps the connection they take; that never ends by itself.
+    pub fn into_parts(
+        self,
+    ) -> (Vec<PollCoordinator>, impl Future<Output = Infallible> + Send + 'static) {
+        (self.coordinators, self.connector.run())
+    }
+}

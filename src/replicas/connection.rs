@@ -1,0 +1,300 @@
+//! The connection to Redis: one per process, for commands and for what others publish (RESP3).
+//!
+//! Whatever goes wrong with it, the process goes on alone until it is there again. No command waits for a
+//! connection, and none for longer than [`DEADLINE`].
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use metrics::Gauge;
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
+    PushInfo, PushKind, RedisError, RedisResult, Script, ScriptInvocation, Value,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::RedisUrl;
+use crate::jitter;
+use crate::log_on_change::LogOnChange;
+use crate::metrics::Metrics;
+use crate::redaction::Redactor;
+
+/// Longer than Redis takes from another continent, and shorter than anybody notices.
+const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Commands under way at a time; one that finds no place in time fails.
+const MAX_IN_FLIGHT: usize = 256;
+
+pub(super) const CLAIM_SCRIPT: &str = include_str!("claim.lua");
+pub(super) const PUBLISH_SCRIPT: &str = include_str!("publish.lua");
+pub(super) const DISCARD_SCRIPT: &str = include_str!("discard.lua");
+pub(super) const RESERVE_SCRIPT: &str = include_str!("reserve.lua");
+const SCRIPTS: [&str; 4] = [CLAIM_SCRIPT, PUBLISH_SCRIPT, DISCARD_SCRIPT, RESERVE_SCRIPT];
+
+/// What takes the messages of a channel. It must not wait.
+pub(super) type MessageHandler = Box<dyn Fn(Bytes) + Send + Sync>;
+
+/// What connects, and connects again.
+pub(super) struct Connector {
+    client: Client,
+    handlers: Arc<HashMap<String, MessageHandler>>,
+    status: watch::Sender<ConnectionStatus>,
+    health: Arc<RedisHealth>,
+}
+
+/// The connection as those see it that use it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct RedisHandle {
+    status: watch::Receiver<ConnectionStatus>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum ConnectionStatus {
+    /// For the first time.
+    Connecting,
+    Connected(ActiveConnection),
+    Disconnected,
+}
+
+/// One connection. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct ActiveConnection {
+    connection: MultiplexedConnection,
+    /// Cancelled when it is of no more use.
+    closed: CancellationToken,
+    health: Arc<RedisHealth>,
+}
+
+/// What came of the last commands.
+#[derive(Debug)]
+struct RedisHealth {
+    up: Gauge,
+    outcome_log: LogOnChange,
+    metrics: Metrics,
+    redactor: Redactor,
+}
+
+/// A command that came to nothing, which the log and the metrics know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CommandFailed;
+
+impl Connector {
+    /// What connects to `url` and gives each message to its channel's ear, and the connection that there will
+    /// be.
+    pub(super) fn new(
+        url: &RedisUrl,
+        handlers: HashMap<String, MessageHandler>,
+        metrics: &Metrics,
+    ) -> RedisResult<(Self, RedisHandle)> {
+        let info = url.expose().clone().into_connection_info()?;
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let client = Client::open(info.set_redis_settings(settings))?;
+        let (status_sender, status_receiver) = watch::channel(ConnectionStatus::Connecting);
+        let health = RedisHealth {
+            up: metrics.redis_up(),
+            outcome_log: LogOnChange::default(),
+            metrics: metrics.clone(),
+            redactor: Redactor::new(url.secrets()),
+        };
+        health.up.set(0);
+        let connector = Self {
+            client,
+            handlers: Arc::new(handlers),
+            status: status_sender,
+            health: Arc::new(health),
+        };
+        Ok((connector, RedisHandle { status: status_receiver }))
+    }
+
+    /// Connects, and connects again whenever the connection is lost, for ever.
+    pub(super) async fn run(self) -> Infallible {
+        /// Between attempts, and as much again by chance: many replicas have lost the same server.
+        const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+        loop {
+            match self.connect().await {
+                Ok(connection) => {
+                    let closed = connection.closed.clone();
+                    self.status.send_replace(ConnectionStatus::Connected(connection));
+                    closed.cancelled().await;
+                }
+                Err(error) => self.health.record_failure(&error),
+            }
+            self.status.send_replace(ConnectionStatus::Disconnected);
+            tokio::time::sleep(RECONNECT_DELAY + jitter::random_up_to(RECONNECT_DELAY)).await;
+        }
+    }
+
+    async fn connect(&self) -> RedisResult<ActiveConnection> {
+        let closed = CancellationToken::new();
+        let (handlers, closed_by_server) = (Arc::clone(&self.handlers), closed.clone());
+        let on_push = move |push| {
+            dispatch_push(&handlers, &closed_by_server, push);
+            Ok::<_, Infallible>(())
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(COMMAND_TIMEOUT))
+            .set_concurrency_limit(MAX_IN_FLIGHT)
+            .set_push_sender(on_push);
+        let connect = async {
+            let mut connection =
+                self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let channels: Vec<_> = self.handlers.keys().collect();
+            connection.subscribe(channels).await?;
+            // Now, so that no turn has to wait for it.
+            for script in SCRIPTS {
+                Script::new(script).load_async(&mut connection).await?;
+            }
+            Ok(connection)
+        };
+        let connection = tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await;
+        let connection = connection.unwrap_or_else(|_| Err(timeout_error()))?;
+        Ok(ActiveConnection { connection, closed, health: Arc::clone(&self.health) })
+    }
+}
+
+fn dispatch_push(
+    handlers: &HashMap<String, MessageHandler>,
+    closed: &CancellationToken,
+    push: PushInfo,
+) {
+    match push.kind {
+        PushKind::Disconnection => closed.cancel(),
+        PushKind::Message => {
+            let mut data = push.data.into_iter();
+            let (Some(Value::BulkString(channel)), Some(Value::BulkString(message))) =
+                (data.next(), data.next())
+            else {
+                return;
+            };
+            let handler = str::from_utf8(&channel).ok().and_then(|channel| handlers.get(channel));
+            if let Some(ear) = handler {
+                ear(message.into());
+            }
+        }
+        _ => {}
+    }
+}
+
+impl RedisHandle {
+    /// What there is of it now.
+    pub(super) fn status(&self) -> watch::Ref<'_, ConnectionStatus> {
+        self.status.borrow()
+    }
+
+    /// The connection, if there is one now.
+    pub(super) fn active(&self) -> Option<ActiveConnection> {
+        match &*self.status.borrow() {
+            ConnectionStatus::Connected(line) if !line.closed.is_cancelled() => Some(line.clone()),
+            _ => None,
+        }
+    }
+
+    /// Resolves when [`state`](Self::state) has become another since this resolved last; never, when nothing
+    /// connects any more.
+    pub(super) async fn status_changed(&mut self) {
+        if self.status.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl ActiveConnection {
+    /// Runs a script.
+    pub(super) async fn run<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, CommandFailed> {
+        let mut connection = self.connection.clone();
+        self.with_timeout(script.invoke_async(&mut connection)).await
+    }
+
+    /// Sends commands that depend on each other for nothing.
+    pub(super) async fn send(&self, commands: &redis::Pipeline) -> Result<(), CommandFailed> {
+        let mut connection = self.connection.clone();
+        self.with_timeout(commands.exec_async(&mut connection)).await
+    }
+
+    async fn with_timeout<T>(
+        &self,
+        command: impl Future<Output = RedisResult<T>>,
+    ) -> Result<T, CommandFailed> {
+        let outcome = tokio::time::timeout(COMMAND_TIMEOUT, command).await;
+        match outcome.unwrap_or_else(|_| Err(timeout_error())) {
+            Ok(value) => {
+                self.health.record_success();
+                Ok(value)
+            }
+            Err(error) => {
+                self.health.record_failure(&error);
+                if !is_recoverable(&error) {
+                    self.closed.cancel();
+                }
+                Err(CommandFailed)
+            }
+        }
+    }
+}
+
+fn timeout_error() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}
+
+/// Whether a server that says this may do what it is asked for another time. One that is not the primary any
+/// more may have another behind its name, and one that wants a password now has to be given it.
+fn is_recoverable(error: &RedisError) -> bool {
+    const FATAL_CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];
+    match error.code() {
+        Some(code) => !FATAL_CODES.contains(&code),
+        None => error.kind() == ErrorKind::UnexpectedReturnType,
+    }
+}
+
+impl RedisHealth {
+    fn record_success(&self) {
+        self.up.set(1);
+        if self.outcome_log.changed_to(Ok(())) {
+            tracing::info!("Redis connected; sharing polls");
+        }
+    }
+
+    fn record_failure(&self, error: &RedisError) {
+        self.up.set(0);
+        let reason = failure_reason(error);
+        self.metrics.redis_failures(reason).increment(1);
+        if self.outcome_log.changed_to(Err(reason)) {
+            // The client shows whole values in others.
+            let is_readable = error.code().is_some() || error.kind() == ErrorKind::Io;
+            let error = if is_readable { error.to_string() } else { error.category().to_owned() };
+            let error = self.redactor.redact_text(&error);
+            tracing::warn!(reason, error, "Redis unavailable; polling standalone");
+        }
+    }
+}
+
+/// The kind of failure, from a closed list.
+fn failure_reason(error: &RedisError) -> &'static str {
+    const AUTH_ERROR_CODES: [&str; 3] = ["WRONGPASS", "NOAUTH", "NOPERM"];
+    match (error.kind(), error.code()) {
+        (ErrorKind::AuthenticationFailed, _) => "unauthorized",
+        (_, Some(code)) if AUTH_ERROR_CODES.contains(&code) => "unauthorized",
+        (_, Some("READONLY" | "MASTERDOWN")) => "read_only",
+        (_, Some("OOM")) => "out_of_memory",
+        (_, Some(_)) => "refused",
+        (ErrorKind::Io, None) if error.is_timeout() => "timeout",
+        (ErrorKind::Io, None) if error.is_connection_refusal() => "unreachable",
+        (ErrorKind::Io, None) => "connection_closed",
+        _ => "invalid",
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Connector")
+    }
+}

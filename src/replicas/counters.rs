@@ -1,0 +1,48 @@
+//! What is counted of one chain's turns.
+
+use metrics::Counter;
+
+use super::shared_fee_history::MergeOutcome;
+use crate::metrics::Metrics;
+
+#[derive(Debug)]
+pub(super) struct ReplicaCounters {
+    pub(super) claimed: Counter,
+    pub(super) yielded: Counter,
+    pub(super) standalone: Counter,
+    adopted: Counter,
+    duplicate: Counter,
+    older: Counter,
+    rejected: Counter,
+    implausible: Counter,
+    pub(super) invalid: Counter,
+}
+
+impl ReplicaCounters {
+    pub(super) fn new(metrics: &Metrics, chain: &str) -> Self {
+        let slots = |outcome| metrics.poll_slots(chain, outcome);
+        let messages = |outcome| metrics.replica_messages(chain, outcome);
+        Self {
+            claimed: slots("claimed"),
+            yielded: slots("yielded"),
+            standalone: slots("standalone"),
+            adopted: messages("adopted"),
+            duplicate: messages("duplicate"),
+            older: messages("older"),
+            rejected: messages("rejected"),
+            implausible: messages("implausible"),
+            invalid: messages("invalid"),
+        }
+    }
+
+    /// That of publications of which this came.
+    pub(super) fn for_merge(&self, outcome: MergeOutcome) -> &Counter {
+        match outcome {
+            MergeOutcome::Adopted => &self.adopted,
+            MergeOutcome::Duplicate => &self.duplicate,
+            MergeOutcome::Older => &self.older,
+            MergeOutcome::Rejected => &self.rejected,
+            MergeOutcome::Implausible => &self.implausible,
+        }
+    }
+}

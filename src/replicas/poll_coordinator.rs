@@ -1,0 +1,416 @@
+//! Whose turn it is to poll a chain, and what the others have polled.
+//!
+//! Time is divided into slots of one block time by Redis' clock. Whoever claims a slot polls, publishes, and
+//! goes first in the next one; the others wait a moment longer, by which time the value has reached them as a
+//! rule. There is no leader that could be lost: a replica that dies with a slot of its own costs that slot.
+
+mod action;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use action::ClaimPriority;
+pub use action::{Action, PollGrant, PollOutcome, PublishedPoll};
+
+use super::chain_state::{PublishRequest, SharedChainState};
+use super::connection::ConnectionStatus;
+use super::counters::ReplicaCounters;
+use super::messages::{Inbox, ValueMessage};
+use super::redis_clock::RedisClock;
+use super::shared_fee_history::{InvalidRecord, MergeOutcome, Origin, SharedFeeHistory};
+use crate::config;
+use crate::fees::FeeHistory;
+use crate::jitter;
+use crate::metrics::Metrics;
+use crate::store::Timestamps;
+use crate::upstream::Upstreams;
+
+/// One chain's turns, for one replica.
+#[derive(Debug)]
+pub struct PollCoordinator {
+    chain_state: SharedChainState,
+    max_age: Duration,
+    inbox: watch::Receiver<Inbox>,
+    counters: ReplicaCounters,
+    clock: Option<RedisClock>,
+    epoch: u64,
+    /// When to look for a turn.
+    claim_at: Instant,
+    /// The slot that the next turn is for, as far as it is known.
+    next_slot: Option<u64>,
+    /// When Redis is asked although everything comes by itself.
+    refresh_at: Instant,
+    priority: ClaimPriority,
+    /// How many slots in a row were somebody else's, of whom nothing came.
+    silent_slots: u32,
+    /// What is to be told before anything else.
+    pending: Pending,
+    /// Not before then this polls without Redis: this slot's poll is done.
+    standalone_from: Instant,
+    /// When the last poll began.
+    polling_since: Instant,
+    /// Whether anything is known of the chain.
+    has_snapshot: bool,
+    /// How many polls in a row were in doubt.
+    unconfirmed_polls: u32,
+    /// When the last value that was looked into was received, and the last failure.
+    handled: (Option<Instant>, Option<u64>),
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    received: Option<SharedFeeHistory>,
+    grant: Option<PollGrant>,
+    /// A slot for which this replica may poll again, and when.
+    retry: Option<(Instant, u64)>,
+}
+
+impl PollCoordinator {
+    /// For how many slots of others of whom nothing useful comes a replica waits before it polls by itself.
+    const MIN_SILENT_SLOTS: u32 = 3;
+    /// How often Redis is asked at least.
+    const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+    /// What is believed to be a slot's begin may be a little before it.
+    const CLOCK_MARGIN: Duration = Duration::from_millis(2);
+    /// The longest that those wait who did not have the last slot.
+    const MAX_CLAIM_DELAY: Duration = Duration::from_millis(250);
+    /// How many polls in a row a replica goes first although their heads were in doubt.
+    const MAX_UNCONFIRMED_POLLS: u32 = 3;
+
+    pub(super) fn new(
+        chain: &config::Chain,
+        chain_state: SharedChainState,
+        inbox: watch::Receiver<Inbox>,
+        metrics: &Metrics,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            chain_state,
+            max_age: chain.max_age,
+            inbox,
+            counters: ReplicaCounters::new(metrics, &chain.key),
+            clock: None,
+            epoch: 0,
+            claim_at: now,
+            next_slot: None,
+            refresh_at: now,
+            priority: ClaimPriority::Normal,
+            silent_slots: 0,
+            pending: Pending::default(),
+            standalone_from: now,
+            polling_since: now,
+            has_snapshot: false,
+            unconfirmed_polls: 0,
+            handled: (None, None),
+        }
+    }
+
+    /// How often the chain's head has made a move that had to be confirmed, as far as is known.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Waits for something to do. Dropping the future loses at most what others have published.
+    pub async fn next(&mut self) -> Action {
+        loop {
+            if let Some(received) = self.pending.received.take() {
+                return Action::Adopt(received);
+            }
+            if let Some(grant) = self.pending.grant.take() {
+                return Action::Poll(grant);
+            }
+            if let Some((at, slot)) = self.pending.retry
+                && at <= Instant::now()
+            {
+                self.pending.retry = None;
+                return Action::Poll(PollGrant::Claimed(slot));
+            }
+            let upstreams = Arc::clone(&self.chain_state.upstreams);
+            // The first attempt to connect is soon over, and then it is known what to do.
+            let is_connecting =
+                matches!(*self.chain_state.redis.status(), ConnectionStatus::Connecting);
+            let retry_at = self.pending.retry.map_or(self.claim_at, |(at, _)| at);
+            let wake_at = self.claim_at.min(self.refresh_at).min(retry_at);
+            // None of them first: whatever comes over a channel must not keep this from polling.
+            tokio::select! {
+                Ok(()) = self.inbox.changed() => {
+                    if let Some(action) = self.handle_inbox() {
+                        return action;
+                    }
+                }
+                () = self.chain_state.redis.status_changed() => self.connection_changed(),
+                () = upstreams.wait_for_rate_limit() => self.chain_state.announce_cool_downs().await,
+                () = tokio::time::sleep_until(wake_at.into()), if !is_connecting => {
+                    if let Some(action) = self.refresh().await {
+                        return action;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of what came of the `publication` that there was to take. A slot whose value is of no use is
+    /// not over: where that goes on this replica polls by itself.
+    pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: MergeOutcome) {
+        self.counters.for_merge(outcome).increment(1);
+        match outcome {
+            MergeOutcome::Adopted | MergeOutcome::Duplicate => {
+                self.epoch = self.epoch.max(received.epoch);
+                self.has_snapshot = true;
+            }
+            // To poll would give the same.
+            MergeOutcome::Rejected => {}
+            MergeOutcome::Older | MergeOutcome::Implausible => return,
+        }
+        self.silent_slots = 0;
+        if self.is_open_slot(received.slot) {
+            self.yield_slot(received.slot);
+        }
+    }
+
+    /// Tells the others what came of a poll, and what was published.
+    pub async fn finish_poll(
+        &mut self,
+        grant: PollGrant,
+        outcome: PollOutcome,
+        published: Option<(PublishedPoll, Timestamps)>,
+    ) {
+        if let Some((published, seen)) = published {
+            self.has_snapshot = true;
+            if published.was_confirmed {
+                self.epoch = self.epoch.saturating_add(1);
+            }
+            self.publish(grant, &published.history, seen).await;
+        }
+        self.unconfirmed_polls = if outcome == PollOutcome::Unconfirmed {
+            self.unconfirmed_polls.saturating_add(1)
+        } else {
+            0
+        };
+        self.priority = match outcome {
+            PollOutcome::Accepted => ClaimPriority::Holder,
+            // It takes several polls of one replica to believe such a head.
+            PollOutcome::Unconfirmed if self.unconfirmed_polls <= Self::MAX_UNCONFIRMED_POLLS => {
+                ClaimPriority::Holder
+            }
+            PollOutcome::Unconfirmed | PollOutcome::Failed => ClaimPriority::Backoff,
+        };
+        let retry_at = Instant::now() + Upstreams::RETRY_INTERVAL;
+        match grant {
+            PollGrant::Claimed(slot) => {
+                self.schedule_claim(slot.saturating_add(1));
+                if outcome == PollOutcome::Accepted {
+                    return;
+                }
+                if retry_at < self.claim_at {
+                    self.pending.retry = Some((retry_at, slot));
+                }
+                self.chain_state.announce_failure(slot).await;
+            }
+            PollGrant::Standalone if outcome != PollOutcome::Accepted => {
+                self.standalone_from = self.standalone_from.min(retry_at);
+                self.claim_at = self.claim_at.min(retry_at);
+            }
+            PollGrant::Standalone => {}
+        }
+    }
+
+    /// Looks into what was heard.
+    fn handle_inbox(&mut self) -> Option<Action> {
+        let Inbox { value, failed_slot } = self.inbox.borrow_and_update().clone();
+        let received = value.as_ref().map(|message| message.received_at);
+        let previous = std::mem::replace(&mut self.handled, (received, failed_slot));
+        let value = value.filter(|_| received != previous.0);
+        let failed_slot =
+            failed_slot.filter(|slot| previous.1 != Some(*slot) && self.is_open_slot(*slot));
+        if let Some(slot) = failed_slot {
+            self.silent_slots = 0;
+            self.yield_slot(slot);
+        }
+        let clock = self.clock?;
+        let received = value.and_then(|ValueMessage { sent_us, received_at, record }| {
+            if clock.is_skewed(sent_us, received_at) {
+                // It has come late, or the clock was put forward or back.
+                self.refresh_at = received_at;
+            }
+            self.parse_record(&record, Origin::Received(sent_us, received_at), &clock)
+                .ok()
+                .flatten()
+        });
+        match received {
+            Some(publication) => Some(Action::Adopt(publication)),
+            None => failed_slot.map(|_| Action::Skip),
+        }
+    }
+
+    /// What a line says; `None`: it is this replica's own.
+    fn parse_record(
+        &self,
+        record: &[u8],
+        origin: Origin,
+        clock: &RedisClock,
+    ) -> Result<Option<SharedFeeHistory>, InvalidRecord> {
+        let parsed = SharedFeeHistory::parse(record, origin, clock);
+        if parsed.is_err() {
+            self.counters.invalid.increment(1);
+        }
+        Ok(Some(parsed?).filter(|found| found.replica_id != self.chain_state.replica_id))
+    }
+
+    /// Whether this slot has begun, and nothing was known of what came of it.
+    fn is_open_slot(&self, slot: u64) -> bool {
+        let now = Instant::now();
+        let has_begun = |clock: &RedisClock| {
+            slot <= self.chain_state.slots.slot_at(clock, now).saturating_add(1)
+        };
+        self.clock.as_ref().is_some_and(has_begun) && self.next_slot.is_none_or(|next| slot >= next)
+    }
+
+    /// Leaves `slot` to another replica, of which something came.
+    fn yield_slot(&mut self, slot: u64) {
+        self.counters.yielded.increment(1);
+        self.demote();
+        self.pending.retry = self.pending.retry.filter(|(_, own)| *own > slot);
+        self.standalone_from =
+            self.standalone_from.max(Instant::now() + self.chain_state.slots.length);
+        self.schedule_claim(slot.saturating_add(1));
+    }
+
+    /// Another replica has a slot.
+    fn demote(&mut self) {
+        if self.priority == ClaimPriority::Holder {
+            self.priority = ClaimPriority::Normal;
+        }
+    }
+
+    /// Goes for `slot` next.
+    fn schedule_claim(&mut self, slot: u64) {
+        let Some(clock) = &self.clock else { return };
+        let base_delay = (self.chain_state.slots.length / 8).min(Self::MAX_CLAIM_DELAY);
+        let delay = match self.priority {
+            ClaimPriority::Holder => Self::CLOCK_MARGIN,
+            ClaimPriority::Normal => base_delay + jitter::random_up_to(base_delay),
+            ClaimPriority::Backoff => 2 * base_delay + jitter::random_up_to(base_delay),
+        };
+        self.next_slot = Some(slot);
+        self.claim_at = self.chain_state.slots.slot_start(clock, slot) + delay;
+    }
+
+    fn connection_changed(&mut self) {
+        /// Replicas that come back together do not come at the same moment.
+        const MAX_SPREAD: Duration = Duration::from_millis(500);
+        if let ConnectionStatus::Connected(_) = *self.chain_state.redis.status() {
+            let now = Instant::now();
+            let is_first = self.clock.is_none() && self.claim_at <= now;
+            let spread = MAX_SPREAD.min(self.chain_state.slots.length / 4);
+            // What is due stays so: a connection that comes and goes is no reason to poll.
+            self.refresh_at = if is_first { now } else { now + jitter::random_up_to(spread) };
+            // It may be another server, with another clock.
+            (self.clock, self.next_slot) = (None, None);
+            self.silent_slots = 0;
+        }
+    }
+
+    /// Asks Redis what is known, and for a turn where one is due.
+    async fn refresh(&mut self) -> Option<Action> {
+        let now = Instant::now();
+        let is_due = self.claim_at <= now;
+        self.refresh_at =
+            now + Self::REFRESH_INTERVAL + jitter::random_up_to(Self::REFRESH_INTERVAL / 4);
+        let Ok(reply) = self.chain_state.claim_and_read(is_due).await else {
+            if is_due {
+                self.poll_standalone(now);
+            }
+            return None;
+        };
+        let clock = reply.clock;
+        self.clock = Some(clock);
+        if reply.is_claimed {
+            self.counters.claimed.increment(1);
+            self.grant_poll(PollGrant::Claimed(reply.slot), now);
+            self.schedule_claim(reply.slot.saturating_add(1));
+        } else {
+            let following = reply.slot.saturating_add(1);
+            // One that is further ahead is by a clock that was put back.
+            let next = self.next_slot.filter(|next| *next <= following);
+            match next {
+                Some(next) if !is_due || next == following => self.schedule_claim(next),
+                None if !is_due => self.schedule_claim(following),
+                _ => self.skip_slot(reply.slot, now),
+            }
+        }
+        if reply.record.is_empty() {
+            return None;
+        }
+        let parsed = self.parse_record(&reply.record, Origin::Stored(Instant::now()), &clock);
+        if parsed.is_err() {
+            self.chain_state.discard(&reply.record).await;
+        }
+        parsed.ok().flatten().map(Action::Adopt)
+    }
+
+    /// Lets another replica have the slot that it has claimed.
+    fn skip_slot(&mut self, slot: u64, now: Instant) {
+        self.demote();
+        self.schedule_claim(slot.saturating_add(1));
+        // A poll takes up to two attempts, however short slots are, and is heard of after that.
+        let poll_deadline = self.chain_state.upstreams.attempt_deadline().saturating_mul(3);
+        let slots =
+            poll_deadline.as_nanos().div_ceil(self.chain_state.slots.length.as_nanos().max(1));
+        let max_silent_slots = u32::try_from(slots).unwrap_or(u32::MAX).max(Self::MIN_SILENT_SLOTS);
+        if self.silent_slots >= max_silent_slots {
+            self.counters.standalone.increment(1);
+            self.grant_poll(PollGrant::Standalone, now);
+            return;
+        }
+        self.counters.yielded.increment(1);
+        self.silent_slots = self.silent_slots.saturating_add(1);
+        let retry_at = now + Upstreams::RETRY_INTERVAL;
+        if !self.has_snapshot && retry_at < self.claim_at {
+            // With slots that long whoever has this one should have told by then.
+            (self.silent_slots, self.claim_at) = (max_silent_slots, retry_at);
+        }
+    }
+
+    fn poll_standalone(&mut self, now: Instant) {
+        self.next_slot = None;
+        if now >= self.standalone_from {
+            self.counters.standalone.increment(1);
+            self.grant_poll(PollGrant::Standalone, now);
+        }
+        self.claim_at = self.standalone_from;
+    }
+
+    /// Has a poll begin.
+    fn grant_poll(&mut self, permit: PollGrant, now: Instant) {
+        self.pending.grant = Some(permit);
+        self.polling_since = now;
+        self.standalone_from = now + self.chain_state.slots.length;
+    }
+
+    /// Publishes what a poll has given, for its slot.
+    async fn publish(&mut self, grant: PollGrant, history: &FeeHistory, timestamps: Timestamps) {
+        let Some(clock) = self.clock else { return };
+        let slot = match grant {
+            PollGrant::Claimed(slot) => slot,
+            // That in which it began, as with all others: later it would keep out what they have polled since.
+            PollGrant::Standalone => self.chain_state.slots.slot_at(&clock, self.polling_since),
+        };
+        let request = PublishRequest {
+            slot,
+            epoch: self.epoch,
+            history,
+            timestamps,
+            max_age: self.max_age,
+            clock,
+        };
+        let Ok(Some(stored)) = self.chain_state.publish(request).await else { return };
+        match self.parse_record(&stored, Origin::Stored(Instant::now()), &clock) {
+            Ok(received) => self.pending.received = received,
+            Err(InvalidRecord) => self.chain_state.discard(&stored).await,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Redis' clock as one replica knows it, and the slots that it divides time into.
+//!
+//! Pure. Wall clocks of machines are compared nowhere: a moment of Redis' clock is tied to one of the
+//! monotonic clock here each time a script is answered.
+
+use std::time::{Duration, Instant};
+
+/// What Redis' clock said, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RedisClock {
+    /// The moment before which it cannot have said so: that of asking. So nothing seems younger than it is.
+    requested_at: Instant,
+    micros: u64,
+    /// What the answer took.
+    pub(super) round_trip: Duration,
+}
+
+/// How a chain's time is divided: slots of one block time, which begin at another moment for each chain, so
+/// that not all are polled at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PollSlots {
+    pub(super) length: Duration,
+    pub(super) phase: Duration,
+}
+
+impl RedisClock {
+    pub(super) fn new(micros: u64, requested_at: Instant, round_trip: Duration) -> Self {
+        Self { requested_at, micros, round_trip }
+    }
+
+    /// What it says at `moment`, or a little more.
+    pub(super) fn micros_at(&self, moment: Instant) -> u64 {
+        let after = whole_micros(moment.saturating_duration_since(self.requested_at));
+        let before = whole_micros(self.requested_at.saturating_duration_since(moment));
+        self.micros.saturating_add(after).saturating_sub(before)
+    }
+
+    /// Whether a message that was received then, and sent when it said `micros`, was on its way for long, or it
+    /// was put forward or back.
+    pub(super) fn is_skewed(&self, sent: u64, received: Instant) -> bool {
+        const MAX_SKEW: Duration = Duration::from_secs(1);
+        self.micros_at(received).abs_diff(sent) > whole_micros(MAX_SKEW)
+    }
+
+    /// When it says `micros`, or a little before.
+    fn instant_at(&self, micros: u64) -> Instant {
+        let ahead = Duration::from_micros(micros.saturating_sub(self.micros));
+        let behind = Duration::from_micros(self.micros.saturating_sub(micros));
+        (self.requested_at + ahead).checked_sub(behind).unwrap_or(self.requested_at)
+    }
+}
+
+impl PollSlots {
+    /// Those of the chain with this id.
+    pub(super) fn new(chain_id: u64, length: Duration) -> Self {
+        // Neighbours among the ids are far from each other (the fraction of the golden ratio).
+        const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+        let fraction = u128::from(chain_id.wrapping_mul(GOLDEN_RATIO));
+        let phase = fraction.saturating_mul(u128::from(whole_micros(length))) >> u64::BITS;
+        Self { length, phase: Duration::from_micros(u64::try_from(phase).unwrap_or_default()) }
+    }
+
+    pub(super) fn length_micros(&self) -> u64 {
+        whole_micros(self.length).max(1)
+    }
+
+    pub(super) fn phase_micros(&self) -> u64 {
+        whole_micros(self.phase)
+    }
+
+    /// The slot that `moment` is in.
+    pub(super) fn slot_at(&self, clock: &RedisClock, moment: Instant) -> u64 {
+        clock.micros_at(moment).saturating_add(self.phase_micros()) / self.length_micros()
+    }
+
+    /// When `slot` begins.
+    pub(super) fn slot_start(&self, clock: &RedisClock, slot: u64) -> Instant {
+        let start = slot.saturating_mul(self.length_micros());
+        clock.instant_at(start.saturating_sub(self.phase_micros()))
+    }
+}
+
+/// In whole microseconds.
+pub(super) fn whole_micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros_before(moment: Instant, micros: u64) -> Instant {
+        moment.checked_sub(Duration::from_micros(micros)).unwrap()
+    }
+
+    #[test]
+    fn consecutive_slots_are_contiguous() {
+        let now = Instant::now();
+        let clock = RedisClock::new(1_700_000_000_000_000, now, Duration::ZERO);
+        for chain_id in [1, 2, 2020, 202_601, u64::MAX] {
+            let slots = PollSlots::new(chain_id, Duration::from_secs(2));
+            assert!(slots.phase < slots.length);
+            let slot = slots.slot_at(&clock, now);
+            let start = slots.slot_start(&clock, slot);
+            assert!(start <= now && now < slots.slot_start(&clock, slot + 1));
+            assert_eq!(slots.slot_at(&clock, start), slot);
+            assert_eq!(slots.slot_at(&clock, micros_before(start, 1)), slot - 1);
+            assert_eq!(slots.slot_start(&clock, slot + 1), start + slots.length);
+        }
+    }
+
+    #[test]
+    fn chains_have_different_slot_phases() {
+        let phase = |id| PollSlots::new(id, Duration::from_secs(2)).phase;
+        let mut phases: Vec<_> = (1..=16).map(phase).collect();
+        phases.sort_unstable();
+        let gaps = phases.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        assert!(gaps.min().unwrap() > Duration::from_millis(20), "{phases:?}");
+    }
+
+    #[test]
+    fn clock_is_extrapolated_forwards_and_backwards_between_replies() {
+        let now = Instant::now();
+        let clock = RedisClock::new(1000, now, Duration::ZERO);
+        let micro = Duration::from_micros(1);
+        assert_eq!(clock.micros_at(now + 5 * micro), 1005);
+        assert_eq!(clock.micros_at(micros_before(now, 5)), 995);
+        assert_eq!(
+            [clock.instant_at(1005), clock.instant_at(995)],
+            [now + 5 * micro, micros_before(now, 5)]
+        );
+        assert_eq!(clock.micros_at(micros_before(now, 1_000_000)), 0);
+    }
+}

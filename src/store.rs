@@ -1,0 +1,394 @@
+//! What is known of each chain, and how old it is.
+//!
+//! One [`Publisher`] per chain writes, any number of [`Chain`] handles read. Three stores serve
+//! three questions: a moka cache holds what may be served (a value past `max_age` is gone from it),
+//! a watch channel tells of change, a ring remembers recent blocks. Ages are monotonic; the wall
+//! clock is only ever shown.
+
+mod cached_suggestion;
+mod recent_blocks;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use crossbeam_utils::atomic::AtomicCell;
+use moka::Expiry;
+use moka::sync::Cache;
+use tokio::sync::watch;
+
+pub use cached_suggestion::CachedSuggestion;
+pub use recent_blocks::BlockWindow;
+
+use crate::config;
+use crate::fees::{FeeHistory, Market, Suggestion};
+use recent_blocks::RecentBlocks;
+
+/// All chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ChainStore {
+    chains: Arc<[StoredChain]>,
+    /// By key and by decimal chain id.
+    by_name: Arc<HashMap<String, StoredChain>>,
+}
+
+/// What is known of one chain. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct StoredChain {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: config::Chain,
+    /// All chains' values, by chain id.
+    servable: Cache<u64, Arc<Snapshot>>,
+    /// The newest quote however old it is; `None`: the chain was never read.
+    latest_suggestion: watch::Sender<Option<Arc<CachedSuggestion>>>,
+    recent_blocks: RwLock<RecentBlocks>,
+    timestamps: AtomicCell<Option<Timestamps>>,
+    /// Whether a first poll has come to its end, whatever came of it.
+    first_poll_done: AtomicBool,
+}
+
+/// One accepted reply: what it said, and when.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The suggestion as it is served; shared with earlier observations while nothing changed.
+    pub cached_suggestion: Arc<CachedSuggestion>,
+    /// What stands behind it.
+    pub market: Market,
+    /// The number of the window's first block.
+    pub oldest_block: u64,
+    /// How many blocks the window has.
+    pub block_count: usize,
+    /// When the reply was accepted, for people to read.
+    pub observed_time: SystemTime,
+    observed_at: Instant,
+    /// When the newest block's number was first seen.
+    head_changed_at: Instant,
+    max_age: Duration,
+}
+
+/// A servable observation and its age at the moment of the look-up.
+#[derive(Debug, Clone)]
+pub struct ServableSnapshot {
+    /// What was observed.
+    pub snapshot: Arc<Snapshot>,
+    /// The time since the reply was accepted.
+    pub age: Duration,
+    /// The time for which the head has stood where it is.
+    pub head_age: Duration,
+    /// Whether the data is old, or the head has not moved, by the chain's configuration.
+    pub is_stale: bool,
+}
+
+/// When a chain was last heard of, however long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamps {
+    /// When a reply was last accepted.
+    pub observed_at: Instant,
+    /// When the newest block's number was first seen.
+    pub head_changed_at: Instant,
+}
+
+/// Why a chain has nothing to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailable {
+    /// It was never read.
+    NoData,
+    /// What is known is older than `max_age`.
+    Expired,
+}
+
+/// The only writer of one chain.
+#[derive(Debug)]
+pub struct Publisher {
+    chain: StoredChain,
+    last: Option<LastPublished>,
+}
+
+#[derive(Debug)]
+struct LastPublished {
+    cached_suggestion: Arc<CachedSuggestion>,
+    head_changed_at: Instant,
+    observed_at: Instant,
+}
+
+impl ChainStore {
+    /// An empty book of `chains`, in their order, and a writer for each.
+    #[must_use]
+    pub fn new(chains: &[config::Chain]) -> (Self, Vec<Publisher>) {
+        let servable = Cache::builder().expire_after(MaxAgeExpiry).build();
+        let chains: Arc<[StoredChain]> = chains
+            .iter()
+            .map(|config| StoredChain::new(config.clone(), servable.clone()))
+            .collect();
+        let mut by_name = HashMap::new();
+        for chain in chains.iter() {
+            by_name.insert(chain.config().key.clone(), chain.clone());
+            by_name.insert(chain.config().chain_id.to_string(), chain.clone());
+        }
+        let publishers = chains.iter().cloned().map(Publisher::new).collect();
+        (Self { chains, by_name: Arc::new(by_name) }, publishers)
+    }
+
+    /// All chains, in ascending order of chain id.
+    #[must_use]
+    pub fn chains(&self) -> &[StoredChain] {
+        &self.chains
+    }
+
+    /// The chain with this key or decimal chain id.
+    #[must_use]
+    pub fn chain(&self, key_or_id: &str) -> Option<&StoredChain> {
+        self.by_name.get(key_or_id)
+    }
+
+    /// Whether any chain was ever read.
+    #[must_use]
+    pub fn has_any_data(&self) -> bool {
+        self.chains.iter().any(StoredChain::has_data)
+    }
+
+    /// Whether every chain was polled: those that can be read have been.
+    #[must_use]
+    pub fn all_first_polls_done(&self) -> bool {
+        self.chains.iter().all(|chain| chain.inner.first_poll_done.load(Ordering::Relaxed))
+    }
+}
+
+impl StoredChain {
+    fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
+        let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
+        let latest_suggestion = watch::Sender::new(None);
+        let (timestamps, first_poll_done) = (AtomicCell::new(None), AtomicBool::new(false));
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                servable,
+                latest_suggestion,
+                recent_blocks,
+                timestamps,
+                first_poll_done,
+            }),
+        }
+    }
+
+    /// The chain's configuration.
+    #[must_use]
+    pub fn config(&self) -> &config::Chain {
+        &self.inner.config
+    }
+
+    /// What may be served now.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] when there is nothing, or nothing young enough.
+    pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
+        // Before the look-up, so that what the cache still has is not older than `max_age` here.
+        let now = Instant::now();
+        let Some(snapshot) = self.inner.servable.get(&self.config().chain_id) else {
+            return Err(if self.has_data() { Unavailable::Expired } else { Unavailable::NoData });
+        };
+        let age = now.saturating_duration_since(snapshot.observed_at);
+        let head_age = now.saturating_duration_since(snapshot.head_changed_at);
+        let has_stalled = self.config().stall_after().is_some_and(|after| head_age >= after);
+        let is_stale = has_stalled || age > self.config().stale_after();
+        Ok(ServableSnapshot { snapshot, age, head_age, is_stale })
+    }
+
+    /// The newest block that was ever published, however old that is by now.
+    #[must_use]
+    pub fn newest_block(&self) -> Option<u64> {
+        self.inner.latest_suggestion.borrow().as_ref().map(|quote| quote.newest_block())
+    }
+
+    /// When the chain was last heard of; `None`: never.
+    #[must_use]
+    pub fn timestamps(&self) -> Option<Timestamps> {
+        self.inner.timestamps.load()
+    }
+
+    /// What may be served now, and a number that is another whenever the recent blocks are others.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn snapshot_with_revision(&self) -> Result<(ServableSnapshot, u64), Unavailable> {
+        let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
+        Ok((self.servable_snapshot()?, recent.revision()))
+    }
+
+    /// What may be served now, and the newest `count` blocks known then, or as many as there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn snapshot_with_blocks(
+        &self,
+        count: usize,
+    ) -> Result<(ServableSnapshot, BlockWindow), Unavailable> {
+        let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
+        Ok((self.servable_snapshot()?, recent.newest(count)))
+    }
+
+    /// Tells of every quote with a new newest block or a new body, and of one that can be served again
+    /// after it was too old; a slow reader sees the newest.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Option<Arc<CachedSuggestion>>> {
+        self.inner.latest_suggestion.subscribe()
+    }
+
+    fn has_data(&self) -> bool {
+        self.inner.latest_suggestion.borrow().is_some()
+    }
+}
+
+impl Publisher {
+    fn new(chain: StoredChain) -> Self {
+        Self { chain, last: None }
+    }
+
+    /// The chain that is written.
+    #[must_use]
+    pub fn chain(&self) -> &StoredChain {
+        &self.chain
+    }
+
+    /// The newest block of what was published last.
+    #[must_use]
+    pub fn newest_block(&self) -> Option<u64> {
+        self.last.as_ref().map(|last| last.cached_suggestion.newest_block())
+    }
+
+    /// When what was published last was observed.
+    #[must_use]
+    pub fn timestamps(&self) -> Option<Timestamps> {
+        let timestamps_of = |last: &LastPublished| Timestamps {
+            observed_at: last.observed_at,
+            head_changed_at: last.head_changed_at,
+        };
+        self.last.as_ref().map(timestamps_of)
+    }
+
+    /// Makes an accepted reply what is known of the chain. Its age counts from now.
+    pub fn publish(&mut self, history: &FeeHistory, market: Market) {
+        let now = Instant::now();
+        self.publish_at(Timestamps { observed_at: now, head_changed_at: now }, history, market);
+    }
+
+    /// The same of a reply that was accepted somewhere else, and some time ago.
+    pub fn publish_at(&mut self, timestamps: Timestamps, history: &FeeHistory, market: Market) {
+        const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
+        let Timestamps { observed_at, head_changed_at } = timestamps;
+        let inner = &self.chain.inner;
+        let newest_block = history.newest_block();
+        let cached_suggestion = self.build_suggestion(newest_block, &market.suggestion);
+        let is_changed = self
+            .last
+            .as_ref()
+            .is_none_or(|last| !Arc::ptr_eq(&last.cached_suggestion, &cached_suggestion));
+        let head_changed_at = match &self.last {
+            Some(last) if last.cached_suggestion.newest_block() == newest_block => {
+                last.head_changed_at.min(head_changed_at)
+            }
+            _ => head_changed_at,
+        };
+        let snapshot = Snapshot {
+            cached_suggestion: Arc::clone(&cached_suggestion),
+            market,
+            oldest_block: history.oldest_block(),
+            block_count: history.blocks().len(),
+            observed_time: to_wall_clock(observed_at),
+            observed_at,
+            head_changed_at,
+            max_age: inner.config.max_age,
+        };
+        {
+            // Who looks at both sees both as they were or as they are.
+            let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
+            recent.extend(history);
+            inner.servable.insert(inner.config.chain_id, Arc::new(snapshot));
+        }
+        inner.timestamps.store(Some(Timestamps { observed_at, head_changed_at }));
+        // Whoever looked while the last value was too old has to be told. To be told twice hurts nobody.
+        let last =
+            self.last.as_ref().map(|last| last.observed_at.elapsed().saturating_add(EXPIRY_MARGIN));
+        let was_servable = last.is_some_and(|age| age < inner.config.max_age);
+        if is_changed || !was_servable {
+            inner.latest_suggestion.send_replace(Some(Arc::clone(&cached_suggestion)));
+        }
+        self.last = Some(LastPublished { cached_suggestion, head_changed_at, observed_at });
+    }
+
+    /// Takes note that a poll has come to its end, whether anything was published or not.
+    pub fn mark_polled(&self) {
+        self.chain.inner.first_poll_done.store(true, Ordering::Relaxed);
+    }
+
+    /// The quote for `suggestion`, made from the last one as far as that still holds.
+    fn build_suggestion(
+        &self,
+        newest_block: u64,
+        suggestion: &Suggestion,
+    ) -> Arc<CachedSuggestion> {
+        match self.last.as_ref().map(|last| &last.cached_suggestion) {
+            Some(quote) if quote.suggestion() == suggestion => {
+                if quote.newest_block() == newest_block {
+                    Arc::clone(quote)
+                } else {
+                    Arc::new(quote.at_block(newest_block))
+                }
+            }
+            _ => Arc::new(CachedSuggestion::new(
+                self.chain.config().name(),
+                newest_block,
+                *suggestion,
+            )),
+        }
+    }
+}
+
+/// A moment in the past, for people to read.
+fn to_wall_clock(moment: Instant) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(moment.elapsed()).unwrap_or(now)
+}
+
+/// Ends an entry `max_age` after its observation, however it got into the cache.
+struct MaxAgeExpiry;
+
+impl MaxAgeExpiry {
+    fn remaining(snapshot: &Snapshot, at: Instant) -> Duration {
+        let age = at.saturating_duration_since(snapshot.observed_at);
+        snapshot.max_age.saturating_sub(age)
+    }
+}
+
+impl Expiry<u64, Arc<Snapshot>> for MaxAgeExpiry {
+    fn expire_after_create(
+        &self,
+        _: &u64,
+        observation: &Arc<Snapshot>,
+        created_at: Instant,
+    ) -> Option<Duration> {
+        Some(Self::remaining(observation, created_at))
+    }
+
+    // Without this an update would keep the deadline of the value that it replaces.
+    fn expire_after_update(
+        &self,
+        _: &u64,
+        observation: &Arc<Snapshot>,
+        updated_at: Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        Some(Self::remaining(observation, updated_at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

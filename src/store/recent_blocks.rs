@@ -1,0 +1,136 @@
+//! The newest blocks of one chain, without gaps.
+
+use std::collections::VecDeque;
+
+use crate::fees::{Block, FeeHistory};
+
+/// A run of consecutive blocks that ends at the newest one known, bounded in length.
+#[derive(Debug)]
+pub(super) struct RecentBlocks {
+    capacity: usize,
+    blocks: VecDeque<Block>,
+    newest_block: u64,
+    next_base_fee: Option<u128>,
+    /// How often anything of this has changed.
+    revision: u64,
+}
+
+/// The last blocks of a chain, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockWindow {
+    /// The number of the last of [`blocks`](Self::blocks).
+    pub newest_block: u64,
+    /// As many as were asked for, or as are known.
+    pub blocks: Vec<Block>,
+    /// The base fee of the block after them, in wei; `None`: not known.
+    pub next_base_fee: Option<u128>,
+}
+
+impl RecentBlocks {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            blocks: VecDeque::new(),
+            newest_block: 0,
+            next_base_fee: None,
+            revision: 0,
+        }
+    }
+
+    /// Lays `history` over what is known: blocks of the same number are replaced (a reorg changes
+    /// them), blocks above its newest one go, and so does everything below a gap.
+    pub(super) fn extend(&mut self, history: &FeeHistory) {
+        let before = self.newest(history.blocks().len());
+        let above = self.newest_block.checked_add(1);
+        let overlap = above
+            .and_then(|above| above.checked_sub(history.oldest_block()))
+            .and_then(|count| usize::try_from(count).ok())
+            .filter(|count| *count <= self.blocks.len());
+        match overlap {
+            Some(count) => self.blocks.truncate(self.blocks.len().saturating_sub(count)),
+            None => self.blocks.clear(),
+        }
+        self.blocks.extend(history.blocks());
+        let surplus = self.blocks.len().saturating_sub(self.capacity);
+        self.blocks.drain(..surplus);
+        self.newest_block = history.newest_block();
+        self.next_base_fee = history.next_base_fee();
+        if self.newest(history.blocks().len()) != before {
+            self.revision = self.revision.wrapping_add(1);
+        }
+    }
+
+    /// How often the blocks have changed.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(super) fn newest(&self, count: usize) -> BlockWindow {
+        let skipped = self.blocks.len().saturating_sub(count);
+        BlockWindow {
+            newest_block: self.newest_block,
+            blocks: self.blocks.range(skipped..).copied().collect(),
+            next_base_fee: self.next_base_fee,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
+        let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
+        FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), None).unwrap()
+    }
+
+    fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
+        let mut recent = RecentBlocks::new(capacity);
+        for history in histories {
+            recent.extend(history);
+        }
+        let excerpt = recent.newest(capacity);
+        (excerpt.newest_block, excerpt.blocks.iter().map(|block| block.base_fee).collect())
+    }
+
+    #[test]
+    fn an_overlapping_history_replaces_and_appends() {
+        let known = [history(10, &[1, 2, 3]), history(11, &[20, 30, 40])];
+        assert_eq!(blocks_after(8, &known), (13, vec![1, 20, 30, 40]));
+    }
+
+    #[test]
+    fn an_adjoining_history_appends() {
+        assert_eq!(blocks_after(8, &[history(10, &[1]), history(11, &[2])]), (11, vec![1, 2]));
+    }
+
+    #[test]
+    fn a_gap_drops_the_blocks_below_it() {
+        assert_eq!(blocks_after(8, &[history(10, &[1]), history(12, &[3])]), (12, vec![3]));
+    }
+
+    #[test]
+    fn a_regressed_head_drops_the_blocks_above_it() {
+        assert_eq!(
+            blocks_after(8, &[history(10, &[1, 2, 3]), history(9, &[0, 10])]),
+            (10, vec![0, 10])
+        );
+        assert_eq!(blocks_after(8, &[history(10, &[1, 2, 3]), history(10, &[5])]), (10, vec![5]));
+        assert_eq!(blocks_after(8, &[history(10, &[1, 2, 3]), history(0, &[7])]), (0, vec![7]));
+    }
+
+    #[test]
+    fn the_oldest_blocks_are_evicted_at_capacity() {
+        assert_eq!(blocks_after(2, &[history(10, &[1, 2]), history(12, &[3])]), (12, vec![2, 3]));
+        assert_eq!(blocks_after(2, &[history(10, &[1, 2, 3])]), (12, vec![2, 3]));
+    }
+
+    #[test]
+    fn a_window_holds_the_newest_blocks() {
+        let mut recent = RecentBlocks::new(8);
+        recent.extend(&history(u64::MAX - 2, &[1, 2, 3]));
+        assert_eq!(recent.newest(2).newest_block, u64::MAX);
+        assert_eq!(recent.newest(2).blocks.len(), 2);
+        assert_eq!(recent.newest(9).blocks.len(), 3);
+    }
+}

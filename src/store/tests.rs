@@ -1,0 +1,154 @@
+use std::time::Duration;
+
+use super::*;
+use crate::config::Config;
+use crate::fees::{self, Block, Rewards};
+
+fn config(more: &str) -> config::Chain {
+    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
+    Config::from_toml(&text).unwrap().chains.remove(0)
+}
+
+/// A book of one chain.
+fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
+    let (store, mut publishers) = ChainStore::new(&[config(more)]);
+    let chain = store.chain("a").unwrap().clone();
+    (store, chain, publishers.remove(0))
+}
+
+/// Makes `base_fee` the content of the only block, `newest_block`.
+fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
+    let rewards = Some(Rewards { medium: 1, high: None });
+    let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
+    let history = FeeHistory::new(newest_block, blocks, None).unwrap();
+    let market = fees::price(&history, &publisher.chain().config().pricing).unwrap();
+    publisher.publish(&history, market);
+}
+
+const GWEI: u128 = 1_000_000_000;
+
+#[test]
+fn a_chain_is_found_by_key_or_decimal_id() {
+    let (store, _, _) = store_with_chain("");
+    assert_eq!(store.chain("a").unwrap().config().chain_id, 7);
+    assert_eq!(store.chain("7").unwrap().config().chain_id, 7);
+    for unknown in ["", "A", "07", "+7", "0x7", "8"] {
+        assert!(store.chain(unknown).is_none(), "{unknown}");
+    }
+}
+
+#[test]
+fn nothing_is_served_before_the_first_publication() {
+    let (store, chain, mut publisher) = store_with_chain("");
+    assert_eq!(chain.servable_snapshot().unwrap_err(), Unavailable::NoData);
+    assert!(!store.has_any_data());
+    publish(&mut publisher, 5, GWEI);
+    assert!(chain.servable_snapshot().is_ok());
+    assert!(store.has_any_data());
+}
+
+#[test]
+fn the_body_has_the_five_members_in_order() {
+    let (_, chain, mut publisher) = store_with_chain("name = \"A chain\"");
+    publish(&mut publisher, 5, GWEI);
+    let quote = Arc::clone(&chain.servable_snapshot().unwrap().snapshot.cached_suggestion);
+    assert_eq!(
+        std::str::from_utf8(quote.body()).unwrap(),
+        "{\"chain_name\":\"A chain\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"2000000000\",\
+         \"medium\":{\"max_priority_fee_per_gas\":\"20000000000\",\"max_fee_per_gas\":\"22000000000\"},\
+         \"high\":{\"max_priority_fee_per_gas\":\"24000000000\",\"max_fee_per_gas\":\"26000000000\"}}"
+    );
+}
+
+#[test]
+fn an_unchanged_suggestion_is_not_serialised_again() {
+    let (_, chain, mut publisher) = store_with_chain("");
+    let quote = || Arc::clone(&chain.servable_snapshot().unwrap().snapshot.cached_suggestion);
+    publish(&mut publisher, 5, GWEI);
+    let first = quote();
+    publish(&mut publisher, 5, GWEI);
+    assert!(Arc::ptr_eq(&first, &quote()));
+    publish(&mut publisher, 6, GWEI);
+    let same_body = quote();
+    assert_eq!(same_body.newest_block(), 6);
+    assert_eq!(same_body.body().as_ptr(), first.body().as_ptr());
+    publish(&mut publisher, 6, 2 * GWEI);
+    assert_ne!(quote().body(), first.body());
+    assert_ne!(quote().etag(), first.etag());
+}
+
+#[test]
+fn subscribers_are_notified_of_new_blocks_and_bodies_only() {
+    let (_, chain, mut publisher) = store_with_chain("");
+    let mut quotes = chain.subscribe();
+    publish(&mut publisher, 5, GWEI);
+    assert!(quotes.has_changed().unwrap());
+    assert_eq!(quotes.borrow_and_update().as_ref().unwrap().newest_block(), 5);
+    publish(&mut publisher, 5, GWEI);
+    assert!(!quotes.has_changed().unwrap());
+    publish(&mut publisher, 6, GWEI);
+    assert!(quotes.has_changed().unwrap());
+    quotes.mark_unchanged();
+    publish(&mut publisher, 6, 2 * GWEI);
+    assert!(quotes.has_changed().unwrap());
+}
+
+/// Waits until `found` gives something; the clock is the event.
+fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "it did not happen within ten seconds");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_snapshot_is_served_until_max_age_unless_renewed() {
+    let (_, chain, mut publisher) = store_with_chain("block_time = \"10ms\"\nmax_age = \"2100ms\"");
+    publish(&mut publisher, 5, GWEI);
+    let first = Instant::now();
+    wait_for(|| (first.elapsed() > Duration::from_millis(1500)).then_some(()));
+    publish(&mut publisher, 6, GWEI);
+    let second = Instant::now();
+    let gone = wait_for(|| {
+        let asked = Instant::now();
+        match chain.servable_snapshot() {
+            Ok(reading) => {
+                assert!(reading.age <= Duration::from_millis(2100), "{:?}", reading.age);
+                None
+            }
+            Err(why) => Some((why, asked)),
+        }
+    });
+    assert_eq!(gone.0, Unavailable::Expired);
+    assert!(gone.1 - second >= Duration::from_millis(2050), "{:?}", gone.1 - second);
+}
+
+#[test]
+fn an_old_snapshot_is_stale_before_it_expires() {
+    let (_, chain, mut publisher) =
+        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"0s\"");
+    publish(&mut publisher, 5, GWEI);
+    assert!(!chain.servable_snapshot().unwrap().is_stale);
+    let stale =
+        wait_for(|| Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale));
+    assert!(stale.age > Duration::from_secs(2));
+}
+
+#[test]
+fn a_stalled_head_is_stale_although_replies_keep_arriving() {
+    let (_, chain, mut publisher) =
+        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"100ms\"");
+    publish(&mut publisher, 5, GWEI);
+    let stale = wait_for(|| {
+        publish(&mut publisher, 5, GWEI);
+        Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale)
+    });
+    assert!(stale.age < Duration::from_secs(2));
+    assert!(stale.head_age >= Duration::from_millis(100));
+    publish(&mut publisher, 6, GWEI);
+    assert!(!chain.servable_snapshot().unwrap().is_stale);
+}

@@ -1,0 +1,321 @@
+//! Typed JSON-RPC calls to the nodes: lenient on the wire, strict in what comes out.
+//!
+//! A call has one deadline, set by the caller around the future (dropping it ends the call), and a
+//! cap on the bytes it reads. Redirects are off and URLs come from the configuration alone. Nothing
+//! in an [`Error`]'s text shows a URL.
+//!
+//! Polls and reads share what is known of the nodes. A poll never waits for a read: they have
+//! connections of their own, and no read that fails, whoever made it fail, counts against a node in
+//! the order of the polls.
+
+mod body_snippet;
+mod circuit_breaker;
+mod client;
+mod fee_history;
+mod new_heads;
+mod node_health;
+mod one_shot_client;
+mod quantity;
+mod read;
+mod reply;
+mod upstreams;
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub use body_snippet::BodySnippet;
+pub use client::Upstream;
+pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
+pub use new_heads::NewHeadsSubscription;
+pub use node_health::{Availability, NodeStatus};
+pub(crate) use one_shot_client::OneShotClient;
+pub(crate) use quantity::{QuantityError, parse as parse_quantity};
+pub use read::{Call, ReadError};
+pub use reply::{NodeResponse, parse_reply};
+pub use upstreams::{Candidate, Upstreams};
+
+use crate::config::{Config, UpstreamUrl};
+use crate::http_client;
+use crate::memory_budget::{MemoryBudget, MemoryExhausted};
+use crate::traces::Span;
+use node_health::Penalty;
+
+/// The HTTP side of all calls: one pool of connections for polls, one for reads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct JsonRpcClient {
+    poll_http: reqwest::Client,
+    read_http: reqwest::Client,
+    /// Whether the beginning of a reply may be logged.
+    logs_reply_bodies: bool,
+}
+
+/// One node of a chain.
+#[derive(Debug, Clone)]
+struct Node {
+    url: UpstreamUrl,
+    /// The chain that it has to serve.
+    chain_id: u64,
+    /// In the chain's configuration.
+    index: usize,
+}
+
+/// What is taken of a reply.
+#[derive(Debug, Clone, Copy)]
+struct BodyLimit<'a> {
+    max_bytes: usize,
+    /// Where those bytes are charged, if anywhere.
+    memory: Option<&'a MemoryBudget>,
+}
+
+impl JsonRpcClient {
+    /// No answer to a call that a poll makes is near this size: a fee history of 1,024 blocks is
+    /// about 100 KiB.
+    const POLL_BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 256 * 1024, memory: None };
+    /// About what providers' limits on logs come to: 10,000 of them.
+    const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
+    const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Two pools without connections, for the nodes that `config` names.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
+        // As many as may be in use, so that a burst does not have to connect again and again.
+        let max_idle = config.rpc.max_in_flight.get();
+        let build_client = || {
+            http_client::builder()
+                .pool_idle_timeout(Self::POOL_IDLE_TIMEOUT)
+                .pool_max_idle_per_host(max_idle)
+                .build()
+        };
+        let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
+        let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
+        // Each reads the system's certificates, for which the first poll would have to wait twice.
+        let (poll_http, read_http) = std::thread::scope(|scope| {
+            let reads = scope.spawn(build_client);
+            (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        Ok(Self { poll_http: poll_http?, read_http: read_http?, logs_reply_bodies })
+    }
+
+    /// Calls `method` at `url` for a poll and gives its `result`.
+    async fn call_for_poll(
+        &self,
+        node: &Node,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
+    }
+
+    /// Asks for the chain id on behalf of reads.
+    async fn fetch_chain_id(&self, node: &Node) -> Result<Box<RawValue>, Error> {
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let params = serde_json::Value::Array(Vec::new());
+        self.call(&self.read_http, node, "eth_chainId", &params, Self::POLL_BODY_LIMIT, parse).await
+    }
+
+    /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
+    async fn forward_read(
+        &self,
+        node: &Node,
+        call: Call<'_>,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, Error> {
+        let limit = BodyLimit { max_bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
+        self.call(&self.read_http, node, call.method, call.params, limit, reply::parse_read_reply)
+            .await
+    }
+
+    /// One call, from its request to what `read` makes of the reply's body and status and the call's
+    /// id.
+    async fn call<P: Serialize + ?Sized, T>(
+        &self,
+        http: &reqwest::Client,
+        node: &Node,
+        method: &str,
+        params: &P,
+        limit: BodyLimit<'_>,
+        parse: impl Fn(&Bytes, u16, u64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let request = reply::Request::new(id, method, params);
+        let mut span = Span::for_rpc_call(method, node.chain_id, node.index);
+        let outcome =
+            self.send(http, node, &request, limit, |body, status| parse(body, status, id)).await;
+        match &outcome {
+            Ok(_) => span.record_success(),
+            Err(error) => span.record_failure(error.reason()),
+        }
+        outcome
+    }
+
+    async fn send<T>(
+        &self,
+        http: &reqwest::Client,
+        node: &Node,
+        request: &(impl Serialize + ?Sized),
+        limit: BodyLimit<'_>,
+        parse: impl Fn(&Bytes, u16) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let response = http.post(node.url.expose().clone()).json(request).send().await?;
+        let status = response.status().as_u16();
+        let retry_after = http_client::retry_after(response.headers());
+        let body = if http_client::has_content_encoding(response.headers()) {
+            Err(Error::UnexpectedEncoding)
+        } else {
+            read_body(response, limit).await
+        };
+        let (outcome, body) = match body {
+            Ok(body) => (parse(&body, status), body),
+            Err(error) => (Err(error), Bytes::new()),
+        };
+        let snippet = || BodySnippet::new(&body, self.logs_reply_bodies);
+        outcome.map_err(|error| match error {
+            // Whatever else is wrong with it, such as its size or its encoding.
+            _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
+            Error::RateLimited(_) => Error::RateLimited(retry_after),
+            Error::Status(status, _) => Error::Status(status, snippet()),
+            Error::NotJson(_) => Error::NotJson(snippet()),
+            error => error,
+        })
+    }
+}
+
+/// The whole body; where its bytes are charged, they are held until the last part of it is gone.
+async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
+    let mut body = Vec::new();
+    let mut reservation = limit.memory.map(MemoryBudget::reservation);
+    while let Some(chunk) = response.chunk().await? {
+        if body.len().saturating_add(chunk.len()) > limit.max_bytes {
+            return Err(Error::TooLarge(limit.max_bytes));
+        }
+        if let Some(hold) = &mut reservation {
+            hold.try_grow(chunk.len())?;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    body.shrink_to_fit();
+    Ok(match reservation {
+        Some(hold) => hold.into_bytes(body),
+        None => body.into(),
+    })
+}
+
+/// Why a call gave nothing to believe.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No whole answer came before the deadline.
+    #[error("no response within the deadline")]
+    Timeout,
+    /// No connection could be made: refused, no such host, TLS.
+    #[error("cannot connect")]
+    Unreachable(#[source] reqwest::Error),
+    /// The connection failed under way.
+    #[error("the connection failed")]
+    Transport(#[source] reqwest::Error),
+    /// The body is over the cap of so many bytes.
+    #[error("the body is larger than {} KiB", .0 / 1024)]
+    TooLarge(usize),
+    /// There is no memory for the body, which is not the node's fault.
+    #[error(transparent)]
+    NoMemory(#[from] MemoryExhausted),
+    /// The body is compressed, which was not asked for.
+    #[error("the body has a content encoding that was not requested")]
+    UnexpectedEncoding,
+    /// An HTTP status that is no success, without a JSON-RPC body.
+    #[error("HTTP status {0}: {1}")]
+    Status(u16, BodySnippet),
+    /// The body is not JSON.
+    #[error("the body is not JSON: {0}")]
+    NotJson(BodySnippet),
+    /// The node is over its limit, and for how long where it says so.
+    #[error("the node is rate limiting")]
+    RateLimited(Option<Duration>),
+    /// The node does not have the method.
+    #[error("the node does not support the method")]
+    Unsupported,
+    /// The node has not seen the block yet that it was asked for.
+    #[error("the node does not have the block yet")]
+    BeyondHead,
+    /// JSON, but not the answer to this call.
+    #[error("invalid reply: {0}")]
+    InvalidReply(&'static str),
+    /// The node's own error, by its code where it has one.
+    #[error("the node returned error {}", .0.map_or("without a code".into(), |code| code.to_string()))]
+    Node(Option<i64>),
+    /// The node serves another chain than the configured one.
+    #[error("the node serves chain {found}, not {expected}")]
+    WrongChain {
+        /// The configured chain id.
+        expected: u64,
+        /// The node's.
+        found: u128,
+    },
+    /// Another read has just failed to find out which chain the node serves.
+    #[error("the chain of the node could not be verified")]
+    ChainUnverified,
+    /// The fee history cannot be believed.
+    #[error(transparent)]
+    FeeHistory(#[from] MalformedFeeHistory),
+}
+
+impl Error {
+    /// JSON-RPC: the parameters are wrong.
+    const INVALID_PARAMS: i64 = -32602;
+
+    /// The kind of failure, from a closed list.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unreachable(_) => "unreachable",
+            Self::Transport(_) => "transport",
+            Self::TooLarge(_) => "too_large",
+            Self::NoMemory(_) => "no_memory",
+            Self::UnexpectedEncoding => "unexpected_encoding",
+            Self::Status(..) => "http_status",
+            Self::NotJson(_) => "not_json",
+            Self::RateLimited(_) => "rate_limited",
+            Self::Unsupported => "unsupported",
+            Self::BeyondHead => "beyond_head",
+            Self::InvalidReply(_) => "invalid_reply",
+            Self::Node(_) => "node_error",
+            Self::WrongChain { .. } => "wrong_chain",
+            Self::ChainUnverified => "unverified_chain",
+            Self::FeeHistory(malformed) => malformed.reason(),
+        }
+    }
+
+    /// Whether the node finds fault with the parameters.
+    pub(crate) fn is_invalid_params(&self) -> bool {
+        matches!(self, Self::Node(Some(Self::INVALID_PARAMS)))
+    }
+
+    fn penalty(&self) -> Penalty {
+        match self {
+            Self::BeyondHead | Self::NoMemory(_) | Self::ChainUnverified => Penalty::NoPenalty,
+            Self::Timeout => Penalty::LongBackoff,
+            Self::RateLimited(retry_after) => Penalty::Cooldown(*retry_after),
+            Self::WrongChain { .. } => Penalty::Quarantine,
+            Self::Unsupported => Penalty::Unsupported,
+            _ => Penalty::Backoff,
+        }
+    }
+}
+
+impl From<reqwest::Error> for Error {
+    fn from(error: reqwest::Error) -> Self {
+        // The URL may carry a key.
+        let error = error.without_url();
+        if error.is_connect() { Self::Unreachable(error) } else { Self::Transport(error) }
+    }
+}

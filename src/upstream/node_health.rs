@@ -1,0 +1,276 @@
+//! What is remembered of a node's recent answers, and when it is asked next.
+//!
+//! Pure: outcomes and instants in, a [`Standing`] out.
+
+use std::time::{Duration, Instant};
+
+use crate::jitter;
+
+/// How a failure counts against the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Penalty {
+    /// The node is well, it just has not seen the block yet.
+    NoPenalty,
+    /// It comes after the others for a while, longer each time.
+    Backoff,
+    /// It lets others wait, so it comes last for long.
+    LongBackoff,
+    /// It is not asked before this time has passed, where it said so.
+    Cooldown(Option<Duration>),
+    /// It serves another chain: not asked for a while, then checked again.
+    Quarantine,
+    /// It does not have the method that the record is of: probed again ever more rarely.
+    Unsupported,
+}
+
+/// When a node is to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Availability {
+    /// In its place in the order of preference.
+    Healthy,
+    /// After those that are well.
+    Degraded,
+    /// Not now.
+    Excluded,
+}
+
+/// What is thought of a node at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// When it is to be asked.
+    pub availability: Availability,
+    /// Whether it is not asked because it served another chain.
+    pub serves_another_chain: bool,
+}
+
+/// One node's record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodeHealth {
+    block_time: Duration,
+    /// Failures in a row that call for a rest.
+    failures: u32,
+    /// Refusals for a rate limit or a missing method in a row.
+    rejections: u32,
+    backoff_until: Option<Instant>,
+    cooldown_until: Option<Instant>,
+    quarantined_until: Option<Instant>,
+    /// Until when it is not asked for the method that it did not have.
+    unsupported_until: Option<Instant>,
+}
+
+impl NodeHealth {
+    const MAX_BACKOFF: Duration = Duration::from_secs(30);
+    /// What a node may ask for with `Retry-After`.
+    const MAX_COOLDOWN: Duration = Duration::from_mins(1);
+    /// Where a node says that it is over its limit but not for how long: most limits count
+    /// seconds.
+    const INITIAL_COOLDOWN: Duration = Duration::from_secs(1);
+    const MAX_BACKOFF_COOLDOWN: Duration = Duration::from_secs(16);
+    const QUARANTINE_BLOCKS: u32 = 10;
+    /// At first: a node behind a load balancer may lack what the next one has.
+    const UNSUPPORTED_BLOCKS: u32 = 4;
+    const MAX_QUARANTINE: Duration = Duration::from_mins(1);
+    const MAX_UNSUPPORTED: Duration = Duration::from_mins(10);
+
+    /// A node of which nothing is known, of a chain with this block time.
+    pub(super) fn new(block_time: Duration) -> Self {
+        Self {
+            block_time,
+            failures: 0,
+            rejections: 0,
+            backoff_until: None,
+            cooldown_until: None,
+            quarantined_until: None,
+            unsupported_until: None,
+        }
+    }
+
+    /// For the method that the record is of.
+    pub(super) fn availability(&self, now: Instant) -> Availability {
+        if is_in_future(self.unsupported_until, now) {
+            Availability::Excluded
+        } else {
+            self.availability_for_other_methods(now)
+        }
+    }
+
+    /// For any other method.
+    pub(super) fn availability_for_other_methods(&self, now: Instant) -> Availability {
+        if self.is_rate_limited(now) || self.is_quarantined(now) {
+            Availability::Excluded
+        } else if is_in_future(self.backoff_until, now) {
+            Availability::Degraded
+        } else {
+            Availability::Healthy
+        }
+    }
+
+    /// Whether it has asked to be left alone for a while.
+    pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
+        is_in_future(self.cooldown_until, now)
+    }
+
+    /// Whether it is not asked because it served another chain.
+    pub(super) fn is_quarantined(&self, now: Instant) -> bool {
+        is_in_future(self.quarantined_until, now)
+    }
+
+    /// For how much longer it has asked to be left alone.
+    pub(super) fn rate_limit_remaining(&self, now: Instant) -> Duration {
+        let until = self.cooldown_until;
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// It has asked somebody else to be left alone for `wait`.
+    pub(super) fn set_cooldown(&mut self, wait: Duration, now: Instant) {
+        // What they make of it has its jitter already.
+        let wait = wait.min(Self::MAX_COOLDOWN + Self::MAX_COOLDOWN / 10);
+        self.cooldown_until = self.cooldown_until.max(Some(now + wait));
+    }
+
+    pub(super) fn record_success(&mut self) {
+        *self = Self::new(self.block_time);
+    }
+
+    pub(super) fn record_failure(&mut self, penalty: Penalty, now: Instant) {
+        match penalty {
+            Penalty::NoPenalty => {}
+            Penalty::Backoff => {
+                self.backoff_until = Some(
+                    now + exponential_backoff(self.block_time, self.failures, Self::MAX_BACKOFF),
+                );
+                self.failures = self.failures.saturating_add(1);
+            }
+            Penalty::LongBackoff => self.backoff_until = Some(now + Self::MAX_BACKOFF),
+            Penalty::Cooldown(asked) => {
+                let wait = asked.unwrap_or_else(|| {
+                    exponential_backoff(
+                        Self::INITIAL_COOLDOWN,
+                        self.rejections,
+                        Self::MAX_BACKOFF_COOLDOWN,
+                    )
+                });
+                self.rejections = self.rejections.saturating_add(1);
+                self.cooldown_until = Some(now + add_jitter(wait.min(Self::MAX_COOLDOWN)));
+            }
+            Penalty::Quarantine => {
+                let wait = self.block_time.saturating_mul(Self::QUARANTINE_BLOCKS);
+                self.quarantined_until = Some(now + wait.min(Self::MAX_QUARANTINE));
+            }
+            Penalty::Unsupported => {
+                let first = self.block_time.saturating_mul(Self::UNSUPPORTED_BLOCKS);
+                let wait = exponential_backoff(first, self.rejections, Self::MAX_UNSUPPORTED);
+                self.rejections = self.rejections.saturating_add(1);
+                self.unsupported_until = Some(now + wait);
+            }
+        }
+    }
+}
+
+fn is_in_future(until: Option<Instant>, now: Instant) -> bool {
+    until.is_some_and(|until| now < until)
+}
+
+/// `first`, doubled `times` times, at most `most`.
+fn exponential_backoff(first: Duration, times: u32, max: Duration) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times)).min(max)
+}
+
+/// Never less than `wait`, and up to a tenth more, so that those who were refused together do not
+/// come back together.
+fn add_jitter(wait: Duration) -> Duration {
+    wait + jitter::random_up_to(wait / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: Duration = Duration::from_secs(2);
+
+    /// How long a node is in no better standing than `standing` after these failures at one time.
+    fn unavailable_for(availability: Availability, penalties: &[Penalty]) -> Duration {
+        let (mut health, now) = (NodeHealth::new(BLOCK), Instant::now());
+        for penalty in penalties {
+            health.record_failure(*penalty, now);
+        }
+        let step = Duration::from_millis(100);
+        let steps =
+            (0..10_000).find(|steps| health.availability(now + step * *steps) < availability);
+        step * steps.expect("it gets better")
+    }
+
+    #[test]
+    fn the_backoff_grows_with_consecutive_failures_up_to_30_s() {
+        let rests = [1, 2, 3, 4, 9]
+            .map(|count| unavailable_for(Availability::Degraded, &vec![Penalty::Backoff; count]));
+        assert_eq!(rests.map(|rest| rest.as_secs()), [2, 4, 8, 16, 30]);
+        assert_eq!(unavailable_for(Availability::Degraded, &[Penalty::LongBackoff]).as_secs(), 30);
+    }
+
+    #[test]
+    fn a_success_resets_the_health() {
+        let (mut health, now) = (NodeHealth::new(BLOCK), Instant::now());
+        for penalty in [Penalty::Backoff, Penalty::Backoff, Penalty::Quarantine] {
+            health.record_failure(penalty, now);
+        }
+        assert_eq!(health.availability(now), Availability::Excluded);
+        health.record_success();
+        assert_eq!(health.availability(now), Availability::Healthy);
+        health.record_failure(Penalty::Backoff, now);
+        assert_eq!(health.availability(now + BLOCK), Availability::Healthy);
+    }
+
+    #[test]
+    fn retry_after_is_honoured_up_to_one_minute() {
+        let asked = |seconds| {
+            unavailable_for(
+                Availability::Excluded,
+                &[Penalty::Cooldown(Some(Duration::from_secs(seconds)))],
+            )
+        };
+        for (seconds, kept) in [(1, 1000..1200), (20, 20_000..22_100), (86_400, 60_000..66_100)] {
+            let millis = asked(seconds).as_millis();
+            assert!(kept.contains(&millis), "{seconds} s asked for, {millis} ms kept");
+        }
+        assert_eq!(asked(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn without_retry_after_the_cooldown_doubles() {
+        let pauses = [1, 2, 5, 9].map(|count| {
+            unavailable_for(Availability::Excluded, &vec![Penalty::Cooldown(None); count])
+        });
+        for (pause, least) in pauses.iter().zip([1, 2, 16, 16]) {
+            let least = Duration::from_secs(least);
+            assert!((least..=least * 11 / 10 + BLOCK / 20).contains(pause), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_chain_or_missing_method_is_probed_again() {
+        let barred = |penalty| unavailable_for(Availability::Excluded, &[penalty]).as_secs();
+        assert_eq!(barred(Penalty::Quarantine), 20);
+        assert_eq!(barred(Penalty::Unsupported), 8);
+        let again =
+            |count| unavailable_for(Availability::Excluded, &vec![Penalty::Unsupported; count]);
+        assert_eq!([2, 5, 12].map(|count| again(count).as_secs()), [16, 128, 600]);
+    }
+
+    #[test]
+    fn a_missing_method_does_not_affect_other_methods() {
+        let (mut health, now) = (NodeHealth::new(BLOCK), Instant::now());
+        health.record_failure(Penalty::Unsupported, now);
+        assert_eq!(health.availability(now), Availability::Excluded);
+        assert_eq!(health.availability_for_other_methods(now), Availability::Healthy);
+        health.record_failure(Penalty::Cooldown(None), now);
+        assert_eq!(health.availability_for_other_methods(now), Availability::Excluded);
+    }
+
+    #[test]
+    fn a_block_beyond_the_head_has_no_penalty() {
+        let (mut health, now) = (NodeHealth::new(BLOCK), Instant::now());
+        health.record_failure(Penalty::NoPenalty, now);
+        assert_eq!(health.availability(now), Availability::Healthy);
+    }
+}

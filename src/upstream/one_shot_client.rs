@@ -1,0 +1,57 @@
+//! A node that a command asks a few things by itself, outside of polls and reads.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::{BodyLimit, Error, JsonRpcClient, Node, parse_reply};
+use crate::config::UpstreamUrl;
+use crate::http_client;
+
+/// One node, asked call by call; nothing is known of it beforehand and nothing is remembered.
+#[derive(Debug)]
+pub(crate) struct OneShotClient {
+    client: JsonRpcClient,
+    node: Node,
+}
+
+impl OneShotClient {
+    /// A fee history of 1,024 blocks with a dozen percentiles is less than a tenth of this.
+    const BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 8 * 1024 * 1024, memory: None };
+    /// What a call may take, for a node may have to read a thousand blocks for it.
+    const TIMEOUT: Duration = Duration::from_mins(1);
+
+    /// Of the node at `url`, which is not shown to anybody. Nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// When the TLS backend cannot start.
+    pub(crate) fn new(url: UpstreamUrl) -> Result<Self, reqwest::Error> {
+        let http = http_client::builder().build()?;
+        let shows_replies = !url.may_contain_secret();
+        let client = JsonRpcClient {
+            poll_http: http.clone(),
+            read_http: http,
+            logs_reply_bodies: shows_replies,
+        };
+        // The chain is whatever the node serves.
+        Ok(Self { client, node: Node { url, chain_id: 0, index: 0 } })
+    }
+
+    /// Calls `method` and gives its `result`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the answer from being believed.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let Self { client, node } = self;
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let call = client.call(&client.poll_http, node, method, params, Self::BODY_LIMIT, parse);
+        tokio::time::timeout(Self::TIMEOUT, call).await.unwrap_or(Err(Error::Timeout))
+    }
+}

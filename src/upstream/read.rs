@@ -1,0 +1,219 @@
+//! Reads for clients: one call, passed on to the first node that can answer it.
+
+use std::time::Instant;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::value::RawValue;
+
+use super::circuit_breaker::CircuitBreaker;
+use super::{Error, NodeResponse, Upstream, Upstreams};
+use crate::memory_budget::MemoryBudget;
+use crate::redaction::RedactError;
+
+/// A call as the client made it, but for its id.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The method's name.
+    pub method: &'a str,
+    /// A JSON array, or an object where nothing is known of the method.
+    pub params: &'a RawValue,
+    /// Whether it may be sent to another node when nobody knows what came of it at the first.
+    pub is_retryable: bool,
+}
+
+/// Why no node answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Not before the deadline.
+    #[error("no upstream responded in time")]
+    TimedOut,
+    /// All that can be asked limit the rate of calls.
+    #[error("the upstreams are rate limiting; retry later")]
+    RateLimited,
+    /// The answer is larger than what is passed on.
+    #[error("the response is too large; request less")]
+    TooLarge,
+    /// There is no memory for another answer.
+    #[error("too many large responses in flight; retry later")]
+    NoMemory,
+    /// None of them has the method.
+    #[error("the upstreams do not support the method")]
+    Unsupported,
+    /// None can be asked, or none gave a usable answer.
+    #[error("no upstream returned a usable response")]
+    Unavailable,
+}
+
+impl Upstreams {
+    /// Asks the upstreams in the order that the polls know them in too, until one answers: the next
+    /// when one fails, and also when it thinks for long, while its answer is still waited for. So the
+    /// last one is asked in time however many are silent, and a slow one can still answer.
+    ///
+    /// A node's own error about what was asked is an answer. What an answer takes is held in
+    /// `memory`. Dropping the future ends the call.
+    ///
+    /// # Errors
+    ///
+    /// What became of the last upstream that failed, a missing method only where all that may be asked
+    /// lack it. Nothing in it is of a node's making.
+    pub(crate) async fn read(
+        &self,
+        call: Call<'_>,
+        deadline: Instant,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, ReadError> {
+        let now = Instant::now();
+        let (candidates, skip_error) = self.read_candidates(call.method, now);
+        let mut candidates = candidates.into_iter();
+        let time_share = deadline.saturating_duration_since(now)
+            / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
+        let hedge_delay = time_share.min(CircuitBreaker::HEDGE_DELAY);
+        let mut pending = PendingCalls { upstreams: self, started: Vec::new() };
+        let mut in_flight = FuturesUnordered::new();
+        let mut last_error = skip_error;
+        loop {
+            if let Some((index, upstream)) = candidates.next() {
+                pending.started.push((index, Instant::now()));
+                let call_future = upstream.read(call, memory);
+                in_flight.push(async move { (index, call_future.await) });
+            }
+            let is_last = candidates.len() == 0 || !call.is_retryable;
+            let wake_at =
+                if is_last { deadline } else { deadline.min(Instant::now() + hedge_delay) };
+            let (index, reply) =
+                match tokio::time::timeout_at(wake_at.into(), in_flight.next()).await {
+                    Ok(Some(answered)) => answered,
+                    Ok(None) => return Err(last_error.unwrap_or(ReadError::Unavailable)),
+                    Err(_) if Instant::now() >= deadline => {
+                        pending.abandon_all("timeout");
+                        return Err(ReadError::TimedOut);
+                    }
+                    Err(_) => continue,
+                };
+            pending.started.retain(|(pending_index, _)| *pending_index != index);
+            let reason = reply.as_ref().map_or_else(Error::reason, |_| "ok");
+            self.metrics().record_read_attempt(self.chain(), index, reason);
+            match reply {
+                Ok(answer) => {
+                    pending.abandon_all("superseded");
+                    return self.redact_error(answer, memory);
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        chain = self.chain(),
+                        upstream = index,
+                        reason,
+                        %error,
+                        "upstream read failed"
+                    );
+                    let failure = ReadError::from_error(&error);
+                    if !error.allows_failover(call.is_retryable) {
+                        return Err(failure);
+                    }
+                    last_error = Some(match last_error {
+                        // That one lacks the method says nothing of one that did not tell.
+                        Some(other) if failure == ReadError::Unsupported => other,
+                        _ => failure,
+                    });
+                }
+            }
+        }
+    }
+
+    fn redact_error(
+        &self,
+        response: NodeResponse,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, ReadError> {
+        match response {
+            NodeResponse::Result(_) => Ok(response),
+            NodeResponse::Error(error) => {
+                Ok(NodeResponse::Error(self.redactor().redact_json(&error, memory)?))
+            }
+        }
+    }
+
+    /// Those that may be asked for `method`, by their standing in the polls and in the reads, and of
+    /// those that stand alike last the ones that did not have it; and why others may not be asked.
+    fn read_candidates(
+        &self,
+        method: &str,
+        now: Instant,
+    ) -> (Vec<(usize, &Upstream)>, Option<ReadError>) {
+        let mut skip_error = None;
+        let mut order = Vec::with_capacity(self.all().len());
+        for (index, upstream) in self.all().iter().enumerate() {
+            match upstream.try_admit_read(now) {
+                Ok(standing) => {
+                    order.push((standing, upstream.lacks_method(method, now), (index, upstream)));
+                }
+                Err(why) => skip_error = Some(why),
+            }
+        }
+        // Stable: in order of preference where they stand alike.
+        order.sort_by_key(|(standing, lacks, _)| (*standing, *lacks));
+        (order.into_iter().map(|(_, _, upstream)| upstream).collect(), skip_error)
+    }
+}
+
+/// The upstreams that have a call before them, with the times from which on they have.
+struct PendingCalls<'a> {
+    upstreams: &'a Upstreams,
+    started: Vec<(usize, Instant)>,
+}
+
+impl PendingCalls<'_> {
+    fn abandon_all(&mut self, reason: &'static str) {
+        for (index, since) in self.started.drain(..) {
+            self.upstreams.metrics().record_read_attempt(self.upstreams.chain(), index, reason);
+            if let Some(upstream) = self.upstreams.all().get(index) {
+                upstream.record_read_timeout(since);
+            }
+        }
+    }
+}
+
+impl Drop for PendingCalls<'_> {
+    /// A client that goes before there is an answer may do so because there is none.
+    fn drop(&mut self) {
+        self.abandon_all("cancelled");
+    }
+}
+
+impl ReadError {
+    fn from_error(error: &Error) -> Self {
+        match error {
+            Error::RateLimited(_) => Self::RateLimited,
+            Error::TooLarge(_) => Self::TooLarge,
+            Error::NoMemory(_) => Self::NoMemory,
+            Error::Unsupported => Self::Unsupported,
+            _ => Self::Unavailable,
+        }
+    }
+}
+
+impl From<RedactError> for ReadError {
+    fn from(why: RedactError) -> Self {
+        match why {
+            RedactError::TooLarge => Self::TooLarge,
+            RedactError::Unparsable => Self::Unavailable,
+            RedactError::NoMemory(_) => Self::NoMemory,
+        }
+    }
+}
+
+impl Error {
+    /// Whether the next upstream may do better with a call that failed like this.
+    fn allows_failover(&self, is_retryable: bool) -> bool {
+        match self {
+            Self::TooLarge(_) | Self::NoMemory(_) => false,
+            // The node did nothing with the call.
+            Self::Unreachable(_)
+            | Self::RateLimited(_)
+            | Self::Unsupported
+            | Self::WrongChain { .. }
+            | Self::ChainUnverified => true,
+            _ => is_retryable,
+        }
+    }
+}

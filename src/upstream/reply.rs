@@ -1,0 +1,401 @@
+//! JSON-RPC 2.0 requests and replies as bytes.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{BodySnippet, Error};
+use crate::json::present;
+use crate::memory_budget::Reservation;
+
+/// The HTTP status of a node that is asked too often.
+pub(super) const TOO_MANY_REQUESTS: u16 = 429;
+
+/// One call.
+#[derive(Debug, Serialize)]
+pub(super) struct Request<'a, P: ?Sized> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: &'a P,
+}
+
+impl<'a, P: ?Sized> Request<'a, P> {
+    pub(super) fn new(id: u64, method: &'a str, params: &'a P) -> Self {
+        Self { jsonrpc: "2.0", id, method, params }
+    }
+}
+
+#[derive(Deserialize)]
+struct RawReply<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    /// A null is a result.
+    #[serde(default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+/// What a reply says, as it stands in the body.
+enum ReplyContent<'a> {
+    Result(&'a RawValue),
+    Error(&'a RawValue),
+}
+
+/// A node's error object. Some nodes send a bare string, or a code as a string: then there is no
+/// code to go by.
+#[derive(Deserialize, Default)]
+struct NodeError<'a> {
+    #[serde(borrow)]
+    code: Option<&'a RawValue>,
+    message: Option<&'a RawValue>,
+}
+
+/// A node's answer to a read: JSON, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeResponse {
+    /// The `result`.
+    Result(Bytes),
+    /// The node's own `error` object, which has a whole number as its code and a text.
+    Error(Bytes),
+}
+
+/// The `result` in `body`, which must answer the call `id` and be no null.
+///
+/// The body decides before the HTTP `status`: nodes send JSON-RPC errors with any status, and
+/// results with some that are no success. An error beside a result wins.
+///
+/// # Errors
+///
+/// The node's error, or why the body is no answer.
+pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
+    let parse = |body: &[u8]| match parse_content(body, status, id)? {
+        ReplyContent::Result(result) if result.get() == "null" => {
+            Err(Error::InvalidReply("no result"))
+        }
+        ReplyContent::Result(result) => Ok(result.to_owned()),
+        ReplyContent::Error(error) => Err(NodeError::parse(error).classify()),
+    };
+    let outcome = parse(body).or_else(|error| match replace_bare_numbers(body, &error) {
+        Some(json) => parse(&json),
+        None => Err(error),
+    });
+    apply_status(status, outcome)
+}
+
+/// What `body` answers to the call `id`, nulls and errors about what was asked for included.
+///
+/// # Errors
+///
+/// What says more of the node than of the call, such as a rate limit or a missing method, or why
+/// the body is no answer.
+pub(super) fn parse_read_reply(body: &Bytes, status: u16, id: u64) -> Result<NodeResponse, Error> {
+    let parse = |body: &Bytes| {
+        let extract = |json: &RawValue| {
+            let json = json.get().as_bytes();
+            // A small part does not keep a large reply in memory.
+            let should_slice =
+                json.len() > Reservation::FREE_BYTES || body.len() <= 2 * Reservation::FREE_BYTES;
+            if should_slice { body.slice_ref(json) } else { Bytes::copy_from_slice(json) }
+        };
+        match parse_content(body, status, id)? {
+            ReplyContent::Result(result) => Ok(NodeResponse::Result(extract(result))),
+            ReplyContent::Error(object) => {
+                let error = NodeError::parse(object);
+                if error.is_rate_limit() {
+                    return Err(Error::RateLimited(None));
+                }
+                if error.code() == Some(NodeError::METHOD_NOT_FOUND) {
+                    return Err(Error::Unsupported);
+                }
+                if !error.is_well_formed() {
+                    return Err(Error::InvalidReply("an error without a code and a message"));
+                }
+                Ok(NodeResponse::Error(extract(object)))
+            }
+        }
+    };
+    let outcome = parse(body).or_else(|error| match replace_bare_numbers(body, &error) {
+        // What the reply holds in memory, this does, in about the same size.
+        Some(json) => parse(&Bytes::from_owner(RewrittenReply { json, _source: body.clone() })),
+        None => Err(error),
+    });
+    apply_status(status, outcome)
+}
+
+/// A reply in other words.
+struct RewrittenReply {
+    json: Vec<u8>,
+    _source: Bytes,
+}
+
+impl AsRef<[u8]> for RewrittenReply {
+    fn as_ref(&self) -> &[u8] {
+        &self.json
+    }
+}
+
+/// With 429 nothing else needs to be right.
+fn apply_status<T>(status: u16, outcome: Result<T, Error>) -> Result<T, Error> {
+    if status == TOO_MANY_REQUESTS {
+        outcome.map_err(|_| Error::RateLimited(None))
+    } else {
+        outcome
+    }
+}
+
+fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, Error> {
+    let reply: RawReply = match serde_json::from_slice(body) {
+        // A derived reader would also take an array of the members in order.
+        Ok(reply) if body.trim_ascii_start().starts_with(b"{") => reply,
+        Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
+        Err(_) if !(200..300).contains(&status) => {
+            return Err(Error::Status(status, BodySnippet::default()));
+        }
+        Err(error) if error.is_data() => return Err(Error::InvalidReply("not a JSON-RPC reply")),
+        Err(_) => return Err(Error::NotJson(BodySnippet::default())),
+    };
+    if reply.result.is_none() && reply.error.is_none() && !(200..300).contains(&status) {
+        return Err(Error::Status(status, BodySnippet::default()));
+    }
+    let has_matching_id = reply.id.is_some_and(|given| given.get() == id.to_string());
+    if let Some(error) = reply.error {
+        // An error may carry a null id: the node could not read the request's.
+        if reply.id.is_some() && !has_matching_id {
+            return Err(Error::InvalidReply("the id does not match the call"));
+        }
+        return Ok(ReplyContent::Error(error));
+    }
+    if !has_matching_id {
+        return Err(Error::InvalidReply("the id does not match the call"));
+    }
+    reply.result.map(ReplyContent::Result).ok_or(Error::InvalidReply("no result"))
+}
+
+impl<'a> NodeError<'a> {
+    /// What providers answer over their limits: EIP-1474, three providers' own, and HTTP's.
+    const RATE_LIMIT_CODES: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
+    /// JSON-RPC: no such method; EIP-1474: not supported.
+    const UNSUPPORTED_CODES: [i64; 2] = [Self::METHOD_NOT_FOUND, -32004];
+    const METHOD_NOT_FOUND: i64 = -32601;
+
+    fn parse(error: &'a RawValue) -> Self {
+        let is_object = error.get().starts_with('{');
+        is_object.then(|| serde_json::from_str(error.get()).ok()).flatten().unwrap_or_default()
+    }
+
+    fn code(&self) -> Option<i64> {
+        self.code.and_then(|code| code.get().parse().ok())
+    }
+
+    /// Whether it is an error by the letter of JSON-RPC.
+    fn is_well_formed(&self) -> bool {
+        self.code().is_some() && self.message.is_some_and(|text| text.get().starts_with('"'))
+    }
+
+    /// Whether a code that stands for a rate limit, but with some nodes for too many results or for a
+    /// call that takes too long, means the former: a client must not be able to have a node left
+    /// alone.
+    fn is_rate_limit(&self) -> bool {
+        const RATE_LIMIT_PHRASES: [&str; 9] = [
+            "rate limit",
+            "rate-limit",
+            "ratelimit",
+            "too many requests",
+            "request limit",
+            "request count",
+            "per second",
+            "capacity",
+            "quota",
+        ];
+        let has_rate_limit_code =
+            self.code().is_some_and(|code| Self::RATE_LIMIT_CODES.contains(&code));
+        let message = self.message.map(|message| message.get().to_ascii_lowercase());
+        has_rate_limit_code
+            && message.is_some_and(|text| RATE_LIMIT_PHRASES.iter().any(|word| text.contains(word)))
+    }
+
+    fn classify(&self) -> Error {
+        let code = self.code();
+        let message = self.message.map(|message| message.get().to_ascii_lowercase());
+        match code {
+            Some(code) if Self::RATE_LIMIT_CODES.contains(&code) => Error::RateLimited(None),
+            Some(code) if Self::UNSUPPORTED_CODES.contains(&code) => Error::Unsupported,
+            // What geth and hiero say of a block that is not there yet; it has no code of its own.
+            _ if message.is_some_and(|text| text.contains("beyond head")) => Error::BeyondHead,
+            code => Error::Node(code),
+        }
+    }
+}
+
+/// A body that is no JSON for this `error` with the bare `NaN` and `Infinity` turned into `null`, which
+/// some encoders write for a ratio of empty blocks; `None`: that is not what is wrong with it.
+fn replace_bare_numbers(body: &[u8], error: &Error) -> Option<Vec<u8>> {
+    const BARE_TOKENS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    if !matches!(error, Error::NotJson(_) | Error::Status(..)) {
+        return None;
+    }
+    let (mut json, mut rest) = (Vec::with_capacity(body.len()), body);
+    let (mut in_string, mut escaped, mut is_changed) = (false, false, false);
+    while let Some((&byte, tail)) = rest.split_first() {
+        let bare = BARE_TOKENS.iter().find_map(|token| rest.strip_prefix(*token));
+        if let (false, Some(tail)) = (in_string, bare) {
+            json.extend_from_slice(b"null");
+            (rest, is_changed) = (tail, true);
+            continue;
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ => {}
+        }
+        json.push(byte);
+        rest = tail;
+    }
+    is_changed.then_some(json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_reason(body: &str) -> Result<String, &'static str> {
+        parse_reply(body.as_bytes(), 200, 7)
+            .map(|result| result.get().to_owned())
+            .map_err(|error| error.reason())
+    }
+
+    #[test]
+    fn only_a_result_with_the_calls_id_is_accepted() {
+        assert_eq!(
+            parse_reason(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#),
+            Ok(r#"{"a":1}"#.into())
+        );
+        assert_eq!(parse_reason(r#"{"id":7,"result":1,"error":null}"#), Ok("1".into()));
+        for body in [
+            r#"{"id":8,"result":1}"#,
+            r#"{"id":"7","result":1}"#,
+            r#"{"id":null,"result":1}"#,
+            r#"{"result":1}"#,
+            r#"{"id":7}"#,
+            r#"{"id":7,"result":null}"#,
+            r#"{"id":7,"id":7,"result":1}"#,
+            r#"[{"id":7,"result":1}]"#,
+            "[7,1,null]",
+            r#"{"id":8,"error":{"code":-32000}}"#,
+        ] {
+            assert_eq!(parse_reason(body), Err("invalid_reply"), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_error_takes_precedence_over_a_result() {
+        for body in [
+            r#"{"id":7,"result":1,"error":{"code":-32000,"message":"x"}}"#,
+            r#"{"id":null,"error":{"code":-32000}}"#,
+            r#"{"error":"slow down"}"#,
+            r#"{"id":7,"error":{"code":"-32000"}}"#,
+        ] {
+            assert_eq!(parse_reason(body), Err("node_error"), "{body}");
+        }
+    }
+
+    #[test]
+    fn known_errors_are_classified() {
+        let error_outcome = |error: &str| parse_reason(&format!("{{\"id\":7,\"error\":{error}}}"));
+        for code in [-32005, -32007, -32016, -32029, 429] {
+            let error = format!("{{\"code\":{code},\"message\":\"limit\"}}");
+            assert_eq!(error_outcome(&error), Err("rate_limited"));
+        }
+        assert_eq!(
+            error_outcome(r#"{"code":-32601,"message":"no such method"}"#),
+            Err("unsupported")
+        );
+        let beyond = r#"{"code":-32000,"message":"request Beyond head block: 7"}"#;
+        assert_eq!(error_outcome(beyond), Err("beyond_head"));
+        assert_eq!(error_outcome(r#"{"code":-32602,"message":7}"#), Err("node_error"));
+        for body in [r#"{"id":7,"error":{"code":1}}"#, r#"{"id":0,"result":1}"#, "{}", "<html>"] {
+            let error = parse_reply(body.as_bytes(), 429, 7).unwrap_err();
+            assert_eq!(error.reason(), "rate_limited", "{body}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_do_not_panic(
+            noise: Vec<u8>,
+            text in "[\\[\\]{}\",:0-9idresultNaInfinity\\\\ -]{0,80}",
+            status: u16,
+        ) {
+            let wrapped = format!("{{\"id\":7,\"result\":{text}}}");
+            for body in [noise.as_slice(), text.as_bytes(), wrapped.as_bytes()] {
+                // Whatever is taken for a result is JSON.
+                if let Ok(result) = parse_reply(body, status, 7) {
+                    serde_json::from_str::<serde::de::IgnoredAny>(result.get()).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_read_accepts_null_results_and_node_errors() {
+        let parse_outcome =
+            |body: &str| match parse_read_reply(&Bytes::copy_from_slice(body.as_bytes()), 200, 7) {
+                Ok(NodeResponse::Result(json)) => {
+                    format!("result {}", String::from_utf8_lossy(&json))
+                }
+                Ok(NodeResponse::Error(json)) => {
+                    format!("error {}", String::from_utf8_lossy(&json))
+                }
+                Err(error) => error.reason().to_owned(),
+            };
+        assert_eq!(parse_outcome(r#"{"id":7,"result": null}"#), "result null");
+        assert_eq!(parse_outcome(r#"{"id":7,"result":[NaN, "NaN"]}"#), r#"result [null, "NaN"]"#);
+        let error_outcome = |error: &str| parse_outcome(&format!("{{\"id\":7,\"error\":{error}}}"));
+        for error in [
+            r#"{ "code":3,"message":"execution reverted","data":"0x" }"#,
+            r#"{"code":-32602,"message":""}"#,
+            r#"{"code":-32000,"message":"beyond head"}"#,
+            r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+            r#"{"code":-32005,"message":"limit exceeded"}"#,
+            r#"{"code":-32016,"message":"eth_call request was canceled due to enabled timeout."}"#,
+            r#"{"code":-32005,"message":"generate fewer results in separate requests"}"#,
+            r#"{"code":-32004,"message":"not supported"}"#,
+        ] {
+            assert_eq!(error_outcome(error), format!("error {error}"));
+        }
+        for code in NodeError::RATE_LIMIT_CODES {
+            let error = format!("{{\"code\":{code},\"message\":\"over Rate limit\"}}");
+            assert_eq!(error_outcome(&error), "rate_limited");
+        }
+        assert_eq!(error_outcome(r#"{"code":-32601,"message":"no"}"#), "unsupported");
+        for error in ["\"no\"", "{}", r#"{"code":"3","message":""}"#, r#"{"code":3,"message":1}"#] {
+            assert_eq!(error_outcome(error), "invalid_reply", "{error}");
+        }
+        assert_eq!(parse_outcome(r#"{"id":7}"#), "invalid_reply");
+        assert_eq!(parse_outcome(r#"{"id":8,"result":1}"#), "invalid_reply");
+    }
+
+    #[test]
+    fn the_body_takes_precedence_over_the_status() {
+        let result = br#"{"id":7,"result":1}"#;
+        let reason = |body: &[u8], status| parse_reply(body, status, 7).unwrap_err().reason();
+        assert!(parse_reply(result, 500, 7).is_ok());
+        assert_eq!(reason(b"<html>", 502), "http_status");
+        assert_eq!(reason(br#"{"message":"no"}"#, 503), "http_status");
+        assert_eq!(reason(b"", 429), "rate_limited");
+        assert_eq!(reason(b"<html>", 200), "not_json");
+        assert_eq!(reason(b"\xff\xfe", 200), "not_json");
+        assert_eq!(reason(b"", 200), "not_json");
+    }
+
+    #[test]
+    fn a_bare_nan_becomes_null_and_a_quoted_one_stays() {
+        assert_eq!(
+            parse_reason(r#"{"id":7,"result":[NaN,-Infinity,"NaN \" Infinity\\",Infinity]}"#),
+            Ok(r#"[null,null,"NaN \" Infinity\\",null]"#.into())
+        );
+        assert_eq!(parse_reason(r#"{"id":7,"result":[N]}"#), Err("not_json"));
+    }
+}

@@ -1,0 +1,135 @@
+//! The nodes of one chain and the order in which they are asked.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::node_health::Availability;
+use super::{JsonRpcClient, Node, NodeStatus, Upstream};
+use crate::config::{self, UpstreamUrl, WebSocketUrl};
+use crate::metrics::Metrics;
+use crate::redaction::Redactor;
+
+/// All upstreams of one chain, in order of preference.
+#[derive(Debug)]
+pub struct Upstreams {
+    /// The chain's key.
+    chain: String,
+    all: Vec<Upstream>,
+    attempt_deadline: Duration,
+    redactor: Arc<Redactor>,
+    metrics: Metrics,
+    rate_limit_notify: Arc<Notify>,
+}
+
+impl Upstreams {
+    /// How long after none of them gave anything they are asked again at the latest, however far apart blocks are.
+    pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+    /// The upstreams that each of `chains` configures. Nothing is asked yet.
+    #[must_use]
+    pub fn for_chains(
+        client: &JsonRpcClient,
+        chains: &[config::Chain],
+        metrics: &Metrics,
+    ) -> Vec<Arc<Self>> {
+        // A node may know the URL of another, so the URLs of all chains are blanked for each.
+        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls).flat_map(UpstreamUrl::secrets);
+        let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
+        let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
+        let new_upstreams = |chain| Arc::new(Self::new(client, chain, &redactor, metrics));
+        chains.iter().map(new_upstreams).collect()
+    }
+
+    fn new(
+        client: &JsonRpcClient,
+        chain: &config::Chain,
+        redactor: &Arc<Redactor>,
+        metrics: &Metrics,
+    ) -> Self {
+        let rate_limit_notify = Arc::new(Notify::new());
+        let upstream = |(index, url): (usize, &UpstreamUrl)| {
+            let node = Node { url: url.clone(), chain_id: chain.chain_id, index };
+            Upstream::new(client.clone(), node, chain.block_time, Arc::clone(&rate_limit_notify))
+        };
+        let all = chain.rpc_urls.iter().enumerate().map(upstream).collect();
+        Self {
+            chain: chain.key.clone(),
+            all,
+            attempt_deadline: attempt_deadline(chain.block_time),
+            redactor: Arc::clone(redactor),
+            metrics: metrics.clone(),
+            rate_limit_notify,
+        }
+    }
+
+    /// Resolves when one of them has asked this process to be left alone, or has since this was last asked.
+    pub(crate) async fn wait_for_rate_limit(&self) {
+        self.rate_limit_notify.notified().await;
+    }
+
+    /// Each of them, in order of preference.
+    pub(crate) fn all(&self) -> &[Upstream] {
+        &self.all
+    }
+
+    pub(super) fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// How long one attempt at one of them may take.
+    #[must_use]
+    pub fn attempt_deadline(&self) -> Duration {
+        self.attempt_deadline
+    }
+
+    /// What is thought of each at `now`, in order of preference.
+    pub fn statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
+        self.all.iter().map(move |upstream| upstream.status(now))
+    }
+
+    /// Those that may be asked at `now`: first those that are well, then those that failed lately,
+    /// both in order of preference.
+    #[must_use]
+    pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
+        let standing = |(index, upstream): (usize, &Upstream)| (upstream.availability(now), index);
+        let mut candidates: Vec<_> = self.all.iter().enumerate().map(standing).collect();
+        candidates.sort_unstable();
+        let candidate = |(standing, index)| {
+            let upstream = self.all.get(index)?;
+            let is_healthy = standing == Availability::Healthy;
+            (standing != Availability::Excluded).then_some(Candidate {
+                index,
+                upstream,
+                is_healthy,
+            })
+        };
+        candidates.into_iter().filter_map(candidate).collect()
+    }
+}
+
+/// An upstream that may be asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Its place in the configuration.
+    pub index: usize,
+    /// The upstream.
+    pub upstream: &'a Upstream,
+    /// Whether it did not fail lately.
+    pub is_healthy: bool,
+}
+
+/// Half a block time leaves the rest of the tick to the other upstreams; no node needs more than
+/// 2 s, and none can be expected to answer in less than half a second across the world.
+fn attempt_deadline(block_time: Duration) -> Duration {
+    (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))
+}
