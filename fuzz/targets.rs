@@ -1,7 +1,7 @@
-//! What must hold for any bytes that come in: from a node, from a file, from a client.
+//! Invariants for arbitrary input bytes: node replies, configuration files, client requests.
 //!
-//! Each function takes one input and panics where a rule is broken. The fuzz targets look for such
-//! inputs; the integration tests run the functions on the inputs that were kept.
+//! Each function takes one input and panics if an invariant is violated. The fuzz targets search for such
+//! inputs; the integration tests run the functions on the corpus.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use gas_suggestion::api::{self, App, Health};
-use gas_suggestion::book::Book;
 use gas_suggestion::config::{Chain, Config, Pricing, ZeroBaseFee};
 use gas_suggestion::delegation::Delegations;
 use gas_suggestion::fees::{
-    self, Block, FeeHistory, Market, PricingType, Rejection, Rewards, Suggestion,
+    self, Block, FeeHistory, Market, PricingError, PricingType, Rewards, Suggestion,
 };
 use gas_suggestion::metrics::Metrics;
 use gas_suggestion::proxy::Proxy;
 use gas_suggestion::reads::Reads;
-use gas_suggestion::rpc::{self, FeeHistoryRequest, Upstreams};
+use gas_suggestion::store::ChainStore;
+use gas_suggestion::upstream::{self, FeeHistoryRequest, Upstreams};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
 
-/// The id of the call that replies answer.
+/// JSON-RPC id of the call.
 const ID: u64 = 7;
 
 fn chain_with(pricing: &str) -> Chain {
@@ -36,7 +36,7 @@ fn chain_with(pricing: &str) -> Chain {
     config.chains.into_iter().next().expect("a configuration has a chain")
 }
 
-/// A node's reply, all the way to the price.
+/// Fuzzes a node's reply, from parsing to the price.
 pub fn reply(data: &[u8]) {
     const PRICINGS: [&str; 6] = [
         "",
@@ -49,16 +49,16 @@ pub fn reply(data: &[u8]) {
     static ALL: LazyLock<Vec<Pricing>> =
         LazyLock::new(|| PRICINGS.iter().map(|text| chain_with(text).pricing).collect());
 
-    let Ok(result) = rpc::read_reply(data, 200, ID) else { return };
+    let Ok(result) = upstream::parse_reply(data, 200, ID) else { return };
     for pricing in &*ALL {
-        if let Ok(history) = FeeHistoryRequest::new(pricing).read(&result) {
+        if let Ok(history) = FeeHistoryRequest::new(pricing).parse(&result) {
             check_history(&history, &result, pricing);
             check_price(&history, pricing);
         }
     }
 }
 
-/// Every block is what the reply says of its number, and none is older than need be.
+/// Checks that each block has the reply's values for its number, and that the newest blocks are kept.
 fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
     let members: BTreeMap<String, &RawValue> =
         serde_json::from_str(result.get()).expect("a fee history is an object");
@@ -88,8 +88,8 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
         let row: Option<Vec<u128>> =
             row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
-        let told = row.map(|row| Rewards { medium: row[0], high: row.get(1).copied() });
-        assert_eq!(block.rewards, told, "block {index}: nothing counts that is not there");
+        let expected = row.map(|row| Rewards { medium: row[0], high: row.get(1).copied() });
+        assert_eq!(block.rewards, expected, "block {index}: missing rewards are not counted");
     }
 }
 
@@ -97,7 +97,7 @@ fn elements(json: &RawValue) -> Vec<&RawValue> {
     serde_json::from_str(json.get()).unwrap_or_default()
 }
 
-/// A whole number of at most 128 bits, hexadecimal in a string or a JSON integer.
+/// Parses an integer of at most 128 bits: a hexadecimal string or a JSON integer.
 fn quantity(json: &RawValue) -> Option<u128> {
     let json = json.get();
     let hex = json.strip_prefix("\"0x").and_then(|rest| rest.strip_suffix('"'));
@@ -108,7 +108,7 @@ fn quantity(json: &RawValue) -> Option<u128> {
     digits.chars().try_fold(0, append).filter(|_| !digits.is_empty())
 }
 
-/// A price keeps the rules of the network document's section 2.3, or there is none.
+/// Checks a price against section 2.3 of the network document, or the reason for its absence.
 fn check_price(history: &FeeHistory, pricing: &Pricing) {
     let blocks = history.blocks();
     let usable: Vec<Rewards> = blocks.iter().filter_map(|block| block.rewards).collect();
@@ -117,15 +117,15 @@ fn check_price(history: &FeeHistory, pricing: &Pricing) {
             check_averages(&market, blocks, &usable);
             check_suggestion(&market, history, pricing);
         }
-        Err(Rejection::NoRewards) => {
+        Err(PricingError::NoRewards) => {
             assert!(usable.is_empty() && pricing.priority_fee_floor == 0);
         }
-        Err(Rejection::Overflow) => {
+        Err(PricingError::Overflow) => {
             let rewards = usable.iter().flat_map(|rewards| [Some(rewards.medium), rewards.high]);
             let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards.flatten());
             let amounts =
                 amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]);
-            // Twenty blocks times a multiplier of 1000 have room below this.
+            // Twenty blocks times a multiplier of 1000 cannot overflow below this.
             assert!(amounts.max() > Some(u128::MAX >> 40), "no amount is near the limit");
         }
     }
@@ -174,24 +174,24 @@ fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
     assert!(covered.medium <= covered.high && covered.high <= 100, "{market:?}");
 }
 
-/// A body that should answer a call, and JSON as each member of one.
+/// Fuzzes a JSON-RPC response body, and JSON as each of its members.
 pub fn envelope(data: &[u8]) {
     const STATUSES: [u16; 12] = [200, 201, 204, 301, 400, 401, 403, 404, 429, 500, 503, 599];
-    let of_200 = rpc::read_reply(data, 200, ID).ok();
+    let result_of_200 = upstream::parse_reply(data, 200, ID).ok();
     for status in STATUSES {
-        let result = match rpc::read_reply(data, status, ID) {
+        let result = match upstream::parse_reply(data, status, ID) {
             Ok(result) => result,
             Err(error) => {
-                let is_expected = status != 429 || matches!(error, rpc::Error::RateLimited(_));
-                assert!(is_expected, "429 is {error}");
-                assert!(of_200.is_none(), "{status} refuses a result");
+                let is_expected = status != 429 || matches!(error, upstream::Error::RateLimited(_));
+                assert!(is_expected, "429 gives {error}");
+                assert!(result_of_200.is_none(), "{status} refuses a result");
                 continue;
             }
         };
-        let of_200 = of_200.as_ref().map(|result| result.get());
-        assert_eq!(Some(result.get()), of_200, "{status} changes a result");
+        let result_of_200 = result_of_200.as_ref().map(|result| result.get());
+        assert_eq!(Some(result.get()), result_of_200, "{status} changes a result");
         check_result(data, &result);
-        assert!(rpc::read_reply(data, status, ID + 1).is_err(), "the answer to two calls");
+        assert!(upstream::parse_reply(data, status, ID + 1).is_err(), "one response to two calls");
     }
     let Ok(text) = str::from_utf8(data) else { return };
     if serde_json::from_str::<IgnoredAny>(text).is_ok() {
@@ -199,12 +199,12 @@ pub fn envelope(data: &[u8]) {
     }
 }
 
-/// An accepted result is JSON, and what the body's `result` member says.
+/// Checks that an accepted result is JSON and equals the body's `result` member.
 fn check_result(body: &[u8], result: &RawValue) {
     assert!(serde_json::from_str::<IgnoredAny>(result.get()).is_ok(), "{result}");
     assert_ne!(result.get(), "null");
-    assert_eq!(body.trim_ascii_start().first(), Some(&b'{'), "an answer is an object");
-    // A bare `NaN`, which is read as null, makes a body that is no JSON.
+    assert_eq!(body.trim_ascii_start().first(), Some(&b'{'), "a response is an object");
+    // A bare `NaN` is read as null, although such a body is not JSON.
     let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else { return };
     let member = |name: &str| members.get(name).map(|json| json.get());
     assert_eq!(member("id"), Some(ID.to_string().as_str()));
@@ -212,22 +212,22 @@ fn check_result(body: &[u8], result: &RawValue) {
     assert!(member("error").is_none_or(|error| error == "null"), "an error is no result");
 }
 
-/// What `json` means as a result, beside one as an error, and as an id.
+/// Checks `json` as a result, as an error beside a result, and as an id.
 fn check_members(json: &str) {
-    let read = |body: String| rpc::read_reply(body.as_bytes(), 200, ID);
+    let read = |body: String| upstream::parse_reply(body.as_bytes(), 200, ID);
     let result = read(format!("{{\"id\":{ID},\"result\":{json}}}")).ok();
     let expected = (json != "null").then_some(json);
     assert_eq!(result.as_ref().map(|result| result.get()), expected);
     let failed = read(format!("{{\"id\":{ID},\"result\":1,\"error\":{json}}}"));
     assert_eq!(failed.is_err(), json != "null", "an error beside a result: {json}");
-    let answer = read(format!("{{\"id\":{json},\"result\":1}}"));
-    assert_eq!(answer.is_ok(), json == ID.to_string(), "the id {json}");
+    let response = read(format!("{{\"id\":{json},\"result\":1}}"));
+    assert_eq!(response.is_ok(), json == ID.to_string(), "the id {json}");
 }
 
-/// A configuration's text, in which `@1` and `@2` stand for URLs with a secret.
+/// Fuzzes a configuration text in which `@1` and `@2` stand for URLs with a secret.
 pub fn config(data: &[u8]) {
-    /// Regular configurations take a thousandth of it.
-    const LONGEST: Duration = Duration::from_secs(5);
+    /// Time limit, a thousand times that of regular configurations.
+    const TIME_LIMIT: Duration = Duration::from_secs(5);
     const SECRET: &str = "CANARY";
     let Ok(text) = str::from_utf8(data) else { return };
     if text.contains(SECRET) {
@@ -240,7 +240,7 @@ pub fn config(data: &[u8]) {
     let began = Instant::now();
     let outcome = Config::from_toml(&text);
     let elapsed = began.elapsed();
-    assert!(elapsed < LONGEST, "took {elapsed:?}");
+    assert!(elapsed < TIME_LIMIT, "took {elapsed:?}");
     match outcome {
         Ok(config) => check_config(&config, SECRET),
         Err(error) => {
@@ -250,12 +250,12 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// An accepted configuration is within its documented bounds.
+/// Checks that an accepted configuration is within its documented bounds.
 fn check_config(config: &Config, secret: &str) {
     let path = &config.server.base_path;
     assert!(path.is_empty() || (path.starts_with('/') && !path.ends_with('/')), "{path}");
     assert!(!path.contains("//") && Uri::try_from(format!("{path}/livez")).is_ok(), "{path}");
-    assert!(config.not_in_force.iter().all(|key| !key.contains(secret)));
+    assert!(config.ignored_keys.iter().all(|key| !key.contains(secret)));
 
     let upstreams = format!("{:?} {:?}", config.verification, config.delegation);
     assert!(!upstreams.contains(secret));
@@ -296,106 +296,106 @@ fn check_pricing(pricing: &Pricing) {
     }
 }
 
-static STAGE: LazyLock<Stage> = LazyLock::new(Stage::new);
+static HARNESS: LazyLock<Harness> = LazyLock::new(Harness::new);
 
-/// A body for the JSON-RPC route of a chain whose only node does not listen.
+/// Fuzzes a body of the JSON-RPC route of a chain whose only node is unreachable.
 pub fn call(data: &[u8]) {
-    let answer = STAGE.runtime.block_on(async {
+    let response = HARNESS.runtime.block_on(async {
         let request = Request::post("/rpc/ronin").header(header::HOST, "a");
         let request = request.body(Body::from(data.to_vec())).expect("a request");
-        let (parts, body) = STAGE.plain.respond(request).await.into_parts();
+        let (parts, body) = HARNESS.at_root.respond(request).await.into_parts();
         (parts, axum::body::to_bytes(body, usize::MAX).await.expect("a body from memory is whole"))
     });
-    match answer.0.status {
+    match response.0.status {
         StatusCode::PAYLOAD_TOO_LARGE => assert!(data.len() > 256 * 1024),
-        status => check_calls(data, status, &answer.1),
+        status => check_calls(data, status, &response.1),
     }
 }
 
-/// The members of an object, not by value: a number may be too large for one.
-fn named(json: &RawValue) -> BTreeMap<String, &RawValue> {
+/// The members of an object as raw JSON: a number may be too large for `Value`.
+fn raw_members(json: &RawValue) -> BTreeMap<String, &RawValue> {
     serde_json::from_str(json.get()).unwrap_or_default()
 }
 
-/// Each call has its answer, in its place and with its id; no node has given any.
-fn check_calls(asked: &[u8], status: StatusCode, answer: &[u8]) {
+/// Checks that each call has an error response, in order and with its id; no node is reachable.
+fn check_calls(request_body: &[u8], status: StatusCode, response: &[u8]) {
     const MAX_BATCH: usize = 100;
-    let is_batch = asked.trim_ascii_start().starts_with(b"[");
+    let is_batch = request_body.trim_ascii_start().starts_with(b"[");
     let members: Option<Vec<&RawValue>> = if is_batch {
-        serde_json::from_slice(asked).ok()
+        serde_json::from_slice(request_body).ok()
     } else {
-        serde_json::from_slice(asked).map(|member| vec![member]).ok()
+        serde_json::from_slice(request_body).map(|member| vec![member]).ok()
     };
-    let id = |member: &&RawValue| named(member).get("id").map(|id| id.get().to_owned());
-    let mut asked_ids = members.iter().flatten().map(id).collect::<Vec<_>>().into_iter();
+    let id = |member: &&RawValue| raw_members(member).get("id").map(|id| id.get().to_owned());
+    let mut request_ids = members.iter().flatten().map(id).collect::<Vec<_>>().into_iter();
     if status == StatusCode::NO_CONTENT {
-        assert!(answer.is_empty() && asked_ids.len() > 0 && asked_ids.all(|id| id.is_none()));
+        assert!(response.is_empty() && request_ids.len() > 0 && request_ids.all(|id| id.is_none()));
         return;
     }
     assert_eq!(status, StatusCode::OK);
-    let answer: &RawValue = serde_json::from_slice(answer).expect("an answer is JSON");
-    let answers: Vec<&RawValue> = match (answer.get().starts_with('['), &members) {
+    let response: &RawValue = serde_json::from_slice(response).expect("a response is JSON");
+    let responses: Vec<&RawValue> = match (response.get().starts_with('['), &members) {
         (true, Some(members)) => {
             assert!(is_batch && (1..=MAX_BATCH).contains(&members.len()));
-            let answers: Vec<&RawValue> =
-                serde_json::from_str(answer.get()).expect("a batch is answered by an array");
-            assert!((1..=members.len()).contains(&answers.len()));
-            answers
+            let responses: Vec<&RawValue> =
+                serde_json::from_str(response.get()).expect("the response to a batch is an array");
+            assert!((1..=members.len()).contains(&responses.len()));
+            responses
         }
         (_, members) => {
             let is_whole = members.as_ref().is_some_and(|members| !is_batch && members.len() == 1);
-            assert!(is_whole || named(answer)["id"].get() == "null", "{answer}");
-            vec![answer]
+            assert!(is_whole || raw_members(response)["id"].get() == "null", "{response}");
+            vec![response]
         }
     };
-    for answer in answers {
-        let answer = named(answer);
-        let names: Vec<_> = answer.keys().collect();
-        assert_eq!(names, ["error", "id", "jsonrpc"], "{answer:?}");
-        assert_eq!(answer["jsonrpc"].get(), "\"2.0\"");
-        let error: Value = serde_json::from_str(answer["error"].get()).expect("our own");
-        assert!(error["message"].is_string(), "{answer:?}");
+    for response in responses {
+        let response = raw_members(response);
+        let names: Vec<_> = response.keys().collect();
+        assert_eq!(names, ["error", "id", "jsonrpc"], "{response:?}");
+        assert_eq!(response["jsonrpc"].get(), "\"2.0\"");
+        let error: Value = serde_json::from_str(response["error"].get()).expect("our own");
+        assert!(error["message"].is_string(), "{response:?}");
         let code = error["code"].as_i64().expect("a code");
-        assert!([-32700, -32600, -32601, -32602, -32002, -32005].contains(&code), "{answer:?}");
-        assert_eq!(code == -32700, members.is_none(), "{answer:?}");
-        let id = answer["id"].get();
-        let is_asked = |asked: Option<String>| asked.as_deref() == Some(id);
-        assert!(id == "null" || asked_ids.any(is_asked), "{answer:?}");
+        assert!([-32700, -32600, -32601, -32602, -32002, -32005].contains(&code), "{response:?}");
+        assert_eq!(code == -32700, members.is_none(), "{response:?}");
+        let id = response["id"].get();
+        let is_requested = |call_id: Option<String>| call_id.as_deref() == Some(id);
+        assert!(id == "null" || request_ids.any(is_requested), "{response:?}");
     }
 }
 
-/// A request as HTTP/1.1 writes it: a first line, headers, an empty line, a body.
+/// Fuzzes a request in HTTP/1.1 syntax: request line, headers, an empty line, body.
 pub fn request(data: &[u8]) {
-    let stage = &*STAGE;
-    for app in [&stage.plain, &stage.moved] {
+    let harness = &*HARNESS;
+    for app in [&harness.at_root, &harness.at_base_path] {
         let Some(request) = read_request(data) else { return };
-        let (asked, body) = request.into_parts();
-        let (given, sent) = (asked.clone(), body.clone());
-        let answer = stage.runtime.block_on(async {
-            let request = Request::from_parts(given, Body::from(body));
+        let (request_parts, body) = request.into_parts();
+        let (parts_to_send, sent_body) = (request_parts.clone(), body.clone());
+        let response = harness.runtime.block_on(async {
+            let request = Request::from_parts(parts_to_send, Body::from(body));
             let (parts, body) = app.respond(request).await.into_parts();
             let body = axum::body::to_bytes(body, usize::MAX).await;
             (parts, body.expect("a body from memory is whole"))
         });
-        let is_success = answer.0.status.is_success();
-        if asked.method == Method::POST && is_success {
-            check_calls(&sent, answer.0.status, &answer.1);
+        let is_success = response.0.status.is_success();
+        if request_parts.method == Method::POST && is_success {
+            check_calls(&sent_body, response.0.status, &response.1);
         } else {
-            check_answer(stage, &asked, &answer.0, &answer.1);
+            check_response(harness, &request_parts, &response.0, &response.1);
         }
     }
 }
 
-/// The public routes at the root and, with less CORS, below a path; one chain is known, one not.
-struct Stage {
+/// The public routes at the root and, with stricter CORS, below a base path; one chain has data, one has none.
+struct Harness {
     runtime: Runtime,
-    plain: App,
-    moved: App,
+    at_root: App,
+    at_base_path: App,
     published: Vec<u8>,
 }
 
-impl Stage {
-    const MOVED: &str = "/proxy/public";
+impl Harness {
+    const BASE_PATH: &str = "/proxy/public";
 
     fn new() -> Self {
         let chains = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
@@ -403,15 +403,15 @@ impl Stage {
              [chains.ill]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
              [verification]\nurl = \"http://127.0.0.1:9/server\"\n\
              [delegation]\napi_url = \"http://127.0.0.1:9\"\n";
-        let moved = format!(
+        let at_base_path = format!(
             "[server]\nbase_path = \"{}\"\n[cors]\nallowed_origins = [\"https://app.example\"]\n",
-            Self::MOVED
+            Self::BASE_PATH
         );
         let config = |more: &str| {
             Config::from_toml(&format!("{more}{chains}")).expect("the configuration can be read")
         };
-        let (plain, moved) = (config(""), config(&moved));
-        let (book, mut publishers) = Book::new(&plain.chains);
+        let (at_root, at_base_path) = (config(""), config(&at_base_path));
+        let (book, mut publishers) = ChainStore::new(&at_root.chains);
         for publisher in &mut publishers {
             let chain = publisher.chain().config();
             if chain.key != "ronin" {
@@ -424,13 +424,14 @@ impl Stage {
             let market = fees::price(&history, &chain.pricing).expect("they have a price");
             publisher.publish(&history, market);
         }
-        let reading = book.chain("2020").expect("it is configured").read();
-        let published = reading.expect("it was published").observation.quote.body().to_vec();
-        let client = rpc::Client::new(&plain).expect("TLS is there");
+        let reading = book.chain("2020").expect("it is configured").servable_snapshot();
+        let published =
+            reading.expect("it was published").snapshot.cached_suggestion.body().to_vec();
+        let client = upstream::JsonRpcClient::new(&at_root).expect("TLS is there");
         let metrics = Metrics::new();
-        let upstreams = Upstreams::of_all(&client, &plain.chains, &metrics);
-        let reads = Reads::new(&plain.rpc, &book, &upstreams, &metrics);
-        // A stream of a service that is about to stop has an end.
+        let upstreams = Upstreams::for_chains(&client, &at_root.chains, &metrics);
+        let reads = Reads::new(&at_root.rpc, &book, &upstreams, &metrics);
+        // During shutdown, streams end after the first event.
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
         let app = |config: &Config| {
@@ -438,7 +439,7 @@ impl Stage {
                 config,
                 &book,
                 &reads,
-                Proxy::to_verification(&config.verification, &metrics).expect("TLS is there"),
+                Proxy::for_verification(&config.verification, &metrics).expect("TLS is there"),
                 Delegations::new(&config.delegation, &reads, None, &metrics).expect("TLS is there"),
                 Health::new(book.clone(), stop.clone()),
                 &metrics,
@@ -447,14 +448,14 @@ impl Stage {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Self {
             runtime: runtime.expect("a runtime starts"),
-            plain: app(&plain),
-            moved: app(&moved),
+            at_root: app(&at_root),
+            at_base_path: app(&at_base_path),
             published,
         }
     }
 }
 
-/// `None` for what no HTTP library would let through.
+/// Parses a request; `None` if an HTTP library would reject it.
 fn read_request(data: &[u8]) -> Option<Request<Vec<u8>>> {
     let mut lines = data.split(|byte| *byte == b'\n');
     let mut words = lines.next()?.split(|byte| *byte == b' ');
@@ -475,80 +476,85 @@ fn read_request(data: &[u8]) -> Option<Request<Vec<u8>>> {
     Some(request)
 }
 
-fn check_answer(
-    stage: &Stage,
-    asked: &axum::http::request::Parts,
-    answer: &axum::http::response::Parts,
+fn check_response(
+    harness: &Harness,
+    request_parts: &axum::http::request::Parts,
+    response: &axum::http::response::Parts,
     body: &[u8],
 ) {
-    let header = |name: &str| answer.headers.get(name).map(HeaderValue::as_bytes);
-    let id = header("x-request-id").expect("every answer has a request id");
-    assert!((1..=64).contains(&id.len()) && id.is_ascii(), "{answer:?}");
-    assert_eq!(answer.headers.get_all("x-request-id").iter().count(), 1, "{answer:?}");
+    let header = |name: &str| response.headers.get(name).map(HeaderValue::as_bytes);
+    let id = header("x-request-id").expect("every response has a request id");
+    assert!((1..=64).contains(&id.len()) && id.is_ascii(), "{response:?}");
+    assert_eq!(response.headers.get_all("x-request-id").iter().count(), 1, "{response:?}");
     assert!(
-        answer.headers.contains_key(header::ACCESS_CONTROL_EXPOSE_HEADERS)
-            || asked.method == Method::OPTIONS
+        response.headers.contains_key(header::ACCESS_CONTROL_EXPOSE_HEADERS)
+            || request_parts.method == Method::OPTIONS
     );
-    if answer.status.is_client_error() || answer.status.is_server_error() {
-        return check_problem(answer.status, header("content-type"), id, body);
+    if response.status.is_client_error() || response.status.is_server_error() {
+        return check_problem(response.status, header("content-type"), id, body);
     }
-    match answer.status {
+    match response.status {
         StatusCode::NOT_MODIFIED => {
-            assert!(asked.headers.contains_key(header::IF_NONE_MATCH) && body.is_empty());
-            assert!(answer.headers.contains_key(header::ETAG));
+            assert!(request_parts.headers.contains_key(header::IF_NONE_MATCH) && body.is_empty());
+            assert!(response.headers.contains_key(header::ETAG));
         }
-        StatusCode::OK if asked.method == Method::OPTIONS => assert!(body.is_empty()),
-        StatusCode::OK if asked.method == Method::HEAD => {}
+        StatusCode::OK if request_parts.method == Method::OPTIONS => assert!(body.is_empty()),
+        StatusCode::OK if request_parts.method == Method::HEAD => {}
         StatusCode::PERMANENT_REDIRECT => {
-            let page = match asked.uri.path() {
-                Stage::MOVED => b"public/".as_slice(),
+            let page = match request_parts.uri.path() {
+                Harness::BASE_PATH => b"public/".as_slice(),
                 path => {
-                    assert!(path.ends_with("/verify/"), "{asked:?}");
+                    assert!(path.ends_with("/verify/"), "{request_parts:?}");
                     b"../verify"
                 }
             };
             assert_eq!((header("location"), body), (Some(page), b"".as_slice()));
         }
         StatusCode::OK if header("content-security-policy").is_some() => {
-            assert_eq!(asked.method, Method::GET);
-            let path = asked.uri.path().trim_start_matches(Stage::MOVED);
+            assert_eq!(request_parts.method, Method::GET);
+            let path = request_parts.uri.path().trim_start_matches(Harness::BASE_PATH);
             let is_page = ["/", "/base.css", "/verify"].contains(&path);
             let is_part = ["/dashboard/", "/verify/"].iter().any(|folder| path.starts_with(folder));
-            assert!(is_page || is_part, "{}", asked.uri);
+            assert!(is_page || is_part, "{}", request_parts.uri);
             let content_type = header("content-type").expect("a page has a type");
             let is_html = content_type.starts_with(b"text/html");
-            assert_eq!(is_html, body.starts_with(b"<!doctype html>"), "{}", asked.uri);
-            assert!(answer.headers.contains_key(header::ETAG));
+            assert_eq!(is_html, body.starts_with(b"<!doctype html>"), "{}", request_parts.uri);
+            assert!(response.headers.contains_key(header::ETAG));
         }
-        StatusCode::OK if asked.uri.path().ends_with("/stream") => {
+        StatusCode::OK if request_parts.uri.path().ends_with("/stream") => {
             assert_eq!(header("content-type"), Some(b"text/event-stream".as_slice()));
             assert!(body.starts_with(b"retry: ") && body.ends_with(b"\n\n"));
-            let has_value = body.windows(stage.published.len()).any(|part| part == stage.published);
-            assert!(has_value || asked.headers.contains_key("last-event-id"), "{}", asked.uri);
+            let has_value =
+                body.windows(harness.published.len()).any(|part| part == harness.published);
+            assert!(
+                has_value || request_parts.headers.contains_key("last-event-id"),
+                "{}",
+                request_parts.uri
+            );
         }
-        StatusCode::OK if asked.uri.path().ends_with("/fee-history.svg") => {
+        StatusCode::OK if request_parts.uri.path().ends_with("/fee-history.svg") => {
             assert_eq!(header("content-type"), Some(b"image/svg+xml".as_slice()));
             assert!(body.starts_with(b"<svg ") && body.ends_with(b"</svg>\n"));
-            assert!(answer.headers.contains_key(header::ETAG));
+            assert!(response.headers.contains_key(header::ETAG));
         }
         StatusCode::OK => {
-            assert_eq!(asked.method, Method::GET);
+            assert_eq!(request_parts.method, Method::GET);
             assert_eq!(header("content-type"), Some(b"application/json".as_slice()));
-            assert!(answer.headers.contains_key(header::CACHE_CONTROL));
+            assert!(response.headers.contains_key(header::CACHE_CONTROL));
             assert!(serde_json::from_slice::<Value>(body).is_ok(), "{}", body.escape_ascii());
-            if asked.uri.path().ends_with("/gas-suggestion") {
-                assert_eq!(body, stage.published, "{}", asked.uri);
-                assert!(answer.headers.contains_key(header::ETAG));
+            if request_parts.uri.path().ends_with("/gas-suggestion") {
+                assert_eq!(body, harness.published, "{}", request_parts.uri);
+                assert!(response.headers.contains_key(header::ETAG));
             }
-            if asked.uri.path().ends_with("/gas-suggestions") {
-                assert_eq!(body, [b"[", stage.published.as_slice(), b"]"].concat());
+            if request_parts.uri.path().ends_with("/gas-suggestions") {
+                assert_eq!(body, [b"[", harness.published.as_slice(), b"]"].concat());
             }
         }
-        status => panic!("{status} for {} {}", asked.method, asked.uri),
+        status => panic!("{status} for {} {}", request_parts.method, request_parts.uri),
     }
 }
 
-/// The contract's codes of each status that this version can answer.
+/// Documented problem codes of each status.
 fn codes(status: StatusCode) -> &'static [&'static str] {
     match status.as_u16() {
         400 => &["bad_request", "invalid_parameter"],

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Holds the service against its own OpenAPI document with at least 20,000 generated requests: the test of that
-# name with more cases, and with another seed each time unless one is given.
+# Tests the service against its OpenAPI document with at least 20,000 generated requests. Runs the conformance test of
+# the suite with more cases, and with a random seed unless SEED is given.
 #
 #     tests/conformance.sh [SEED]
 #
-# It takes about ten minutes, and needs what tests/run.sh installs.
+# Takes about ten minutes. Needs the tools that tests/run.sh installs.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

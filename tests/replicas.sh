@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Eight replicas that share over Redis, of which each second one is killed or frozen, for five minutes: the test of
-# that kind with more time, on a release build, and with another seed each time unless one is given.
+# Runs eight replicas with Redis for five minutes and kills or freezes one every second. This is the chaos test of the
+# suite with more time, on a release build, and with a random seed unless SEED is given.
 #
 #     tests/replicas.sh [SECONDS [SEED]]
 #
-# It prints what it counted: calls to the nodes per block, how far behind and by how many blocks at once what was
-# served went on. It needs what tests/run.sh installs.
+# Prints the calls to the nodes per block, the lag of the served blocks, and the largest step between them. Needs the
+# tools that tests/run.sh installs.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests need where it is missing, then runs every check of the project.
+# Installs missing tools, then runs every check of the project.
 #
-# Needs a Rust toolchain with rustfmt and clippy, and Node.js with npm, Python with venv, nginx, Redis, openssl,
-# faketime, Chromium, Prometheus and docker-compose, which it installs by itself as root on Debian. Where
-# something cannot be had, it says what and fails: nothing is skipped.
+# Needs a Rust toolchain with rustfmt and clippy. As root on Debian it installs the other tools: Node.js with npm,
+# Python with venv, nginx, Redis, openssl, faketime, Chromium, Prometheus and docker-compose. It fails if a tool is
+# missing and cannot be installed; no check is skipped.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,17 +33,16 @@ install_package() { # command, package
     command -v "$1" >/dev/null || missing "$1" "The package $2 did not provide it."
 }
 install_package npm npm
-# The tests start their own nginx on ports of their own; one that runs already is none of theirs.
+# The tests start their own nginx and Redis on free ports; they do not use servers that run already.
 PATH=$PATH:/usr/sbin
 install_package nginx nginx
-# And their own Redis.
 install_package redis-server redis-server
 install_package redis-cli redis-tools
 install_package openssl openssl
 install_package faketime faketime
 install_package promtool prometheus
 install_package docker-compose docker-compose
-# CHROMIUM is the path of another browser than the one in Debian.
+# CHROMIUM is the path of a browser to use instead of Debian's.
 [ -n "${CHROMIUM:-}" ] || install_package chromium chromium
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
@@ -54,8 +53,8 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
         missing "Hardhat 3 for $(uname -sm)" "Install hardhat and its plugin as in tests/node/hardhat-3 in a folder of their own, and set HARDHAT_3 to its path and NODE_22 to that of a node 22 or later."
     fi
 fi
-# Only what the lock files name; the packages' install scripts are not needed. Where npm has no Foundry for
-# this machine, it leaves it out.
+# Installs exactly the packages of the lock files, without their install scripts. npm leaves Foundry out if it has none
+# for this machine.
 install_packages() { # folder
     step npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund
 }
@@ -63,7 +62,7 @@ install_packages tests/node
 install_packages tests/node/hardhat-2
 [ -n "${HARDHAT_3:-}" ] || install_packages tests/node/hardhat-3
 
-# Debian has venv in a package of its own; it comes without a command to look for.
+# Debian has venv in a separate package without a command, so the check imports it.
 if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
         missing "Python's venv" "Install it (Debian: apt-get install python3-venv), or run this as root on Debian."
@@ -74,7 +73,7 @@ fi
 [ -x target/python/bin/pip ] || step python3 -m venv target/python
 step target/python/bin/pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt
 
-# The estimator of alloy, which has more dependencies than the service, is a program of its own.
+# The estimator of alloy is a separate program, because it has more dependencies than the service.
 step cargo build --locked --manifest-path tests/alloy/Cargo.toml --target-dir target/alloy
 
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"

@@ -1,5 +1,5 @@
-// Writes a bill of materials of the release build, CycloneDX 1.5 in JSON, to the file that it is
-// given: each crate that the binary is built from by normal dependencies, on this platform.
+// Writes a bill of materials of the release build, CycloneDX 1.5 in JSON, to the file in its argument: every crate
+// among the binary's normal dependencies on this platform.
 
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -11,8 +11,7 @@ const run = (...command) =>
 const metadata = JSON.parse(run("metadata", "--locked", "--format-version", "1"));
 const name = metadata.packages.find((one) => one.id === metadata.resolve.root).name;
 
-// `cargo tree` tells which crates and features that build really has; the metadata are those of all
-// builds.
+// `cargo tree` lists the crates and features of this build; `cargo metadata` covers all builds.
 const tree = run("tree", "--locked", "--package", name, "--edges", "normal",
     "--prefix", "depth", "--format", " {p}", "--no-dedupe");
 const parents = [];
@@ -72,7 +71,7 @@ const bom = {
 const [, , file] = process.argv;
 writeFileSync(file, `${JSON.stringify(bom, null, 2)}\n`);
 
-// What was written is read back: a list with a hole is worse than none.
+// Reads the file back, because an incomplete list is worse than none.
 const written = JSON.parse(readFileSync(file, "utf8"));
 const refs = new Set([root, ...crates].map(purl));
 for (const { name, version, purl, licenses, hashes } of written.components) {

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Holds the dependencies against deny.toml (versions, licences, sources) and against the database of
-# known vulnerabilities, and lists those of the release build in target/sbom.cdx.json.
+# Checks the dependencies against deny.toml (versions, licences, sources) and against the database of known
+# vulnerabilities, and writes those of the release build to target/sbom.cdx.json.
 #
-# Needs cargo-deny and Node.js. With --offline nothing is fetched: known vulnerabilities are not looked
-# up then.
+# Needs cargo-deny and Node.js. With --offline the script fetches nothing and skips the vulnerability check.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,10 +26,10 @@ cargo deny --version >/dev/null 2>&1 ||
     fail "cargo-deny is missing. Install it: cargo install --locked cargo-deny"
 command -v node >/dev/null || fail "node is missing. Install Node.js 18 or later."
 
-# An exception that nothing needs any more is an error too.
+# Unused exceptions in deny.toml are errors too.
 cargo deny --locked "${offline[@]}" check -D unmatched-skip -D unnecessary-skip bans licenses sources
 
-# What only a test is built with may come in several versions, but not from anywhere nor under any licence.
+# Dependencies of a test program may have several versions; their licences and sources are still checked.
 cargo deny --locked --manifest-path tests/alloy/Cargo.toml --config deny.toml "${offline[@]}" check \
     -A license-not-encountered licenses sources
 
@@ -43,5 +42,5 @@ elif database=$(cargo deny --locked fetch db 2>&1); then
     cargo deny --locked check advisories
 else
     echo "$database" >&2
-    fail "advisories NOT CHECKED: the database of vulnerabilities could not be had (--offline does without)"
+    fail "advisories NOT CHECKED: the database of vulnerabilities could not be fetched (use --offline to skip it)"
 fi

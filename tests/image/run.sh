@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the file system of an image as an engine would: as its user, read-only, without privileges, with
-# /etc/hosts and /etc/resolv.conf laid over its own. Started by tests/image.sh in namespaces of its own.
+# Runs the file system of an image like a container engine: as the image's user, read-only, without privileges, and
+# with its own /etc/hosts and /etc/resolv.conf. Started by tests/image.sh in separate namespaces.
 
 set -euo pipefail
 
@@ -21,7 +21,7 @@ step() {
 running=()
 trap 'kill "${running[@]}" 2>/dev/null || true' EXIT
 
-# Names that nothing but these files and this name server know.
+# Names that only this hosts file and this name server resolve.
 cat >"$work/hosts" <<'HOSTS'
 127.0.0.1 localhost
 127.0.0.1 node-in-hosts.test
@@ -47,9 +47,9 @@ for file in hosts resolv.conf; do
 done
 mount --bind "$work/authority.pem" "$root/etc/ssl/certs/ca-certificates.crt"
 mount -o remount,bind,ro,nosuid,nodev "$root"
-! touch "$root/tmp/file" 2>/dev/null || fail "the file system can be written to"
+! touch "$root/tmp/file" 2>/dev/null || fail "the file system is writable"
 
-# The program of the image with nothing of this machine's environment but what is given before `--`.
+# Runs the image's program with only the environment variables given before `--`.
 in_image() { # VARIABLE=value … -- argument …
     local variables=()
     while [ "$1" != -- ]; do
@@ -69,45 +69,45 @@ start() { # log, VARIABLE=value … -- argument …
     running+=("$service")
 }
 
-answer() { # path
+get() { # path
     curl --silent --show-error --fail --retry 100 --retry-delay 1 --retry-max-time 30 --retry-all-errors \
-        "$PUBLIC$1" 2>"$work/curl.log" || fail "no good answer to $1"
+        "$PUBLIC$1" 2>"$work/curl.log" || fail "GET $1 failed"
 }
 
 stop() {
     kill -TERM "$service"
     local code=0
     wait "$service" || code=$?
-    [ "$code" = 0 ] || fail "SIGTERM ended it with $code"
+    [ "$code" = 0 ] || fail "the service exited with $code after SIGTERM"
 }
 
 step "demo"
 start demo -- demo
-answer /readyz
+get /readyz
 echo
-answer /v1/ethereum/gas-suggestion
+get /v1/ethereum/gas-suggestion
 echo
 grep -E '^(Uid|Gid|CapEff|NoNewPrivs|VmRSS):' "/proc/$service/status"
-awk '/^Uid:/ && $2 != 65532 { exit 1 }' "/proc/$service/status" || fail "it does not run as 65532"
-(in_image -- healthcheck) || fail "healthcheck ended with $? while the service was ready"
+awk '/^Uid:/ && $2 != 65532 { exit 1 }' "/proc/$service/status" || fail "the service does not run as user 65532"
+(in_image -- healthcheck) || fail "healthcheck exited with $? while the service was ready"
 stop
 code=0
 (in_image -- healthcheck) >"$work/healthcheck.log" 2>&1 || code=$?
-[ "$code" = 1 ] || fail "healthcheck ended with $code while there was no service"
+[ "$code" = 1 ] || fail "healthcheck exited with $code without a service"
 written=$(find "$IMAGE_ROOT" -newer "$work/hosts" -type f)
-[ -z "$written" ] || fail "it wrote $written"
+[ -z "$written" ] || fail "the service wrote $written"
 
-step "names in /etc/hosts and in DNS, over TLS with the image's authorities"
+step "nodes from /etc/hosts and DNS, over TLS with the image's authorities"
 python3 "$here/node.py" "$work/node.pem" "$work/node-key.pem" >"$work/node.log" 2>&1 &
 running+=("$!")
-# The built-in chains stay, and are out of reach.
+# The built-in chains stay configured; their nodes are unreachable here.
 start names \
     'GAS_CHAINS__HOSTS__CHAIN_ID=7' 'GAS_CHAINS__HOSTS__RPC_URLS=["https://node-in-hosts.test:8545"]' \
     'GAS_CHAINS__DNS__CHAIN_ID=8' 'GAS_CHAINS__DNS__RPC_URLS=["https://node-in-dns.test:8546"]' -- serve
-answer /v1/hosts/gas-suggestion
+get /v1/hosts/gas-suggestion
 echo
-answer /v1/dns/gas-suggestion
+get /v1/dns/gas-suggestion
 echo
-answer /v1/chains
+get /v1/chains
 echo
 stop

@@ -1,22 +1,22 @@
-//! The alerts and the dashboard of `config`: by their unit tests, in a real Prometheus, and held against what
-//! the service really exposes.
+//! Alert rules and dashboard of `config`: their unit tests, a real Prometheus, and the metrics that the service
+//! exposes.
 
 mod expressions;
 mod faults;
 mod prometheus;
-mod stage;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::fake_node::FakeNode;
 use crate::fixtures;
+use crate::mock_node::MockNode;
 use crate::programs;
-use crate::raw::free_port;
-use expressions::metrics_of;
+use crate::raw_client::free_port;
+use expressions::metric_names;
 use prometheus::{Prometheus, program, target};
-use stage::{Passing, Sharing, Well, moving};
+use services::{ForwardingService, HealthyService, ReplicaPair, advancing_chain};
 
 const UNIT_TESTS: [&str; 2] =
     ["config/prometheus/rules.test.yml", "config/prometheus/objectives.test.yml"];
@@ -33,55 +33,56 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("no {member} in {value}"))
 }
 
-/// All rules, as Prometheus reads them.
-async fn rules_of(prometheus: &Prometheus) -> Vec<Value> {
-    let groups = prometheus.ask("rules", &[]).await;
+/// Returns all rules as Prometheus reads them.
+async fn fetch_rules(prometheus: &Prometheus) -> Vec<Value> {
+    let groups = prometheus.call_api("rules", &[]).await;
     let groups = groups["groups"].as_array().unwrap();
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
 #[tokio::test]
-async fn each_alert_passes_its_unit_tests() {
+async fn alert_rules_pass_their_unit_tests() {
     let mut check = program("promtool");
     check.args(["check", "rules"]).arg(fixtures::path("config/prometheus/rules.yml"));
-    programs::success(check).await;
+    programs::expect_success(check).await;
     let mut test = program("promtool");
     test.args(["test", "rules"]).args(UNIT_TESTS.map(fixtures::path));
-    println!("{}", programs::success(test).await);
+    println!("{}", programs::expect_success(test).await);
 }
 
 #[tokio::test]
-async fn each_alert_has_a_duration_a_severity_unit_tests_and_a_section_that_says_what_to_do() {
+async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
     let prometheus = Prometheus::start(&rules()).await;
-    let rules = rules_of(&prometheus).await;
+    let rules = fetch_rules(&prometheus).await;
     let alerts: Vec<_> = rules.iter().filter(|rule| rule["type"] == "alerting").collect();
     assert_eq!(alerts.len(), count_in_rules("- alert: "));
-    let (tests, guide) = (UNIT_TESTS.map(read).concat(), read("docs/operations.md"));
+    let (tests, runbook) = (UNIT_TESTS.map(read).concat(), read("docs/operations.md"));
     for alert in alerts {
         let (name, annotations) = (text(alert, "name"), &alert["annotations"]);
         assert!(alert["duration"].as_f64().unwrap() > 0.0, "{name}");
         let severity = text(&alert["labels"], "severity");
         assert!(["critical", "warning"].contains(&severity), "{name}: {severity}");
-        let kinds: Vec<_> = annotations.as_object().unwrap().keys().collect();
-        assert_eq!(kinds, ["description", "runbook", "summary"], "{name}");
+        let annotation_names: Vec<_> = annotations.as_object().unwrap().keys().collect();
+        assert_eq!(annotation_names, ["description", "runbook", "summary"], "{name}");
         let anchor = name.to_lowercase();
         assert_eq!(text(annotations, "runbook"), format!("docs/operations.md#{anchor}"));
         let headings =
-            guide.lines().filter(|line| line.trim_start_matches('#') == format!(" {name}"));
+            runbook.lines().filter(|line| line.trim_start_matches('#') == format!(" {name}"));
         assert_eq!(headings.count(), 1, "sections about {name} in docs/operations.md");
-        // The one says when it is silent, the other when it is not.
+        // One unit test per alert expects silence, another expects it to fire.
         let silent = format!("alertname: {name}\n      - eval_time");
         let firing = format!("alertname: {name}\n        exp_alerts:");
         assert!(tests.contains(&silent) && tests.contains(&firing), "unit tests of {name}");
     }
 }
 
-fn count_in_rules(what: &str) -> usize {
-    rules().matches(what).count()
+fn count_in_rules(marker: &str) -> usize {
+    rules().matches(marker).count()
 }
 
-/// Each expression of the dashboard by the panel, variable or annotation that it is of, as Grafana would ask it.
-fn expressions_of_dashboard() -> Vec<(String, String)> {
+/// Returns the dashboard's expressions with the name of their panel, annotation or variable, and with Grafana's
+/// variables substituted.
+fn dashboard_expressions() -> Vec<(String, String)> {
     let dashboard: Value =
         serde_json::from_str(&read("config/grafana/dashboards/gas-suggestion.json")).unwrap();
     let mut expressions = Vec::new();
@@ -92,7 +93,7 @@ fn expressions_of_dashboard() -> Vec<(String, String)> {
         }
         assert!(text(panel, "description").ends_with('.'), "{title} has no description");
         let targets = panel["targets"].as_array().unwrap();
-        assert!(!targets.is_empty(), "{title} shows nothing");
+        assert!(!targets.is_empty(), "{title} has no targets");
         for target in targets {
             assert_ne!(text(target, "legendFormat"), "", "{title}");
             expressions.push((title.to_owned(), text(target, "expr").to_owned()));
@@ -119,75 +120,77 @@ fn expressions_of_dashboard() -> Vec<(String, String)> {
         for (variable, value) in substitutes {
             *expression = expression.replace(variable, value);
         }
-        assert!(!expression.contains('$'), "{expression} has another variable");
+        assert!(!expression.contains('$'), "{expression} has an unknown variable");
     }
     expressions
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_rules_and_the_dashboard_ask_for_is_there() {
-    let (well, passing) = (Well::start().await, Passing::start().await);
-    passing.use_once().await;
-    let (sharing, node) = (Sharing::start().await, FakeNode::start(7, moving()).await);
-    let alone = Sharing::one(&format!("redis://127.0.0.1:{}", free_port()), &node).await;
+async fn rules_and_dashboard_query_only_exposed_metrics() {
+    let (healthy, forwarding) = (HealthyService::start().await, ForwardingService::start().await);
+    forwarding.send_to_each_upstream().await;
+    let (pair, node) = (ReplicaPair::start().await, MockNode::start(7, advancing_chain()).await);
+    let standalone =
+        ReplicaPair::start_replica(&format!("redis://127.0.0.1:{}", free_port()), &node).await;
     let prometheus = Prometheus::start(&rules()).await;
-    // Two instances of each, so that nothing is taken for the only one of its kind.
-    let [of_well, of_passing, of_alone] = [&well.service, &passing.service, &alone].map(target);
-    let [one, other] = sharing.services.each_ref().map(target);
+    // Two instances of each service: an expression that works for one instance only fails.
+    let [healthy_url, forwarding_url, standalone_url] =
+        [&healthy.service, &forwarding.service, &standalone].map(target);
+    let [first, second] = pair.services.each_ref().map(target);
     let targets = [
-        ("a", &of_well),
-        ("b", &of_well),
-        ("c", &of_passing),
-        ("d", &of_passing),
-        ("e", &one),
-        ("f", &other),
-        ("g", &of_alone),
-        ("h", &of_alone),
+        ("a", &healthy_url),
+        ("b", &healthy_url),
+        ("c", &forwarding_url),
+        ("d", &forwarding_url),
+        ("e", &first),
+        ("f", &second),
+        ("g", &standalone_url),
+        ("h", &standalone_url),
     ];
     prometheus.scrape(&targets.map(|(instance, url)| (instance, url.clone())));
 
     let mut exposed = Vec::new();
-    for service in [&well.service, &passing.service, &sharing.services[0], &alone] {
+    for service in [&healthy.service, &forwarding.service, &pair.services[0], &standalone] {
         exposed.push(service.admin("/metrics").await.body);
     }
     let samples =
         exposed.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#'));
     let mut known: BTreeSet<String> =
         samples.map(|line| line.split(['{', ' ']).next().unwrap().to_owned()).collect();
-    // Those that Prometheus makes by itself.
+    // Prometheus itself creates these.
     known.extend(["up", "ALERTS"].map(str::to_owned));
-    let rules = rules_of(&prometheus).await;
+    let rules = fetch_rules(&prometheus).await;
     let is_recorded = |rule: &&Value| rule["type"] == "recording";
     known.extend(rules.iter().filter(is_recorded).map(|rule| text(rule, "name").to_owned()));
 
-    let of_rules =
+    let from_rules =
         rules.iter().map(|rule| (text(rule, "name").to_owned(), text(rule, "query").to_owned()));
-    let of_dashboard = expressions_of_dashboard();
-    let all: Vec<_> = of_rules.chain(of_dashboard.iter().cloned()).collect();
+    let from_dashboard = dashboard_expressions();
+    let all: Vec<_> = from_rules.chain(from_dashboard.iter().cloned()).collect();
     assert_eq!(rules.len(), count_in_rules("- alert: ") + count_in_rules("- record: "));
     let mut unknown = BTreeMap::new();
-    for (place, expression) in &all {
-        let names = metrics_of(expression);
-        assert!(!names.is_empty(), "{place}: {expression} asks for nothing");
+    for (origin, expression) in &all {
+        let names = metric_names(expression);
+        assert!(!names.is_empty(), "{origin}: {expression} refers to no metric");
         for name in names.into_iter().filter(|name| !known.contains(name)) {
-            unknown.insert(name, place);
+            unknown.insert(name, origin);
         }
     }
-    assert_eq!(unknown, BTreeMap::new(), "nothing exposes these");
+    assert_eq!(unknown, BTreeMap::new(), "metrics that nothing exposes");
 
-    let rates = "job_chain:gas_suggestion_answers:rate6h > 0";
-    well.traffic_until(async || !prometheus.query(rates).await.is_empty()).await;
-    for (place, expression) in &all {
-        println!("{place}: {expression}");
+    let rates = "job_chain:gas_suggestion_suggestion_responses:rate6h > 0";
+    healthy.traffic_until(async || !prometheus.query(rates).await.is_empty()).await;
+    for (origin, expression) in &all {
+        println!("{origin}: {expression}");
         prometheus.query(expression).await;
     }
-    // All of the dashboard shows something then, but for what has never happened.
-    let is_rare = |expression: &str| {
+    // Every panel has data, except those of events that have not happened.
+    let may_be_empty = |expression: &str| {
         expression.contains("outcome=\"rate_limited\"") || expression.starts_with("changes(")
     };
-    for (place, expression) in &of_dashboard {
-        if !is_rare(expression) {
-            println!("{place}");
+    for (origin, expression) in &from_dashboard {
+        if !may_be_empty(expression) {
+            println!("{origin}");
             prometheus.wait_for(expression).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Anvil, a real node, as a process.
+//! Anvil, a real node, as a child process.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 
-/// The program of Foundry that the environment `variable` names, else the one from npm.
+/// Returns the path of a Foundry program: the one in the environment `variable`, or the one from npm.
 ///
-/// It is the program itself: npm's wrapper in `.bin` ends with 0 whatever happens.
+/// The npm wrapper in `.bin` is not used, because it always exits with 0.
 pub(crate) fn foundry(variable: &str, name: &str) -> PathBuf {
     let installed = format!("tests/node/node_modules/@foundry-rs/{name}-linux-amd64/bin/{name}");
     let binary = std::env::var_os(variable).map_or_else(|| fixtures::path(&installed), Into::into);
@@ -19,7 +19,7 @@ pub(crate) fn foundry(variable: &str, name: &str) -> PathBuf {
         "no {name} at {}: run tests/run.sh, or set {variable}",
         binary.display()
     );
-    // Whoever runs it may do so in another directory.
+    // Callers may run it in another directory.
     std::path::absolute(binary).unwrap()
 }
 
@@ -31,28 +31,27 @@ pub(crate) struct Anvil {
 }
 
 impl Anvil {
-    /// Starts at `port`, 0 for a free one, with `more` arguments; with a base fee of 3 gwei where they have
-    /// none.
-    pub(crate) fn start(port: u16, more: &[&str]) -> Self {
-        Self::of_chain(2020, port, more)
+    /// Starts chain 2020 on `port` (0: any free port). The base fee is 3 gwei unless `arguments` set one.
+    pub(crate) fn start(port: u16, arguments: &[&str]) -> Self {
+        Self::with_chain_id(2020, port, arguments)
     }
 
-    /// The same with another chain id.
-    pub(crate) fn of_chain(id: u64, port: u16, more: &[&str]) -> Self {
+    /// Like [`start`](Self::start), with another chain id.
+    pub(crate) fn with_chain_id(id: u64, port: u16, arguments: &[&str]) -> Self {
         let base_fee = ["--base-fee", "3000000000"];
-        let is_told = more.contains(&base_fee[0]);
+        let has_base_fee = arguments.contains(&base_fee[0]);
         let mut process = Command::new(foundry("ANVIL", "anvil"))
             .args(["--chain-id", &id.to_string(), "--port", &port.to_string()])
-            .args(if is_told { [].as_slice() } else { &base_fee })
-            .args(more)
+            .args(if has_base_fee { [].as_slice() } else { &base_fee })
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let port = lines
             .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
-            .expect("anvil says where it listens");
-        // Anvil goes on writing; nobody may keep it from that.
+            .expect("anvil prints its address");
+        // Anvil would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, port }
     }
@@ -61,13 +60,14 @@ impl Anvil {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Kills the process and returns its port.
     pub(crate) fn kill(mut self) -> u16 {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.port
     }
 
-    /// The result of a call that has to succeed.
+    /// Calls a method that has to succeed and returns its result.
     pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let reply = reqwest::Client::new().post(self.url()).json(&call).send().await.unwrap();

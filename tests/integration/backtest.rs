@@ -1,4 +1,4 @@
-//! `gas-suggestion backtest`, as those who run it see it.
+//! `gas-suggestion backtest` on the command line.
 
 mod files;
 mod network;
@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::command::{File, output};
 use crate::fixtures;
 
-/// The recordings by what they are of.
 const ETHEREUM: &str = "src/demo/recordings/ethereum.json.gz";
 const BASE: &str = "src/demo/recordings/base.json.gz";
 const POLYGON: &str = "tests/fixtures/recordings/polygon.json.gz";
@@ -19,15 +18,15 @@ const AUGUST: &str = "tests/fixtures/blocks/ethereum-august-2021.csv.gz";
 
 const GWEI: u64 = 1_000_000_000;
 
-/// What the command prints when it goes well.
-fn printed(arguments: &[&str]) -> String {
+/// Runs the command, which has to succeed, and returns its standard output.
+fn run(arguments: &[&str]) -> String {
     let (code, stdout, stderr) = output(&[&["backtest"], arguments].concat(), &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{arguments:?}");
     stdout
 }
 
-/// How it ends when it does not go well; it never prints anything else then.
-fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+/// Runs the command, which has to print nothing to standard output, and returns its exit code and standard error.
+fn run_failing(arguments: &[&str]) -> (Option<i32>, String) {
     let (code, stdout, stderr) = output(&[&["backtest"], arguments].concat(), &[]);
     assert_eq!(stdout, "", "{arguments:?}");
     (code, stderr)
@@ -37,25 +36,26 @@ fn path(relative: &str) -> String {
     fixtures::path(relative).to_str().unwrap().to_owned()
 }
 
-/// The first recording of the JSON document.
-fn replayed(arguments: &[&str]) -> Value {
+/// Returns the first recording of the JSON output.
+fn run_json(arguments: &[&str]) -> Value {
     let mut document: Value =
-        serde_json::from_str(&printed(&[&["--json"], arguments].concat())).unwrap();
+        serde_json::from_str(&run(&[&["--json"], arguments].concat())).unwrap();
     document["recordings"][0].take()
 }
 
-/// The row of this estimator.
+/// Returns the row of this estimator.
 fn row<'a>(recording: &'a Value, name: &str) -> &'a Value {
     let rows = recording["estimators"].as_array().unwrap();
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// What an independent program found: name, included next, within five, covers after 5, after 25, gap p50, gap p99,
-/// blocks whose tips are covered and those that have any, overpaid p50 and p95, max fee over base fee in thousandths.
-type Found = (&'static str, [u32; 4], [&'static str; 2], [u32; 2], [&'static str; 2], u32);
+/// Scores of an estimator from an independent program: name; quotes included in the next block, within five, that
+/// cover the base fee after 5 and after 25 blocks; tip gap p50 and p99; blocks whose tips are covered and blocks
+/// with tips; overpayment p50 and p95; max fee over base fee in thousandths.
+type ExpectedScores = (&'static str, [u32; 4], [&'static str; 2], [u32; 2], [&'static str; 2], u32);
 
-fn check(file: &str, quotes: u32, expected: &[Found]) {
-    let recording = replayed(&["--landing-percentile", "0", &path(file)]);
+fn assert_scores(file: &str, quotes: u32, expected: &[ExpectedScores]) {
+    let recording = run_json(&["--landing-percentile", "0", &path(file)]);
     assert_eq!(recording["quotes"], quotes);
     for (name, counts, gaps, [covered, realised], overpaid, permille) in expected {
         let row = row(&recording, name);
@@ -74,9 +74,9 @@ fn check(file: &str, quotes: u32, expected: &[Found]) {
 const RULE: &str = "network rule without floors, medium";
 
 #[test]
-fn ethereum_is_scored_as_an_independent_program_scores_it() {
+fn ethereum_scores_match_an_independent_program() {
     let all = 950;
-    check(
+    assert_scores(
         ETHEREUM,
         950,
         &[
@@ -109,8 +109,8 @@ fn ethereum_is_scored_as_an_independent_program_scores_it() {
 }
 
 #[test]
-fn base_is_scored_as_an_independent_program_scores_it() {
-    check(
+fn base_scores_match_an_independent_program() {
+    assert_scores(
         BASE,
         950,
         &[
@@ -121,9 +121,9 @@ fn base_is_scored_as_an_independent_program_scores_it() {
 }
 
 #[test]
-fn polygon_is_scored_as_an_independent_program_scores_it() {
+fn polygon_scores_match_an_independent_program() {
     let all = 950;
-    check(
+    assert_scores(
         POLYGON,
         950,
         &[
@@ -164,8 +164,8 @@ fn polygon_is_scored_as_an_independent_program_scores_it() {
 }
 
 #[test]
-fn base_fees_alone_are_scored_by_what_max_fees_cover() {
-    let recording = replayed(&[&path(AUGUST)]);
+fn base_fees_alone_are_scored_by_fee_cap_coverage() {
+    let recording = run_json(&[&path(AUGUST)]);
     assert_eq!((&recording["quotes"], &recording["has_tips"]), (&34_926.into(), &false.into()));
     let covers = |name: &str, key: &str| {
         let row = row(&recording, name);
@@ -174,14 +174,14 @@ fn base_fees_alone_are_scored_by_what_max_fees_cover() {
         assert!(tips.iter().all(|key| row[key].is_null()), "{row}");
         row[key].clone()
     };
-    // Counted by another program: 91 heads at which twice the average of 20 is below the fifth base fee after.
+    // An independent program counted 91 heads whose fifth next base fee exceeds twice the average of 20.
     assert_eq!(covers(RULE, "covers_after_5"), (34_926.0 - 91.0) / 34_926.0);
     assert_eq!(covers("alloy", "covers_after_5"), 1.0);
     assert!(row(&recording, "geth tip oracle")["covers_after_5"].is_null());
 }
 
-/// One that has `count` blocks with a base fee of 10 gwei, half full, that all paid these rewards.
-fn made(count: usize, percentiles: &Value, rewards: &[u64]) -> Value {
+/// Returns a recording of `count` half-full blocks with a base fee of 10 gwei and these rewards.
+fn uniform_recording(count: usize, percentiles: &Value, rewards: &[u64]) -> Value {
     let wei = |wei: u64| format!("{wei:#x}");
     serde_json::json!({
         "oldestBlock": "0x10",
@@ -193,9 +193,9 @@ fn made(count: usize, percentiles: &Value, rewards: &[u64]) -> Value {
 }
 
 #[test]
-fn the_table_has_what_the_json_has() {
-    let table = printed(&[&path(POLYGON)]);
-    let recording = replayed(&[&path(POLYGON)]);
+fn table_and_json_report_the_same_numbers() {
+    let table = run(&[&path(POLYGON)]);
+    let recording = run_json(&[&path(POLYGON)]);
     for row in recording["estimators"].as_array().unwrap() {
         let name = row["name"].as_str().unwrap();
         let line = table.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -214,7 +214,7 @@ fn the_table_has_what_the_json_has() {
                 continue;
             };
             let (wei, shown): (f64, f64) = (wei.parse().unwrap(), cell.parse().unwrap());
-            // Four digits of it.
+            // The table shows four digits.
             assert!((wei / 1e9 - shown).abs() <= shown * 0.0005, "{name} {key}: {wei} {shown}");
         }
         match row["max_fee_over_base_fee_p50"].as_f64() {
@@ -225,22 +225,22 @@ fn the_table_has_what_the_json_has() {
 }
 
 #[test]
-fn several_files_are_several_recordings_in_their_order() {
+fn several_files_are_reported_in_argument_order() {
     let names = [path(BASE), path(AUGUST)];
     let arguments = ["--json", &names[0], &names[1]];
-    let document: Value = serde_json::from_str(&printed(&arguments)).unwrap();
-    let found = document["recordings"].as_array().unwrap().iter();
+    let document: Value = serde_json::from_str(&run(&arguments)).unwrap();
+    let result = document["recordings"].as_array().unwrap().iter();
     assert_eq!(
-        found.map(|recording| &recording["name"]).collect::<Vec<_>>(),
+        result.map(|recording| &recording["name"]).collect::<Vec<_>>(),
         [&names[0], &names[1]]
     );
-    let table = printed(&arguments[1..]);
+    let table = run(&arguments[1..]);
     let [first, second] = names.map(|name| table.find(&name).unwrap());
     assert!(first < second);
 }
 
 #[test]
-fn the_pricing_of_the_named_chain_is_scored() {
+fn chain_option_selects_the_scored_pricing() {
     let config = File::new(
         "backtest",
         "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
@@ -248,51 +248,54 @@ fn the_pricing_of_the_named_chain_is_scored() {
          base_fee_multiplier = 3\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"2 gwei\"\n",
     );
     let file = path(ETHEREUM);
-    let (code, stderr) = refused(&["--config", config.path(), &file]);
-    let expected = "error: name the chain whose pricing is meant with --chain: a, b\n";
+    let (code, stderr) = run_failing(&["--config", config.path(), &file]);
+    let expected = "error: the chains have different pricing; choose one with --chain: a, b\n";
     assert_eq!((code, stderr.as_str()), (Some(2), expected));
-    let (code, stderr) = refused(&["--config", config.path(), "--chain", "c", &file]);
-    let expected = "error: --chain: no chain \"c\" is configured; there are a, b\n";
+    let (code, stderr) = run_failing(&["--config", config.path(), "--chain", "c", &file]);
+    let expected = "error: --chain: no chain \"c\" is configured; configured chains: a, b\n";
     assert_eq!((code, stderr.as_str()), (Some(2), expected));
 
-    let recording =
-        File::new("flat", &made(80, &serde_json::json!([0, 50, 60]), &[1, 2, 3]).to_string());
-    let of = |chain: &str| {
-        let found = replayed(&["--config", config.path(), "--chain", chain, recording.path()]);
-        let row = row(&found, "configured, medium").clone();
+    let recording = File::new(
+        "flat",
+        &uniform_recording(80, &serde_json::json!([0, 50, 60]), &[1, 2, 3]).to_string(),
+    );
+    let scores = |chain: &str| {
+        let result = run_json(&["--config", config.path(), "--chain", chain, recording.path()]);
+        let row = row(&result, "configured, medium").clone();
         (row["max_fee_over_base_fee_p50"].as_f64().unwrap(), row["tip_gap_p50"].clone())
     };
     // 2 × 10 + 20 gwei, and 3 × 10 + 2 gwei, against a realised tip of 2 wei.
-    assert_eq!(of("a"), (4.0, "19999999998".into()));
-    assert_eq!(of("b"), (3.2, "1999999998".into()));
+    assert_eq!(scores("a"), (4.0, "19999999998".into()));
+    assert_eq!(scores("b"), (3.2, "1999999998".into()));
 }
 
 #[test]
-fn the_landing_percentile_says_which_tips_are_enough() {
+fn landing_percentile_sets_the_tip_needed_for_inclusion() {
     let percentiles = serde_json::json!([0, 10, 20, 30, 40, 50, 60]);
     let rewards: Vec<_> = (1..=7).map(|tip| tip * GWEI).collect();
-    let recording = File::new("landing", &made(80, &percentiles, &rewards).to_string());
+    let recording =
+        File::new("landing", &uniform_recording(80, &percentiles, &rewards).to_string());
     let included = |percentile: &str| {
-        let found = replayed(&["--landing-percentile", percentile, recording.path()]);
-        ["alloy", RULE].map(|name| row(&found, name)["included_next"].clone())
+        let result = run_json(&["--landing-percentile", percentile, recording.path()]);
+        ["alloy", RULE].map(|name| row(&result, name)["included_next"].clone())
     };
     let (none, all) = (Value::from(0.0), Value::from(1.0));
     assert_eq!(included("0"), [all.clone(), all.clone()]);
     assert_eq!(included("20"), [all.clone(), all.clone()]);
     assert_eq!(included("30"), [none.clone(), all.clone()]);
     assert_eq!(included("60"), [none, all]);
-    // What is not recorded cannot be judged.
+    // The recording has no rewards at this percentile.
     assert_eq!(included("90"), [Value::Null, Value::Null]);
 }
 
 #[test]
-fn a_file_may_have_any_name() {
+fn file_names_are_escaped_in_table_and_chart() {
     let folder = std::env::temp_dir().join(format!("{}-names", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let name = folder.join("<a>&\u{1}\u{1b}[31m\u{ffff}");
     std::fs::copy(fixtures::path(BASE), &name).unwrap();
     let chart = File::new("names", "");
-    let table = printed(&["--svg", chart.path(), name.to_str().unwrap()]);
+    let table = run(&["--svg", chart.path(), name.to_str().unwrap()]);
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(table.contains("/<a>&??[31m?: blocks 36964626"), "{table}");
     let text = chart.text();
@@ -302,9 +305,9 @@ fn a_file_may_have_any_name() {
 }
 
 #[test]
-fn a_chart_is_an_image_of_the_same_numbers() {
+fn svg_chart_shows_the_same_numbers() {
     let chart = File::new("chart", "");
-    printed(&["--svg", chart.path(), &path(POLYGON)]);
+    run(&["--svg", chart.path(), &path(POLYGON)]);
     let text = chart.text();
     let document = Document::parse(&text).unwrap();
     assert_eq!(document.root_element().tag_name().name(), "svg");
@@ -324,15 +327,15 @@ fn a_chart_is_an_image_of_the_same_numbers() {
         "{widths:?}"
     );
 
-    printed(&["--svg", chart.path(), &path(AUGUST)]);
+    run(&["--svg", chart.path(), &path(AUGUST)]);
     assert!(chart.text().contains("covers the base fee after 5 blocks"));
     let files = [path(BASE), path(POLYGON)];
-    let (code, stderr) = refused(&["--svg", chart.path(), &files[0], &files[1]]);
+    let (code, stderr) = run_failing(&["--svg", chart.path(), &files[0], &files[1]]);
     assert_eq!(
         (code, stderr.as_str()),
-        (Some(2), "error: --svg draws one recording: name one file\n")
+        (Some(2), "error: --svg takes a single recording; pass one file\n")
     );
-    let (code, stderr) = refused(&["--svg", "/none/chart.svg", &files[0]]);
+    let (code, stderr) = run_failing(&["--svg", "/none/chart.svg", &files[0]]);
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: cannot write /none/chart.svg: No such file"), "{stderr}");
 }

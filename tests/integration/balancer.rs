@@ -1,4 +1,4 @@
-//! The nginx of docker-compose.yml, with its own configuration, in front of replicas.
+//! The nginx configuration of docker-compose.yml in front of replicas.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -12,58 +12,58 @@ use tokio::task::JoinHandle;
 
 use crate::command::Process;
 use crate::fixtures;
-use crate::raw::{Connection, PATIENCE, free_port, get};
+use crate::raw_client::{RawClient, TIMEOUT, free_port, get};
 
-/// Docker's name server: it knows one name, `replica`, and whose it is.
-struct Names {
+/// A mock of Docker's DNS server, which resolves one name: `replica`.
+struct MockDns {
     address: SocketAddr,
     replicas: Arc<Mutex<Vec<Ipv4Addr>>>,
     task: JoinHandle<()>,
 }
 
-impl Names {
+impl MockDns {
     async fn start(replicas: &[Ipv4Addr]) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = socket.local_addr().unwrap();
         let replicas = Arc::new(Mutex::new(replicas.to_vec()));
-        let known = Arc::clone(&replicas);
+        let addresses = Arc::clone(&replicas);
         let task = tokio::spawn(async move {
             let mut query = [0; 512];
             loop {
                 let (length, client) = socket.recv_from(&mut query).await.unwrap();
-                let answer = answer(&query[..length], &known.lock().unwrap());
-                socket.send_to(&answer, client).await.unwrap();
+                let response = dns_response(&query[..length], &addresses.lock().unwrap());
+                socket.send_to(&response, client).await.unwrap();
             }
         });
         Self { address, replicas, task }
     }
 
-    fn are_now(&self, replicas: &[Ipv4Addr]) {
+    fn set_replicas(&self, replicas: &[Ipv4Addr]) {
         *self.replicas.lock().unwrap() = replicas.to_vec();
     }
 }
 
-impl Drop for Names {
+impl Drop for MockDns {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// The answer to a question for the IPv4 addresses of `replica`.
-fn answer(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
+/// Builds the response to a query for the A records of `replica`.
+fn dns_response(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
     const QUESTION: &[u8] = b"\x07replica\x00\x00\x01\x00\x01";
-    assert_eq!(&query[12..], QUESTION, "another question");
+    assert_eq!(&query[12..], QUESTION, "unexpected DNS question");
     let count = u8::try_from(addresses.len()).unwrap();
-    let mut answer = [&query[..2], &[0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0], QUESTION].concat();
+    let mut response = [&query[..2], &[0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0], QUESTION].concat();
     for address in addresses {
-        // The name of the question, A, IN, for a second, four bytes.
-        answer.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
-        answer.extend(address.octets());
+        // Pointer to the name in the question, type A, class IN, TTL of 1 s, 4 bytes.
+        response.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
+        response.extend(address.octets());
     }
-    answer
+    response
 }
 
-/// nginx as docker-compose.yml starts it, but for its addresses and its folder; it ends when this is dropped.
+/// nginx as docker-compose.yml starts it, except for addresses and folder. Stopped when dropped.
 struct Nginx {
     process: Child,
     folder: PathBuf,
@@ -71,15 +71,15 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// In front of replicas that listen on `port`.
-    async fn start(names: &Names, port: u16) -> Self {
+    /// Starts nginx in front of replicas that listen on `port`.
+    async fn start(dns: &MockDns, port: u16) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let folder =
             std::env::temp_dir().join(format!("gas-suggestion-balancer-{}", address.port()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut text = String::from_utf8(fixtures::read("config/nginx/replicas.conf")).unwrap();
         for (found, replacement, count) in [
-            ("resolver 127.0.0.11 ", format!("resolver {} ", names.address), 1),
+            ("resolver 127.0.0.11 ", format!("resolver {} ", dns.address), 1),
             ("listen 8080;", format!("listen {address};"), 1),
             (" replica:8080;", format!(" replica:{port};"), 1),
             ("/tmp/", format!("{}/", folder.display()), 6),
@@ -89,7 +89,7 @@ impl Nginx {
         }
         let file = folder.join("nginx.conf");
         std::fs::write(&file, text).unwrap();
-        // Debian has it in a folder that is not in everybody's path.
+        // Debian installs nginx in a folder that is not in every PATH.
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
         let mut command = Command::new("nginx");
         command.env("PATH", path).args(["-e", "stderr", "-p"]).arg(&folder).arg("-c").arg(file);
@@ -106,7 +106,7 @@ impl Nginx {
             .spawn()
             .unwrap();
         let nginx = Self { process, folder, address };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(address).await.is_err() {
             assert!(Instant::now() < deadline, "nginx does not listen on {address}");
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -132,72 +132,71 @@ fn start(address: Ipv4Addr, port: u16) -> Process {
 }
 
 #[tokio::test]
-async fn nginx_tells_a_replica_the_host_and_the_client_and_nothing_that_the_client_made_up() {
-    let names = Names::start(&[FIRST]).await;
+async fn nginx_forwards_host_and_client_address_and_drops_forged_headers() {
+    let dns = MockDns::start(&[FIRST]).await;
     let replica = TcpListener::bind((FIRST, 0)).await.unwrap();
-    let nginx = Nginx::start(&names, replica.local_addr().unwrap().port()).await;
-    let mut client = Connection::open_from(Ipv4Addr::new(127, 0, 0, 9), nginx.address).await;
+    let nginx = Nginx::start(&dns, replica.local_addr().unwrap().port()).await;
+    let mut client = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 9), nginx.address).await;
     client.send(get("/v1//%2e/a?b=%20", "X-Forwarded-For: 1.2.3.4\r\n")).await;
     let (mut connection, _) = replica.accept().await.unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let read = tokio::time::timeout(PATIENCE, connection.read_buf(&mut head)).await;
-        assert_ne!(read.expect("a request").unwrap(), 0, "it closed");
+    let mut request_head = Vec::new();
+    while !request_head.ends_with(b"\r\n\r\n") {
+        let read = tokio::time::timeout(TIMEOUT, connection.read_buf(&mut request_head)).await;
+        assert_ne!(read.expect("a request").unwrap(), 0, "the connection was closed");
     }
     assert_eq!(
-        String::from_utf8(head).unwrap(),
+        String::from_utf8(request_head).unwrap(),
         "GET /v1//%2e/a?b=%20 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 127.0.0.9\r\n\
          Connection: close\r\n\r\n"
     );
-    let answer = b"HTTP/1.1 204 No Content\r\nETag: \"1\"\r\n\r\n";
-    connection.write_all(answer).await.unwrap();
-    let answer = client.next().await.unwrap().unwrap();
-    assert_eq!((answer.status, answer.header("etag")), (204, "\"1\""));
+    let response = b"HTTP/1.1 204 No Content\r\nETag: \"1\"\r\n\r\n";
+    connection.write_all(response).await.unwrap();
+    let response = client.read_response().await.unwrap().unwrap();
+    assert_eq!((response.status, response.header("etag")), (204, "\"1\""));
 }
 
 #[tokio::test]
-async fn nginx_holds_no_event_back() {
-    let names = Names::start(&[FIRST]).await;
+async fn nginx_does_not_buffer_events() {
+    let dns = MockDns::start(&[FIRST]).await;
     let port = free_port();
     let _replica = start(FIRST, port);
-    let nginx = Nginx::start(&names, port).await;
-    let mut client = Connection::open(nginx.address).await;
+    let nginx = Nginx::start(&dns, port).await;
+    let mut client = RawClient::connect(nginx.address).await;
     client.send(get("/v1/ethereum/gas-suggestion/stream", "")).await;
-    // Where nginx gathers events, it does so to 4 KiB: a dozen of them, which takes longer than anything is
-    // waited for here.
-    client.bytes_until(b"\ndata: {\"chain_name\":\"ethereum\",", 2).await;
+    // With buffering, nginx would hold events back until it has 4 KiB of them, about a dozen.
+    client.read_bytes_until(b"\ndata: {\"chain_name\":\"ethereum\",", 2).await;
 }
 
 #[tokio::test]
-async fn nginx_asks_the_other_replica_when_one_is_gone_and_finds_one_with_another_address() {
-    let names = Names::start(&[FIRST, SECOND]).await;
+async fn nginx_fails_over_and_discovers_new_replica_addresses() {
+    let dns = MockDns::start(&[FIRST, SECOND]).await;
     let port = free_port();
     let replicas = [start(FIRST, port), start(SECOND, port)];
     for replica in &replicas {
-        replica.wait_for("/readyz", |answer| answer.status == 200).await;
+        replica.wait_for("/readyz", |response| response.status == 200).await;
     }
-    let nginx = Nginx::start(&names, port).await;
-    let mut client = Connection::open(nginx.address).await;
+    let nginx = Nginx::start(&dns, port).await;
+    let mut client = RawClient::connect(nginx.address).await;
     let request = get("/v1/ethereum/gas-suggestion", "");
     let [first, second] = replicas;
-    assert_eq!(first.end_by("-TERM").0, Some(0));
+    assert_eq!(first.stop_with("-TERM").0, Some(0));
     for _ in 0..20 {
-        let answer = client.ask(&request).await;
-        assert_eq!(answer.status, 200, "{answer:#?}");
+        let response = client.request(&request).await;
+        assert_eq!(response.status, 200, "{response:#?}");
     }
-    // The only one that is left goes, and one comes under an address that nginx has not heard of.
+    // The last replica stops, and a new one starts on an address that nginx has not resolved yet.
     let third = Ipv4Addr::new(127, 0, 0, 4);
     let replacement = start(third, port);
-    replacement.wait_for("/readyz", |answer| answer.status == 200).await;
-    names.are_now(&[third]);
-    assert_eq!(second.end_by("-TERM").0, Some(0));
-    let deadline = Instant::now() + PATIENCE;
+    replacement.wait_for("/readyz", |response| response.status == 200).await;
+    dns.set_replicas(&[third]);
+    assert_eq!(second.stop_with("-TERM").0, Some(0));
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        let answer = client.ask(&request).await;
-        if answer.status == 200 {
+        let response = client.request(&request).await;
+        if response.status == 200 {
             return;
         }
-        assert!(answer.status == 502 && Instant::now() < deadline, "{answer:#?}");
+        assert!(response.status == 502 && Instant::now() < deadline, "{response:#?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::service::{self, Answer};
+use crate::test_server::{self, Response};
 
-/// A configuration file that goes when this is dropped.
+/// A temporary configuration file. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct File(std::path::PathBuf);
 
@@ -24,7 +24,7 @@ impl File {
         self.0.to_str().unwrap()
     }
 
-    /// What is in it by now.
+    /// Reads the current content.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.0).unwrap()).into_owned()
     }
@@ -36,7 +36,7 @@ impl Drop for File {
     }
 }
 
-/// The command with nothing of this environment's configuration.
+/// Builds the command without the `GAS_…` variables of the test's own environment.
 pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gas-suggestion"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GAS_")) {
@@ -46,11 +46,11 @@ pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command
     command
 }
 
-/// The same command, which may have no more than so many files open.
-pub(crate) fn with_open_files(command: &Command, most: usize) -> Command {
+/// Wraps `command` so that it can open at most `limit` files.
+pub(crate) fn with_open_files(command: &Command, limit: usize) -> Command {
     let mut limited = Command::new("sh");
     let program = command.get_program();
-    limited.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(program);
+    limited.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(program);
     limited.args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
@@ -70,11 +70,11 @@ pub(crate) fn output(
     (status.code(), text(stdout), text(stderr))
 }
 
-/// A running service; killed when dropped.
+/// A running `gas-suggestion` process. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// Kept open: a log that nobody can write to would end the process.
+    /// Kept open, because a process that cannot write its log would end.
     log: BufReader<ChildStderr>,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -90,16 +90,20 @@ impl Process {
     pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = command(arguments, &FREE_PORTS);
         command.envs(variables.iter().copied());
-        Self::of(command)
+        Self::spawn(command)
     }
 
-    /// With a log in JSON.
-    pub(crate) fn of(mut command: Command) -> Self {
+    /// Spawns `command`, which has to log in JSON, and waits until it listens.
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let [address, admin] = loop {
             let mut line = String::new();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "it ended before it listened");
+            assert_ne!(
+                log.read_line(&mut line).unwrap(),
+                0,
+                "the process ended before it listened"
+            );
             let entry: Value = serde_json::from_str(&line).unwrap();
             if entry["message"] == "listening" {
                 break ["address", "admin"]
@@ -109,25 +113,25 @@ impl Process {
         Self { child, log, address, admin }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    async fn get(&self, path: &str) -> Response {
         let url = format!("http://{}{path}", self.address);
-        Answer::of(reqwest::get(url).await.unwrap()).await
+        Response::read(reqwest::get(url).await.unwrap()).await
     }
 
     pub(crate) async fn wait_for(
         &self,
         path: &str,
-        as_expected: impl Fn(&Answer) -> bool,
-    ) -> Answer {
+        as_expected: impl Fn(&Response) -> bool,
+    ) -> Response {
         let url = format!("http://{}{path}", self.address);
-        service::wait_for(&reqwest::Client::new(), &url, as_expected).await
+        test_server::wait_for(&reqwest::Client::new(), &url, as_expected).await
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its resident memory.
+    /// Returns the resident memory.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -139,14 +143,14 @@ impl Process {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Sends `signal` and gives the exit code and the rest of the log.
-    pub(crate) fn end_by(self, signal: &str) -> (Option<i32>, String) {
+    /// Sends `signal` and returns the exit code and the rest of the log.
+    pub(crate) fn stop_with(self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
-        self.end()
+        self.wait()
     }
 
-    /// Waits for the end and gives the exit code and the rest of the log.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    /// Waits for the exit and returns the exit code and the rest of the log.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         while self.log.read_line(&mut rest).unwrap() > 0 {}
         (self.child.wait().unwrap().code(), rest)
@@ -161,16 +165,17 @@ impl Drop for Process {
 }
 
 #[tokio::test]
-async fn demo_answers_with_real_numbers_within_two_seconds_and_moves_with_its_blocks() {
+async fn demo_serves_recorded_fees_within_two_seconds_and_follows_blocks() {
     let started = Instant::now();
     let service = Process::start(&["demo", "--block-time", "200ms"], &[]);
     let first =
-        service.wait_for("/v1/ethereum/gas-suggestion", |answer| answer.status == 200).await;
+        service.wait_for("/v1/ethereum/gas-suggestion", |response| response.status == 200).await;
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    let newest = |answer: &Answer| answer.header("x-newest-block").parse::<u64>().unwrap();
+    let newest = |response: &Response| response.header("x-newest-block").parse::<u64>().unwrap();
     assert!(newest(&first) >= 23_597_753);
-    let moved =
-        service.wait_for("/v1/1/gas-suggestion", |answer| newest(answer) > newest(&first)).await;
+    let moved = service
+        .wait_for("/v1/1/gas-suggestion", |response| newest(response) > newest(&first))
+        .await;
     assert_ne!(moved.body, first.body);
     let chains = service.get("/v1/chains").await.json();
     let keys: Vec<_> = chains.as_array().unwrap().iter().map(|chain| &chain["chain"]).collect();
@@ -178,12 +183,12 @@ async fn demo_answers_with_real_numbers_within_two_seconds_and_moves_with_its_bl
 }
 
 #[tokio::test]
-async fn demo_serves_the_first_window_of_the_recording_to_the_wei() {
+async fn demo_serves_the_exact_first_window_of_the_recording() {
     // No second block comes while the test runs.
     let service = Process::start(&["demo", "--block-time", "1h"], &[]);
-    service.wait_for("/v1/8453/gas-suggestion", |answer| answer.status == 200).await;
+    service.wait_for("/v1/8453/gas-suggestion", |response| response.status == 200).await;
     let ethereum =
-        service.wait_for("/v1/ethereum/gas-suggestion", |answer| answer.status == 200).await;
+        service.wait_for("/v1/ethereum/gas-suggestion", |response| response.status == 200).await;
     // The first rows without floors in tests/fixtures/expected.
     assert_eq!(
         ethereum.body,
@@ -200,45 +205,45 @@ async fn demo_serves_the_first_window_of_the_recording_to_the_wei() {
 }
 
 #[test]
-fn a_signal_to_stop_ends_the_process_well() {
+fn sigterm_and_sigint_exit_with_0() {
     for signal in ["-TERM", "-INT"] {
         let service = Process::start(&["demo"], &[]);
-        let (code, log) = service.end_by(signal);
+        let (code, log) = service.stop_with(signal);
         assert_eq!(code, Some(0), "{signal}: {log}");
-        assert!(log.contains("\"message\":\"stopping\""), "{log}");
+        assert!(log.contains("\"message\":\"shutting down\""), "{log}");
     }
 }
 
 #[tokio::test]
-async fn a_client_that_holds_its_connection_delays_the_end_by_the_grace_period_at_most() {
+async fn open_connection_delays_shutdown_by_the_grace_period_at_most() {
     let service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", "300ms")]);
     let mut client = std::net::TcpStream::connect(service.address).unwrap();
     client.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
-    // An answer on another connection: by now the half request was taken up.
+    // After this response the service has accepted the first connection too.
     service.get("/livez").await;
-    let told = Instant::now();
-    let (code, _) = service.end_by("-TERM");
+    let stopped_at = Instant::now();
+    let (code, _) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
-    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
+    assert!(stopped_at.elapsed() < Duration::from_secs(5), "{:?}", stopped_at.elapsed());
 }
 
 #[tokio::test]
-async fn a_second_signal_does_not_wait_for_anybody() {
+async fn second_signal_stops_immediately() {
     let mut service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", "1h")]);
     let mut client = std::net::TcpStream::connect(service.address).unwrap();
     client.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
     service.get("/livez").await;
     service.signal("-TERM");
     let mut log = String::new();
-    while !log.contains("stopping") {
+    while !log.contains("shutting down") {
         assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
     }
-    assert_eq!(service.end_by("-TERM").0, Some(0));
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
 }
 
 #[test]
-fn a_wrong_configuration_ends_with_2_before_a_port_is_bound() {
-    // If it tried to bind first, the taken port would make it end with 1.
+fn invalid_configuration_exits_with_2_before_binding() {
+    // Binding first would fail on the taken port and exit with 1.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let file = File::new("wrong", &format!("[server]\nlisten = \"{address}\"\nport = 1\n"));
@@ -247,7 +252,7 @@ fn a_wrong_configuration_ends_with_2_before_a_port_is_bound() {
     assert_eq!(
         stderr,
         format!(
-            "error: server.port: unknown key; allowed here: listen, admin_listen, base_path, \
+            "error: server.port: unknown key; allowed: listen, admin_listen, base_path, \
              trusted_proxies, drain_delay, shutdown_grace (in {})\n",
             file.path()
         )
@@ -255,7 +260,7 @@ fn a_wrong_configuration_ends_with_2_before_a_port_is_bound() {
 }
 
 #[test]
-fn a_refusal_names_the_environment_variable() {
+fn configuration_error_names_the_environment_variable() {
     let cases = [
         (
             "GAS_CHAINS__RONIN__MAX_AGE",
@@ -271,7 +276,7 @@ fn a_refusal_names_the_environment_variable() {
         (
             "GAS_SURPRISE",
             "1",
-            "surprise: unknown key; allowed here: server, limits, cors, log, tracing, rpc, chains, \
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, \
              verification, delegation, redis",
         ),
         (
@@ -288,14 +293,14 @@ fn a_refusal_names_the_environment_variable() {
 }
 
 #[test]
-fn what_kubernetes_sets_for_a_service_of_this_name_is_no_configuration() {
+fn kubernetes_service_variables_are_ignored() {
     let variables =
         [("GAS_SUGGESTION_SERVICE_HOST", "10.0.0.1"), ("GAS_SUGGESTION_PORT", "tcp://10.0.0.1:80")];
     assert_eq!(output(&["check-config"], &variables).0, Some(0));
 }
 
 #[test]
-fn a_missing_key_is_told_with_the_file_and_never_with_a_variable_that_nobody_set() {
+fn missing_key_error_names_the_file_and_no_unset_variable() {
     let file = File::new("missing", "[chains.own]\nchain_id = 5\n");
     let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
     let expected =
@@ -307,7 +312,7 @@ fn a_missing_key_is_told_with_the_file_and_never_with_a_variable_that_nobody_set
 }
 
 #[test]
-fn check_config_tells_what_is_configured_and_starts_nothing() {
+fn check_config_lists_the_chains_and_exits() {
     let (code, stdout, stderr) = output(&["check-config"], &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert_eq!(
@@ -318,7 +323,7 @@ fn check_config_tells_what_is_configured_and_starts_nothing() {
 }
 
 #[test]
-fn a_file_with_chains_replaces_the_built_in_ones_and_one_without_keeps_them() {
+fn chains_in_a_file_replace_the_built_in_chains() {
     let chains = |text: &str, variables: &[(&str, &str)]| {
         let file = File::new("chains", text);
         let (code, stdout, stderr) = output(&["check-config", "--config", file.path()], variables);
@@ -330,7 +335,7 @@ fn a_file_with_chains_replaces_the_built_in_ones_and_one_without_keeps_them() {
     assert_eq!(chains(own, &[]), ["own (id 5, 1 RPC URL)"]);
     let built_in = ["ronin (id 2020, 1 RPC URL)", "ronin-testnet (id 202601, 1 RPC URL)"];
     assert_eq!(chains("[log]\nfilter = \"debug\"\n", &[]), built_in);
-    // The environment lies over both, and reaches a name with a dash by an underscore.
+    // Variables override both; an underscore stands for a dash in a chain's name.
     let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
     let variables =
         [("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls), ("GAS_CHAINS__OWN__CHAIN_ID", "6")];
@@ -339,7 +344,7 @@ fn a_file_with_chains_replaces_the_built_in_ones_and_one_without_keeps_them() {
 }
 
 #[test]
-fn a_missing_or_broken_file_ends_with_2() {
+fn missing_or_malformed_file_exits_with_2() {
     let (code, _, stderr) = output(&["check-config", "--config", "/none.toml"], &[]);
     assert_eq!(code, Some(2));
     assert!(stderr.starts_with("error: cannot read the file /none.toml: No such file"), "{stderr}");
@@ -351,7 +356,7 @@ fn a_missing_or_broken_file_ends_with_2() {
 }
 
 #[test]
-fn wrong_arguments_end_with_2() {
+fn invalid_arguments_exit_with_2() {
     for arguments in [
         &["nonsense"][..],
         &["--nonsense"],
@@ -364,7 +369,7 @@ fn wrong_arguments_end_with_2() {
 }
 
 #[test]
-fn a_taken_port_ends_with_1_and_its_address() {
+fn taken_port_exits_with_1_and_names_the_address() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (name, key) in [
@@ -381,7 +386,7 @@ fn a_taken_port_ends_with_1_and_its_address() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_url_is_in_no_line_of_the_log() {
+async fn api_key_in_an_rpc_url_is_never_logged() {
     let variables = [
         ("GAS_CHAINS__RONIN__RPC_URLS", "[\"http://canary:canary@127.0.0.1:9/canary?key=canary\"]"),
         ("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", "[\"http://canary.invalid/canary\"]"),
@@ -394,9 +399,9 @@ async fn a_key_in_a_url_is_in_no_line_of_the_log() {
     while log.matches("upstream failed").count() < 2 {
         assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
     }
-    let (code, rest) = service.end_by("-TERM");
+    let (code, rest) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
     log.push_str(&rest);
-    let told: Vec<_> = log.lines().filter(|line| line.contains("canary")).collect();
-    assert!(told.is_empty(), "{told:#?}");
+    let leaks: Vec<_> = log.lines().filter(|line| line.contains("canary")).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
 }

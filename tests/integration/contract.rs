@@ -1,15 +1,15 @@
-//! A contract written by hand, so that tests with real nodes need no compiler.
+//! A hand-written contract, so that tests with real nodes need no compiler.
 //!
 //! ```text
 //! stored()                        the word in slot 0
-//! store(uint256)                  puts a word there and logs Stored(uint256)
+//! store(uint256)                  writes slot 0 and logs Stored(uint256)
 //! spend(address,uint256)          reverts with the reason "nothing stored" while slot 0 holds 0
 //! refuse(uint256,uint256,uint256) reverts with the error Refused(uint256) and the word of slot 0
 //! ```
 //!
-//! It tells them apart by the length of the call alone: 4, 36, 68 bytes and any other.
+//! It dispatches on the length of the call data alone: 4, 36, 68 bytes, or any other.
 
-/// What lies at the contract's address.
+/// The runtime bytecode.
 pub(crate) const RUNTIME: &str = concat!(
     "0x",
     // CALLDATASIZE, then thrice: DUP1 PUSH1 length EQ PUSH1 destination JUMPI.
@@ -19,7 +19,7 @@ pub(crate) const RUNTIME: &str = concat!(
     "80604414606157",
     // PUSH4 Refused(uint256), shifted to the left by 224 bits and kept at 0.
     "63590a515160e01b5f52",
-    // The word of slot 0 behind it: PUSH0 SLOAD PUSH1 4 MSTORE; PUSH1 36 PUSH0 REVERT.
+    // Then the word of slot 0: PUSH0 SLOAD PUSH1 4 MSTORE; PUSH1 36 PUSH0 REVERT.
     "5f54600452",
     "60245ffd",
     // 0x29: JUMPDEST PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN.
@@ -28,9 +28,9 @@ pub(crate) const RUNTIME: &str = concat!(
     "5b600435805f555f52",
     // PUSH32 Stored(uint256) PUSH1 32 PUSH0 LOG1 STOP.
     "7fc6d8c0af6d21f291e7c359603aa97e0ed500f04db6e983b9fce75a91c6b8da6b60205fa100",
-    // 0x61: JUMPDEST PUSH0 SLOAD PUSH1 0xa3 JUMPI: a word that is not 0 lets it pass.
+    // 0x61: JUMPDEST PUSH0 SLOAD PUSH1 0xa3 JUMPI: a non-zero word skips the revert.
     "5b5f5460a357",
-    // Error(string) at 0; behind it the string's offset 32, its length 14 and its bytes.
+    // Error(string) at 0, then the string's offset 32, its length 14 and its bytes.
     "6308c379a060e01b5f52",
     "6020600452",
     "600e602452",
@@ -45,31 +45,31 @@ pub(crate) const RUNTIME: &str = concat!(
 pub(crate) const STORED_TOPIC: &str =
     "0xc6d8c0af6d21f291e7c359603aa97e0ed500f04db6e983b9fce75a91c6b8da6b";
 
-/// The call `stored()`.
+/// Call data of `stored()`.
 pub(crate) const STORED: &str = "0xe582dd31";
 
-/// What a transaction without a receiver creates the contract with.
+/// Returns the data of the transaction that creates the contract.
 pub(crate) fn creation() -> String {
     // PUSH1 165, the length of what follows, DUP1 PUSH1 9 PUSH0 CODECOPY PUSH0 RETURN.
     RUNTIME.replacen("0x", "0x60a58060095f395ff3", 1)
 }
 
-/// The call `store(value)`.
+/// Encodes `store(value)`.
 pub(crate) fn store(value: u64) -> String {
     format!("0x6057361d{}", word(value))
 }
 
-/// The call `spend(0, 1)`.
+/// Encodes `spend(0, 1)`.
 pub(crate) fn spend() -> String {
     format!("0xaf7d6ca3{}{}", word(0), word(1))
 }
 
-/// The call `refuse(0, 0, 0)`.
+/// Encodes `refuse(0, 0, 0)`.
 pub(crate) fn refuse() -> String {
     format!("0x3234a64b{}", word(0).repeat(3))
 }
 
-/// 32 bytes in hex, without a prefix.
+/// Encodes 32 bytes in hex, without a prefix.
 pub(crate) fn word(value: u64) -> String {
     format!("{value:064x}")
 }

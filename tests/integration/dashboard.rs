@@ -1,4 +1,4 @@
-//! The dashboard: what it is made of, and what people see of it in Chromium.
+//! The dashboard: its resources, and its behaviour in Chromium.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use serde_json::json;
 
 use crate::pages::{self, policy};
 use crate::programs;
-use crate::raw::free_port;
-use crate::service::Service;
+use crate::raw_client::free_port;
+use crate::test_server::TestServer;
 
 const CHAINS: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 
 #[tokio::test]
-async fn the_page_and_all_that_it_loads_are_served_below_any_base_path() {
+async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/public", "/proxy/public"] {
-        let service = Service::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
-        let parts = pages::all_parts(&service, &format!("{base}/")).await;
+        let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
+        let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
         let files = ["/", "/base.css", "/dashboard/card.js", "/dashboard/copy.js"];
         let files = files.into_iter().chain(["/dashboard/live.js", "/dashboard/page.js"]);
         let files = files.chain(["/dashboard/state.js", "/dashboard/style.css"]);
@@ -26,14 +26,14 @@ async fn the_page_and_all_that_it_loads_are_served_below_any_base_path() {
 }
 
 #[tokio::test]
-async fn a_base_path_leads_to_the_page_below_it_and_leaves_the_root_alone() {
+async fn base_path_redirects_to_the_page_and_the_root_is_404() {
     for base in ["/public", "/proxy/public"] {
-        let service = Service::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
-        pages::leads(&service, base, "public/", &format!("{base}/")).await;
+        let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
+        pages::check_redirect(&service, base, "public/", &format!("{base}/")).await;
         for path in ["/", "/proxy", "/dashboard/page.js", &format!("{base}//")] {
-            let answer = service.get(path).await;
+            let response = service.get(path).await;
             assert_eq!(
-                (answer.status, &answer.json()["code"]),
+                (response.status, &response.json()["code"]),
                 (404, &"not_found".into()),
                 "{path}"
             );
@@ -42,19 +42,19 @@ async fn a_base_path_leads_to_the_page_below_it_and_leaves_the_root_alone() {
 }
 
 #[tokio::test]
-async fn amounts_ages_and_states_are_told_exactly() {
+async fn amounts_ages_and_states_are_formatted_exactly() {
     programs::node_test("dashboard.test.mjs", &[]).await;
 }
 
 #[tokio::test]
-async fn people_watch_prices_in_chromium() {
+async fn dashboard_shows_live_prices_in_chromium() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let world = json!({
+    let harness = json!({
         "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
         "listen": format!("127.0.0.1:{}", free_port()),
         "shots": target.join("dashboard"),
     });
-    let mut command = programs::node(&["playwright-core"]);
-    command.arg(programs::script("dashboard.mjs")).arg(world.to_string());
-    println!("{}", programs::success(command).await);
+    let mut command = programs::node_js(&["playwright-core"]);
+    command.arg(programs::script_path("dashboard.mjs")).arg(harness.to_string());
+    println!("{}", programs::expect_success(command).await);
 }

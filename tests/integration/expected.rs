@@ -1,34 +1,33 @@
-//! Every 20-block window of the recordings, priced by the code that serves, against the figures of
-//! an independent implementation.
+//! Compares the pricing of every 20-block window of the recordings with an independent implementation.
 
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 use gas_suggestion::demo::Recording;
 use gas_suggestion::fees;
-use gas_suggestion::rpc::FeeHistoryRequest;
+use gas_suggestion::upstream::FeeHistoryRequest;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
 use crate::fixtures;
 
 #[test]
-fn ethereum_windows_are_priced_as_expected() {
+fn ethereum_windows_have_the_expected_prices() {
     check("src/demo/recordings/ethereum.json.gz", "ethereum");
 }
 
 #[test]
-fn base_windows_are_priced_as_expected() {
+fn base_windows_have_the_expected_prices() {
     check("src/demo/recordings/base.json.gz", "base");
 }
 
 #[test]
-fn polygon_windows_are_priced_as_expected() {
+fn polygon_windows_have_the_expected_prices() {
     check("tests/fixtures/recordings/polygon.json.gz", "polygon");
 }
 
 #[test]
-fn every_window_is_priced_as_expected_by_the_adaptive_strategy() {
+fn adaptive_strategy_has_the_expected_prices() {
     for (recording, chain) in [
         ("src/demo/recordings/ethereum.json.gz", "ethereum"),
         ("src/demo/recordings/base.json.gz", "base"),
@@ -43,15 +42,15 @@ fn every_window_is_priced_as_expected_by_the_adaptive_strategy() {
                 "strategy = \"adaptive\"\nbase_fee_floor = \"{base_floor} wei\"\n\
                  priority_fee_floor = \"{tip_floor} wei\""
             );
-            let found = priced(&recording, newest.parse().unwrap(), &pricing);
-            assert_eq!(found, columns[3..].join(","), "{chain}: {line}");
+            let actual = priced(&recording, newest.parse().unwrap(), &pricing);
+            assert_eq!(actual, columns[3..].join(","), "{chain}: {line}");
         }
-        // Two pricings of each window.
+        // Two configurations per window.
         assert_eq!(lines.len() - 1, 2 * 1005);
     }
 }
 
-/// The lines of a file of expectations.
+/// Reads the lines of a file of expected prices.
 fn lines(name: &str) -> Vec<String> {
     let mut expected = String::new();
     let file = fixtures::read(&format!("tests/fixtures/expected/{name}.csv.gz"));
@@ -59,7 +58,7 @@ fn lines(name: &str) -> Vec<String> {
     expected.lines().map(str::to_owned).collect()
 }
 
-/// What one chain's file of expectations holds: three pricings of 1,340 windows.
+/// Rows per chain: 1,340 windows in three configurations.
 const ROWS: usize = 4020;
 
 fn check(recording: &str, chain: &str) {
@@ -82,15 +81,14 @@ fn check(recording: &str, chain: &str) {
              priority_fee_floor = \"{tip_floor} wei\"",
             percentiles.replace('|', ",")
         );
-        let found = priced(&recording, newest.parse().unwrap(), &pricing);
-        assert_eq!(found, columns[4..].join(","), "{chain}: {line}");
+        let actual = priced(&recording, newest.parse().unwrap(), &pricing);
+        assert_eq!(actual, columns[4..].join(","), "{chain}: {line}");
         rows += 1;
     }
     assert_eq!(rows, ROWS);
 }
 
-/// The amounts in the order of the file, for the 20 blocks up to `newest`, as a node would send
-/// them.
+/// Prices the 20 blocks up to `newest` as a node would send them. Amounts are in the order of the file.
 fn priced(recording: &Recording, newest: u64, pricing: &str) -> String {
     let pricing = fixtures::priced(pricing).pricing;
     let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
@@ -110,7 +108,7 @@ fn priced(recording: &Recording, newest: u64, pricing: &str) -> String {
         "gasUsedRatio": recording.gas_used_ratio[start..end],
         "reward": recording.reward[start..end].iter().map(row).collect::<Vec<_>>(),
     });
-    let history = FeeHistoryRequest::new(&pricing).read(&to_raw_value(&result).unwrap()).unwrap();
+    let history = FeeHistoryRequest::new(&pricing).parse(&to_raw_value(&result).unwrap()).unwrap();
     assert_eq!(history.newest_block(), newest);
     let suggestion = fees::price(&history, &pricing).unwrap().suggestion;
     let (medium, high) = (suggestion.medium, suggestion.high);

@@ -1,5 +1,4 @@
-//! A node's network gone wrong: a proxy in front of a node that passes calls on and does to the
-//! replies what a test tells it to.
+//! A proxy in front of a node that forwards calls and injects faults into the replies.
 
 use std::fmt;
 use std::io::Write;
@@ -20,65 +19,65 @@ use tokio::task::{JoinHandle, JoinSet};
 pub(crate) struct FaultProxy {
     address: SocketAddr,
     setting: watch::Sender<Setting>,
-    /// The last switch that is in force.
+    /// Number of the last switch that is in force.
     in_force: watch::Receiver<u64>,
-    seen: Arc<Mutex<Seen>>,
+    received: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
 }
 
-/// What the proxy does to a reply.
+/// A fault that the proxy injects into a reply.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// None: the reply passes.
     Pass,
-    /// The reply comes after this pause.
+    /// Delays the reply.
     Delay(Duration),
-    /// This many bytes of the reply come at once, then as many after every pause.
+    /// Sends the reply in pieces of this many bytes, with a pause between them.
     Drip(usize, Duration),
-    /// Only this many bytes of the body come, then the connection is closed.
+    /// Sends only this many bytes of the body, then closes the connection.
     Truncate(usize),
-    /// The declared length lacks this many bytes of the body.
+    /// Declares a length that is this many bytes too short.
     CutLength(usize),
-    /// The connection is reset instead of a reply.
+    /// Resets the connection instead of a reply.
     Reset,
-    /// Nothing ever comes.
+    /// Never replies.
     Blackhole,
-    /// Nobody listens, and the connections that were open are closed.
+    /// Refuses new connections and closes the open ones.
     Refuse,
-    /// The connections that are open now are dead without anybody knowing; new ones work.
+    /// Never replies on connections that are open now; new ones work.
     DeadPool,
-    /// The reply says that it is gzip.
+    /// Declares the reply as gzip.
     Gzip(Gzip),
-    /// The reply is far too long.
+    /// Sends a reply that is far too large.
     Bloat(Bloat),
-    /// Another reply, made from the call and from the node's reply.
+    /// Sends another reply, computed from the call and the node's reply.
     Rewrite(Rewrite),
 }
 
-/// What comes under the name of gzip.
+/// Body of a reply that is declared as gzip.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Gzip {
-    /// The reply, compressed as it should be.
+    /// The reply, compressed correctly.
     Whole,
-    /// The first half of it.
+    /// The first half of the compressed reply.
     Truncated,
-    /// The reply as it is.
+    /// The reply, uncompressed.
     Plain,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bloat {
-    /// The reply in an envelope of this many bytes, with their number.
+    /// The reply padded by this many bytes, with the correct length.
     Giant(usize),
     /// A reply that never ends, in chunks.
     Endless,
     /// 64 MiB in 64 KiB of gzip.
     Bomb,
-    /// The same, but nothing says that it is gzip.
+    /// The same without a `content-encoding`.
     UnnamedBomb,
 }
 
-/// How a reply is made.
+/// Function that computes a reply.
 #[derive(Clone)]
 pub(crate) struct Rewrite(Arc<Make>);
 
@@ -90,15 +89,15 @@ impl fmt::Debug for Rewrite {
     }
 }
 
-/// A call as it came.
+/// A received call.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// With the query.
+    /// Path and query.
     pub(crate) path: String,
     pub(crate) json: Value,
 }
 
-/// A reply as it goes out.
+/// A reply to send.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -131,7 +130,7 @@ impl Fault {
         Self::Rewrite(Rewrite(Arc::new(make)))
     }
 
-    /// The node's reply with another `result`.
+    /// Sends the node's reply with a changed `result`.
     pub(crate) fn result(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
         Self::rewrite(move |_, mut reply| {
             change(&mut reply["result"]);
@@ -140,7 +139,7 @@ impl Fault {
     }
 }
 
-/// Which calls the fault is for.
+/// Calls that a fault affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
@@ -162,37 +161,38 @@ impl Scope {
 struct Setting {
     fault: Fault,
     scope: Scope,
-    /// How often the fault was switched.
+    /// Number of switches so far.
     switches: u64,
 }
 
-/// What has come in.
+/// Connections and calls so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct Received {
     connections: usize,
-    /// Each call's method, whether its block count was a quantity, and when it came.
+    /// Method, whether the block count was a hex quantity, and time of each call.
     calls: Vec<(String, bool, Instant)>,
 }
 
 impl FaultProxy {
-    /// A proxy in front of the node at `target`, which passes everything.
+    /// Starts a proxy in front of the node at `target`, without a fault.
     pub(crate) async fn start(target: String) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (fault, scope) = (Fault::Pass, Scope::All);
         let (setting, settings) = watch::channel(Setting { fault, scope, switches: 0 });
-        let (tell, in_force) = watch::channel(0);
-        let seen = Arc::default();
-        let proxy = Proxy { target, client: reqwest::Client::new(), seen: Arc::clone(&seen) };
-        let task = tokio::spawn(proxy.run(listener, settings, tell));
-        Self { address, setting, in_force, seen, task }
+        let (in_force_sender, in_force) = watch::channel(0);
+        let received = Arc::default();
+        let proxy =
+            Proxy { target, client: reqwest::Client::new(), received: Arc::clone(&received) };
+        let task = tokio::spawn(proxy.run(listener, settings, in_force_sender));
+        Self { address, setting, in_force, received, task }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// When this returns, `fault` is done to the calls of `scope`.
+    /// Switches to `fault` for the calls of `scope`. It is in force when this returns.
     pub(crate) async fn switch(&self, fault: Fault, scope: Scope) {
         let switches = self.setting.borrow().switches + 1;
         self.setting.send_replace(Setting { fault, scope, switches });
@@ -200,25 +200,31 @@ impl FaultProxy {
         in_force.wait_for(|last| *last >= switches).await.expect("the proxy runs");
     }
 
-    /// How many connections were made.
-    pub(crate) fn connections(&self) -> usize {
-        self.seen.lock().unwrap().connections
+    /// Returns the number of connections so far.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.received.lock().unwrap().connections
     }
 
-    /// When `method` was called.
-    pub(crate) fn times(&self, method: &str) -> Vec<Instant> {
-        let seen = self.seen.lock().unwrap();
-        seen.calls.iter().filter(|(called, ..)| called == method).map(|(.., at)| *at).collect()
+    /// Returns the times of the calls of `method`.
+    pub(crate) fn call_times(&self, method: &str) -> Vec<Instant> {
+        let received = self.received.lock().unwrap();
+        received.calls.iter().filter(|(called, ..)| called == method).map(|(.., at)| *at).collect()
     }
 
-    /// How many calls came.
-    pub(crate) fn calls(&self) -> usize {
-        self.seen.lock().unwrap().calls.len()
+    /// Returns the number of calls so far.
+    pub(crate) fn call_count(&self) -> usize {
+        self.received.lock().unwrap().calls.len()
     }
 
-    /// How many fee histories were asked for with a quantity as the count.
-    pub(crate) fn quantities(&self) -> usize {
-        self.seen.lock().unwrap().calls.iter().filter(|(_, is_quantity, _)| *is_quantity).count()
+    /// Returns the number of calls with a hex block count.
+    pub(crate) fn hex_count_calls(&self) -> usize {
+        self.received
+            .lock()
+            .unwrap()
+            .calls
+            .iter()
+            .filter(|(_, is_quantity, _)| *is_quantity)
+            .count()
     }
 }
 
@@ -228,16 +234,15 @@ impl Drop for FaultProxy {
     }
 }
 
-/// A socket that is bound but does not listen: it refuses, and keeps the port from everybody else.
-async fn bound(address: SocketAddr) -> TcpSocket {
+/// Binds a socket that does not listen: it refuses connections and keeps the port reserved.
+async fn bind_without_listening(address: SocketAddr) -> TcpSocket {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
         match socket.bind(address) {
             Ok(()) => return socket,
-            // A process that is being started has all files of this one, the listener too, until
-            // it runs its program.
+            // Between fork and exec, a child process of another test still holds the listener.
             Err(_) if Instant::now() < deadline => tokio::task::yield_now().await,
             Err(error) => panic!("cannot bind {address}: {error}"),
         }
@@ -248,7 +253,7 @@ async fn bound(address: SocketAddr) -> TcpSocket {
 struct Proxy {
     target: String,
     client: reqwest::Client,
-    seen: Arc<Mutex<Seen>>,
+    received: Arc<Mutex<Received>>,
 }
 
 impl Proxy {
@@ -265,7 +270,7 @@ impl Proxy {
             if matches!(fault, Fault::Refuse) {
                 connections.shutdown().await;
                 drop(listener);
-                let socket = bound(address).await;
+                let socket = bind_without_listening(address).await;
                 in_force.send_replace(switches);
                 let lifted = |setting: &Setting| !matches!(setting.fault, Fault::Refuse);
                 if settings.wait_for(lifted).await.is_err() {
@@ -278,7 +283,7 @@ impl Proxy {
             tokio::select! {
                 accepted = listener.accept() => {
                     let (stream, _) = accepted.unwrap();
-                    self.seen.lock().unwrap().connections += 1;
+                    self.received.lock().unwrap().connections += 1;
                     let settings = settings.clone();
                     let switches = settings.borrow().switches;
                     let connection = Connection { stream, settings, switches };
@@ -292,13 +297,13 @@ impl Proxy {
         }
     }
 
-    /// Answers one connection's calls. Whatever goes wrong with it is its end.
+    /// Serves one connection until its first error.
     async fn serve(self, mut connection: Connection) {
         let mut buffer = Vec::new();
         while let Some(call) = connection.read_call(&mut buffer).await {
             let method = call.json["method"].as_str().unwrap_or_default().to_owned();
             let is_quantity = call.json["params"][0].is_string();
-            self.seen.lock().unwrap().calls.push((method, is_quantity, Instant::now()));
+            self.received.lock().unwrap().calls.push((method, is_quantity, Instant::now()));
             let setting = connection.settings.borrow().clone();
             let is_old = connection.switches < setting.switches;
             let fault = match setting.fault {
@@ -316,7 +321,7 @@ impl Proxy {
                 _ => {}
             }
             let Some(reply) = self.forward(&call).await else { return };
-            if connection.answer(&call, reply, fault).await.is_none() {
+            if connection.reply(&call, reply, fault).await.is_none() {
                 return;
             }
         }
@@ -331,12 +336,12 @@ impl Proxy {
 struct Connection {
     stream: TcpStream,
     settings: watch::Receiver<Setting>,
-    /// How often the fault had been switched when this was accepted.
+    /// Number of switches when this was accepted.
     switches: u64,
 }
 
 impl Connection {
-    /// `None` when the other side is gone or does not speak HTTP.
+    /// Reads the next call. `None` when the peer has closed or does not speak HTTP.
     async fn read_call(&mut self, buffer: &mut Vec<u8>) -> Option<Call> {
         loop {
             if let Some(end) = find(buffer, b"\r\n\r\n") {
@@ -364,8 +369,8 @@ impl Connection {
         }
     }
 
-    /// `None` when the connection is of no more use.
-    async fn answer(&mut self, call: &Call, json: Value, fault: Fault) -> Option<()> {
+    /// Sends the reply with `fault`. `None` when the connection has to be closed.
+    async fn reply(&mut self, call: &Call, json: Value, fault: Fault) -> Option<()> {
         let reply = Reply::json(&json);
         match fault {
             Fault::Delay(pause) => {
@@ -462,5 +467,5 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Sixty-four members of a MiB each, which count as one.
+/// 64 gzip members of 1 MiB each, which decompress as one stream.
 static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| gzip(&vec![b' '; 1 << 20]).repeat(64));

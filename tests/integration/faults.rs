@@ -1,10 +1,10 @@
-//! Everything that real nodes were seen to do, one after the other, to one chain of ten: at the
-//! start, while the service runs, and after it is over.
+//! Faults observed at real nodes, injected one at a time into one chain of ten: at the start, in the
+//! steady state, and with recovery after each.
 
-mod rig;
-mod scenes;
+mod chain_model;
+mod custom;
+mod harness;
 mod secrets;
-mod truth;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,74 +16,74 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::fault_proxy::{Bloat, Fault, Gzip, Reply, Scope};
-use rig::{Healthy, Rig, Setup, Stage, Suggestion, Urls, unpleasant_text};
-use truth::{Window, longer_history, newest_of, quantity};
+use chain_model::{Window, longer_history, newest_of, quantity};
+use harness::{ChainSettings, Harness, HealthyChains, Suggestion, TestRun, Urls, unpleasant_text};
 
-/// One way in which a node can be at fault.
-struct Case {
-    /// The row of the catalogue.
+/// One fault of a node.
+struct Scenario {
+    /// The row of the fault catalogue, 1 to 37.
     row: u8,
     name: String,
-    setup: Setup,
-    play: Play,
+    settings: ChainSettings,
+    expectation: Expectation,
 }
 
-/// What the service has to make of it.
-enum Play {
-    /// The reply is not used: 503 at the start, later the last good value for as long as it may be.
-    Refused(Refused),
-    /// The reply is used, and comes to this.
-    Used { fault: Fault, window: fn(u64) -> Window, market: fn(&Value) },
-    /// The second URL serves on.
-    PassedOver { reason: &'static str, fault: Fault, scope: Scope },
-    /// A course of its own.
-    Own(Scene),
+/// The expected behaviour of the service.
+enum Expectation {
+    /// The reply is rejected: 503 at the start; later the last good suggestion until it expires.
+    Rejected(Rejected),
+    /// The reply is accepted and gives the suggestion of `window`; `market` checks `/fee-market`.
+    Accepted { fault: Fault, window: fn(u64) -> Window, market: fn(&Value) },
+    /// The service fails over to the second URL.
+    FailedOver { reason: &'static str, fault: Fault, scope: Scope },
+    /// A check of its own.
+    Custom(CustomCheck),
 }
 
-type Scene = fn(Stage, Setup) -> Pin<Box<dyn Future<Output = ()>>>;
+type CustomCheck = fn(TestRun, ChainSettings) -> Pin<Box<dyn Future<Output = ()>>>;
 
-struct Refused {
-    /// The outcome that is counted.
+struct Rejected {
+    /// The expected `outcome` label of the attempts.
     reason: &'static str,
     fault: Fault,
     scope: Scope,
-    /// What happens first when the service runs already, and its outcome: to serve another chain
-    /// is noticed after an error.
+    /// In the steady state, a fault to inject first, and its outcome: a wrong chain id is only detected
+    /// after an error.
     onset: Option<(Fault, &'static str)>,
-    /// The least time between two calls of this method while the fault lasts.
+    /// A method, and the minimum time between two of its calls while the fault lasts.
     gap: Option<(&'static str, Duration)>,
-    /// The longest time until the node is asked again after the fault.
+    /// The maximum time until the node is polled again after the fault.
     rest: Duration,
 }
 
-/// How many cases are played at once: they mostly wait.
-const PLAYERS: usize = 6;
+/// Number of scenarios that run concurrently; they mostly wait.
+const WORKERS: usize = 6;
 
-/// How many cases may be played once more, alone.
-const MOST_SECOND_TRIES: usize = 10;
+/// If at most this many scenarios fail, they run once more.
+const MAX_RETRIES: usize = 10;
 
-/// What no busy machine is an excuse for.
-const NEVER_BY_CHANCE: [&str; 3] = ["a wrong number", "a secret is told", "a panic"];
+/// Failures that a busy machine cannot cause.
+const NEVER_RETRIED: [&str; 3] = ["a wrong number", "a secret leaked", "a panic"];
 
 #[test]
-fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
-    let cases = cases();
-    let mut rows: Vec<_> = cases.iter().map(|case| case.row).collect();
+fn faults_of_one_chain_never_cause_wrong_prices_or_affect_other_chains() {
+    let scenarios = scenarios();
+    let mut rows: Vec<_> = scenarios.iter().map(|scenario| scenario.row).collect();
     rows.sort_unstable();
     rows.dedup();
-    assert_eq!(rows, (1..=37).collect::<Vec<_>>(), "a row of the catalogue has no case");
+    assert_eq!(rows, (1..=37).collect::<Vec<_>>(), "a row of the catalogue has no scenario");
 
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
-    let healthy = Arc::new(runtime.block_on(Healthy::start()));
+    let healthy = Arc::new(runtime.block_on(HealthyChains::start()));
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..PLAYERS {
+        for _ in 0..WORKERS {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(number) else { return };
-                    if let Err(failure) = try_play(case, number, &healthy) {
+                    let Some(scenario) = scenarios.get(number) else { return };
+                    if let Err(failure) = try_run(scenario, number, &healthy) {
                         failures.lock().unwrap().push((number, failure));
                     }
                 }
@@ -91,186 +91,196 @@ fn one_chain_of_ten_with_any_fault_serves_nothing_wrong_and_nine_serve_on() {
         }
     });
     let mut failures = failures.into_inner().unwrap();
-    // A machine that is busy with other things may miss a deadline; then few cases fail, and not
-    // alone and again.
-    if failures.len() <= MOST_SECOND_TRIES {
+    // On a busy machine a few scenarios may miss a deadline; they pass when they run again, alone.
+    if failures.len() <= MAX_RETRIES {
         failures.retain_mut(|(number, failure)| {
-            if NEVER_BY_CHANCE.iter().any(|text| failure.contains(text)) {
+            if NEVER_RETRIED.iter().any(|text| failure.contains(text)) {
                 return true;
             }
-            eprintln!("played again: {failure}");
-            try_play(&cases[*number], *number, &healthy).map_err(|again| *failure = again).is_err()
+            eprintln!("retrying: {failure}");
+            try_run(&scenarios[*number], *number, &healthy)
+                .map_err(|again| *failure = again)
+                .is_err()
         });
     }
     let failures: Vec<_> = failures.into_iter().map(|(_, failure)| failure).collect();
     assert!(
         failures.is_empty(),
-        "{} of {} cases fail:\n\n{}",
+        "{} of {} scenarios fail:\n\n{}",
         failures.len(),
-        cases.len(),
+        scenarios.len(),
         failures.join("\n\n")
     );
 }
 
-/// Plays the case and says how it fails.
-fn try_play(case: &Case, number: usize, healthy: &Arc<Healthy>) -> Result<(), String> {
+/// Runs a scenario; the error describes the failure.
+fn try_run(scenario: &Scenario, number: usize, healthy: &Arc<HealthyChains>) -> Result<(), String> {
     let phase = Arc::new(Mutex::new("before the start"));
-    let stage = Stage { healthy: Arc::clone(healthy), number, phase };
-    catch_unwind(AssertUnwindSafe(|| play(case, &stage))).map_err(|panic| {
-        let phase = *stage.phase.lock().unwrap();
-        format!("row {}, {}, phase {phase}: {}", case.row, case.name, text_of(&*panic))
+    let run = TestRun { healthy: Arc::clone(healthy), number, phase };
+    catch_unwind(AssertUnwindSafe(|| run_scenario(scenario, &run))).map_err(|panic| {
+        let phase = *run.phase.lock().unwrap();
+        format!("row {}, {}, phase {phase}: {}", scenario.row, scenario.name, panic_text(&*panic))
     })
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> &str {
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref().copied()).unwrap_or("a panic without a text")
 }
 
-fn play(case: &Case, stage: &Stage) {
+fn run_scenario(scenario: &Scenario, run: &TestRun) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let setup = case.setup.clone();
+    let settings = scenario.settings.clone();
     runtime.block_on(async {
-        match &case.play {
-            Play::Refused(refused) => play_refused(stage, setup, refused).await,
-            Play::Used { fault, window, market } => {
-                play_used(stage, setup, fault, *window, *market).await;
+        match &scenario.expectation {
+            Expectation::Rejected(rejected) => check_rejected(run, settings, rejected).await,
+            Expectation::Accepted { fault, window, market } => {
+                check_accepted(run, settings, fault, *window, *market).await;
             }
-            Play::PassedOver { reason, fault, scope } => {
-                play_passed_over(stage, setup, reason, fault, *scope).await;
+            Expectation::FailedOver { reason, fault, scope } => {
+                check_failover(run, settings, reason, fault, *scope).await;
             }
-            Play::Own(scene) => scene(stage.clone(), setup).await,
+            Expectation::Custom(check) => check(run.clone(), settings).await,
         }
     });
 }
 
-async fn play_refused(stage: &Stage, setup: Setup, refused: &Refused) {
-    let Refused { reason, fault, scope, onset, gap, rest } = refused;
-    let rig = Rig::start(stage, setup, &[(fault.clone(), *scope)]).await;
-    rig.phase("start");
-    rig.rises(0, reason, Suggestion::is_no_data).await;
-    rig.read().await.is_no_data();
-    rig.is_told_as("unavailable", Value::Null).await;
+async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejected) {
+    let Rejected { reason, fault, scope, onset, gap, rest } = rejected;
+    let harness = Harness::start(run, settings, &[(fault.clone(), *scope)]).await;
+    harness.enter_phase("start");
+    harness.wait_for_attempt(0, reason, Suggestion::assert_no_data).await;
+    harness.read().await.assert_no_data();
+    harness.check_reported_status("unavailable", Value::Null).await;
 
-    rig.phase("recovery after the start");
-    rig.lift().await;
-    rig.is_fresh(Window::ending_with, *rest).await;
+    harness.enter_phase("recovery after the start");
+    harness.clear_faults().await;
+    harness.wait_until_fresh(Window::ending_with, *rest).await;
 
-    rig.phase("steady state");
+    harness.enter_phase("steady state");
     if let Some((onset, reason)) = onset {
-        let before = rig.count(0, reason).await;
-        rig.break_with(onset, Scope::All).await;
-        rig.until("the onset", async || rig.count(0, reason).await > before).await;
+        let before = harness.count(0, reason).await;
+        harness.inject(onset, Scope::All).await;
+        harness.until("the onset", async || harness.count(0, reason).await > before).await;
     }
-    let before = rig.count(0, reason).await;
-    rig.break_with(fault, *scope).await;
-    let calls = gap.map(|(method, _)| rig.proxies[0].times(method).len());
-    rig.until(reason, async || rig.count(0, reason).await > before).await;
-    let last = rig.read().await.served.unwrap();
-    rig.wears_out(&last).await;
-    if let (Some((method, least)), Some(calls)) = (gap, calls) {
-        let times = rig.proxies[0].times(method);
+    let before = harness.count(0, reason).await;
+    harness.inject(fault, *scope).await;
+    let calls = gap.map(|(method, _)| harness.proxies[0].call_times(method).len());
+    harness.until(reason, async || harness.count(0, reason).await > before).await;
+    let last = harness.read().await.served.unwrap();
+    harness.check_expiry(&last).await;
+    if let (Some((method, min_gap)), Some(calls)) = (gap, calls) {
+        let times = harness.proxies[0].call_times(method);
         for pair in times[calls..].windows(2) {
             let gap = pair[1] - pair[0];
-            assert!(gap >= *least, "{method} again after {gap:?}");
+            assert!(gap >= *min_gap, "{method} again after {gap:?}");
         }
     }
 
-    rig.phase("recovery");
-    rig.lift().await;
-    rig.is_fresh(Window::ending_with, *rest).await;
-    rig.end().await;
+    harness.enter_phase("recovery");
+    harness.clear_faults().await;
+    harness.wait_until_fresh(Window::ending_with, *rest).await;
+    harness.finish().await;
 }
 
-async fn play_used(
-    stage: &Stage,
-    setup: Setup,
+async fn check_accepted(
+    run: &TestRun,
+    settings: ChainSettings,
     fault: &Fault,
     window: fn(u64) -> Window,
     market: fn(&Value),
 ) {
-    let mut rig = Rig::start(stage, setup.clone(), &[(fault.clone(), Scope::FeeHistory)]).await;
-    let plain = if setup.columns == 2 { Window::of_two } else { Window::ending_with };
-    rig.phase("start");
-    rig.allowed = vec![window];
-    rig.is_fresh(window, Duration::ZERO).await;
-    market(&rig.process.get("/v1/a/fee-market").await.json());
+    let mut harness =
+        Harness::start(run, settings.clone(), &[(fault.clone(), Scope::FeeHistory)]).await;
+    let plain =
+        if settings.columns == 2 { Window::with_two_percentiles } else { Window::ending_with };
+    harness.enter_phase("start");
+    harness.allowed = vec![window];
+    harness.wait_until_fresh(window, Duration::ZERO).await;
+    market(&harness.process.get("/v1/a/fee-market").await.json());
 
-    rig.phase("recovery after the start");
-    rig.allowed = vec![window, plain];
-    rig.lift().await;
-    rig.is_fresh(plain, Duration::ZERO).await;
-    rig.allowed = vec![plain];
-    rig.read().await.served.unwrap();
+    harness.enter_phase("recovery after the start");
+    harness.allowed = vec![window, plain];
+    harness.clear_faults().await;
+    harness.wait_until_fresh(plain, Duration::ZERO).await;
+    harness.allowed = vec![plain];
+    harness.read().await.served.unwrap();
 
-    rig.phase("steady state");
-    rig.allowed = vec![window, plain];
-    rig.break_with(fault, Scope::FeeHistory).await;
-    // Where both come to the same suggestion, only the calls tell them apart.
+    harness.enter_phase("steady state");
+    harness.allowed = vec![window, plain];
+    harness.inject(fault, Scope::FeeHistory).await;
+    // Both windows may give the same suggestion, so wait for two further polls.
     for _ in 0..2 {
-        rig.rises(0, "ok", Suggestion::is_fresh).await;
+        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
     }
-    rig.allowed = vec![window];
-    rig.is_fresh(window, Duration::ZERO).await;
-    market(&rig.process.get("/v1/a/fee-market").await.json());
+    harness.allowed = vec![window];
+    harness.wait_until_fresh(window, Duration::ZERO).await;
+    market(&harness.process.get("/v1/a/fee-market").await.json());
 
-    rig.phase("recovery");
-    rig.allowed = vec![window, plain];
-    rig.lift().await;
-    rig.is_fresh(plain, Duration::ZERO).await;
-    rig.has_only_counted(&["ok"]).await;
-    rig.end().await;
+    harness.enter_phase("recovery");
+    harness.allowed = vec![window, plain];
+    harness.clear_faults().await;
+    harness.wait_until_fresh(plain, Duration::ZERO).await;
+    harness.check_outcomes(&["ok"]).await;
+    harness.finish().await;
 }
 
-async fn play_passed_over(stage: &Stage, setup: Setup, reason: &str, fault: &Fault, scope: Scope) {
-    let setup = Setup { urls: Urls::Two, ..setup };
-    let mut rig = Rig::start(stage, setup.clone(), &[(fault.clone(), scope)]).await;
-    rig.phase("start");
-    rig.is_fresh(Window::ending_with, setup.longest_pause()).await;
-    assert!(rig.count(0, reason).await > 0, "{:?}", rig.counts().await);
+async fn check_failover(
+    run: &TestRun,
+    settings: ChainSettings,
+    reason: &str,
+    fault: &Fault,
+    scope: Scope,
+) {
+    let settings = ChainSettings { urls: Urls::Two, ..settings };
+    let mut harness = Harness::start(run, settings.clone(), &[(fault.clone(), scope)]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Window::ending_with, settings.longest_pause()).await;
+    assert!(harness.count(0, reason).await > 0, "{:?}", harness.counts().await);
 
-    rig.phase("recovery after the start");
-    rig.lift().await;
-    rig.serves_on(&setup).await;
-    // Whoever let the service wait is not asked for long; to others it comes back.
-    let comes_back = reason != "timeout";
-    if comes_back {
-        rig.rises(0, "ok", Suggestion::is_fresh).await;
+    harness.enter_phase("recovery after the start");
+    harness.clear_faults().await;
+    harness.check_stays_fresh(&settings).await;
+    // After a timeout the service prefers the other upstream for long; after other faults it returns to the first.
+    let returns_to_first = reason != "timeout";
+    if returns_to_first {
+        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
     } else {
-        rig.end().await;
-        rig = Rig::start(stage, setup.clone(), &[]).await;
-        rig.rises(0, "ok", |_| {}).await;
+        harness.finish().await;
+        harness = Harness::start(run, settings.clone(), &[]).await;
+        harness.wait_for_attempt(0, "ok", |_| {}).await;
     }
 
-    rig.phase("steady state");
-    rig.is_fresh(Window::ending_with, Duration::ZERO).await;
-    let before = rig.count(0, reason).await;
-    rig.break_with(fault, scope).await;
-    rig.serves_on(&setup).await;
-    assert!(rig.count(0, reason).await > before, "{:?}", rig.counts().await);
+    harness.enter_phase("steady state");
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    let before = harness.count(0, reason).await;
+    harness.inject(fault, scope).await;
+    harness.check_stays_fresh(&settings).await;
+    assert!(harness.count(0, reason).await > before, "{:?}", harness.counts().await);
 
-    rig.phase("recovery");
-    rig.lift().await;
-    if comes_back {
-        rig.rises(0, "ok", Suggestion::is_fresh).await;
+    harness.enter_phase("recovery");
+    harness.clear_faults().await;
+    if returns_to_first {
+        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
     }
-    rig.serves_on(&setup).await;
-    rig.end().await;
+    harness.check_stays_fresh(&settings).await;
+    harness.finish().await;
 }
 
-impl Case {
-    fn new(row: u8, name: &str, play: Play) -> Self {
-        Self { row, name: name.into(), setup: Setup::default(), play }
+impl Scenario {
+    fn new(row: u8, name: &str, expectation: Expectation) -> Self {
+        Self { row, name: name.into(), settings: ChainSettings::default(), expectation }
     }
 
-    fn refused(row: u8, name: &str, reason: &'static str, fault: Fault) -> Self {
+    fn rejected(row: u8, name: &str, reason: &'static str, fault: Fault) -> Self {
         let (scope, onset, gap, rest) = (Scope::FeeHistory, None, None, Duration::ZERO);
-        let refused = Refused { reason, fault, scope, onset, gap, rest };
-        Self::new(row, name, Play::Refused(refused))
+        let rejected = Rejected { reason, fault, scope, onset, gap, rest };
+        Self::new(row, name, Expectation::Rejected(rejected))
     }
 
-    /// The same of a node that is not asked again at once.
-    fn barred(
+    /// A rejected reply after which the service pauses for the node: the minimum `gap` between calls, and
+    /// the maximum `rest` after the fault.
+    fn backed_off(
         row: u8,
         name: &str,
         reason: &'static str,
@@ -279,71 +289,76 @@ impl Case {
     ) -> Self {
         let (scope, onset) = (Scope::FeeHistory, None);
         let gap = Some(("eth_feeHistory", gap));
-        let refused = Refused { reason, fault, scope, onset, gap, rest };
-        Self::new(row, name, Play::Refused(refused))
+        let rejected = Rejected { reason, fault, scope, onset, gap, rest };
+        Self::new(row, name, Expectation::Rejected(rejected))
     }
 
-    fn used(row: u8, name: &str, fault: Fault, window: fn(u64) -> Window) -> Self {
-        Self::new(row, name, Play::Used { fault, window, market: |_| {} })
+    fn accepted(row: u8, name: &str, fault: Fault, window: fn(u64) -> Window) -> Self {
+        Self::new(row, name, Expectation::Accepted { fault, window, market: |_| {} })
     }
 
-    fn passed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Self {
-        let name = format!("{name}, and there is a second URL");
-        Self::new(row, &name, Play::PassedOver { reason, fault, scope: Scope::FeeHistory })
+    fn failed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Self {
+        let name = format!("{name}, with a second URL");
+        Self::new(row, &name, Expectation::FailedOver { reason, fault, scope: Scope::FeeHistory })
     }
 
-    fn own(row: u8, name: &str, scene: Scene) -> Self {
-        Self::new(row, name, Play::Own(scene))
+    fn custom_check(row: u8, name: &str, check: CustomCheck) -> Self {
+        Self::new(row, name, Expectation::Custom(check))
     }
 
-    /// What `/fee-market` says meanwhile.
+    /// Sets the check of `/fee-market` during the fault.
     fn with_market(mut self, check: fn(&Value)) -> Self {
-        let Play::Used { market, .. } = &mut self.play else { panic!("nothing is used") };
+        let Expectation::Accepted { market, .. } = &mut self.expectation else {
+            panic!("the reply is not accepted")
+        };
         *market = check;
         self
     }
 
-    /// The fault is for these calls.
-    fn at(mut self, place: Scope) -> Self {
-        match &mut self.play {
-            Play::Refused(Refused { scope, .. }) | Play::PassedOver { scope, .. } => *scope = place,
-            Play::Used { .. } | Play::Own(_) => panic!("no calls to choose from"),
+    /// Sets the calls that the fault affects.
+    fn with_scope(mut self, target: Scope) -> Self {
+        match &mut self.expectation {
+            Expectation::Rejected(Rejected { scope, .. })
+            | Expectation::FailedOver { scope, .. } => *scope = target,
+            Expectation::Accepted { .. } | Expectation::Custom(_) => {
+                panic!("the scenario has no scope")
+            }
         }
         self
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Setup)) -> Self {
-        change(&mut self.setup);
+    fn with_settings(mut self, change: impl FnOnce(&mut ChainSettings)) -> Self {
+        change(&mut self.settings);
         self
     }
 
-    fn configured(self, more: &str) -> Self {
-        self.with(|setup| setup.more = more.into())
+    fn with_config(self, more: &str) -> Self {
+        self.with_settings(|settings| settings.more = more.into())
     }
 
-    fn of_two_columns(self) -> Self {
-        self.with(|setup| setup.columns = 2)
+    fn with_two_percentiles(self) -> Self {
+        self.with_settings(|settings| settings.columns = 2)
     }
 }
 
 const NO_TIP_FLOOR: &str = "pricing.priority_fee_floor = \"0 wei\"";
 
-fn cases() -> Vec<Case> {
+fn scenarios() -> Vec<Scenario> {
     let tables = [
-        scenes::cases(),
+        custom::scenarios(),
         rewards(),
         blocks(),
         base_fees(),
-        spellings(),
-        answers(),
+        number_formats(),
+        error_responses(),
         ids(),
-        limits(),
+        rate_limits(),
         transport(),
     ];
     tables.into_iter().flatten().collect()
 }
 
-/// Replaces or, with `None`, removes a member of the result.
+/// Replaces a member of the result, or removes it if `value` is `None`.
 fn member(name: &'static str, value: Option<Value>) -> Fault {
     Fault::result(move |result| {
         let members = result.as_object_mut().unwrap();
@@ -354,33 +369,35 @@ fn member(name: &'static str, value: Option<Value>) -> Fault {
     })
 }
 
-/// Replaces elements of an array of the result.
-fn elements(name: &'static str, places: &'static [usize], value: Value) -> Fault {
-    Fault::result(move |result| places.iter().for_each(|at| result[name][*at] = value.clone()))
+/// Replaces elements of an array in the result.
+fn elements(name: &'static str, indices: &'static [usize], value: Value) -> Fault {
+    Fault::result(move |result| {
+        indices.iter().for_each(|index| result[name][*index] = value.clone())
+    })
 }
 
 fn no_tips(newest: u64) -> Window {
     Window { tips: Vec::new(), ..Window::ending_with(newest) }
 }
 
-/// Without the tips of blocks 4 and 19 of the window.
-fn two_left_out(newest: u64) -> Window {
+/// Returns the window without the tips of blocks 4 and 19.
+fn without_two_tips(newest: u64) -> Window {
     let mut window = Window::ending_with(newest);
     window.tips.remove(19);
     window.tips.remove(4);
     window
 }
 
-fn two_left_out_of_both(newest: u64) -> Window {
-    let mut high_tips = Window::of_two(newest).high_tips.unwrap();
+fn without_two_tips_in_both_columns(newest: u64) -> Window {
+    let mut high_tips = Window::with_two_percentiles(newest).high_tips.unwrap();
     high_tips.remove(19);
     high_tips.remove(4);
-    Window { high_tips: Some(high_tips), ..two_left_out(newest) }
+    Window { high_tips: Some(high_tips), ..without_two_tips(newest) }
 }
 
-const TWO: &[usize] = &[4, 19];
+const TWO_BLOCKS: &[usize] = &[4, 19];
 
-fn rewards() -> Vec<Case> {
+fn rewards() -> Vec<Scenario> {
     let has_no_reward = |market: &Value| {
         assert_eq!(market["average_reward_per_gas"], json!([null]));
         assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": true }));
@@ -391,51 +408,67 @@ fn rewards() -> Vec<Case> {
     let zeros = || member("reward", Some(json!(vec![["0x0"]; 20])));
     let none = |newest| Window { tips: vec![0; 20], ..Window::ending_with(newest) };
     vec![
-        Case::used(1, "no reward", member("reward", None), no_tips).with_market(has_no_reward),
-        Case::used(1, "a null reward", member("reward", Some(Value::Null)), no_tips)
+        Scenario::accepted(1, "no reward", member("reward", None), no_tips)
             .with_market(has_no_reward),
-        Case::used(1, "an empty reward", member("reward", Some(json!([]))), no_tips)
+        Scenario::accepted(1, "a null reward", member("reward", Some(Value::Null)), no_tips)
             .with_market(has_no_reward),
-        Case::refused(1, "no reward and no floor", "no_rewards", member("reward", None))
-            .configured(NO_TIP_FLOOR),
-        Case::passed_over(1, "no reward and no floor", "no_rewards", member("reward", None))
-            .configured(NO_TIP_FLOOR),
-        Case::used(2, "null rows", elements("reward", TWO, Value::Null), two_left_out)
-            .with_market(is_average),
-        Case::used(2, "rows with a null", elements("reward", TWO, json!([null])), two_left_out)
-            .with_market(is_average),
-        Case::used(
+        Scenario::accepted(1, "an empty reward", member("reward", Some(json!([]))), no_tips)
+            .with_market(has_no_reward),
+        Scenario::rejected(1, "no reward and no floor", "no_rewards", member("reward", None))
+            .with_config(NO_TIP_FLOOR),
+        Scenario::failed_over(1, "no reward and no floor", "no_rewards", member("reward", None))
+            .with_config(NO_TIP_FLOOR),
+        Scenario::accepted(
+            2,
+            "null rows",
+            elements("reward", TWO_BLOCKS, Value::Null),
+            without_two_tips,
+        )
+        .with_market(is_average),
+        Scenario::accepted(
+            2,
+            "rows with a null",
+            elements("reward", TWO_BLOCKS, json!([null])),
+            without_two_tips,
+        )
+        .with_market(is_average),
+        Scenario::accepted(
             2,
             "rows with a null at the second percentile",
-            elements("reward", TWO, json!(["0x1", null])),
-            two_left_out_of_both,
+            elements("reward", TWO_BLOCKS, json!(["0x1", null])),
+            without_two_tips_in_both_columns,
         )
-        .of_two_columns(),
-        Case::used(3, "empty rows", elements("reward", TWO, json!([])), two_left_out),
-        Case::used(
+        .with_two_percentiles(),
+        Scenario::accepted(
+            3,
+            "empty rows",
+            elements("reward", TWO_BLOCKS, json!([])),
+            without_two_tips,
+        ),
+        Scenario::accepted(
             3,
             "nothing but empty rows",
             member("reward", Some(json!(vec![json!([]); 20]))),
             no_tips,
         )
         .with_market(has_no_reward),
-        Case::used(
+        Scenario::accepted(
             3,
             "rows with one of two percentiles",
-            elements("reward", TWO, json!(["0x1"])),
-            two_left_out_of_both,
+            elements("reward", TWO_BLOCKS, json!(["0x1"])),
+            without_two_tips_in_both_columns,
         )
-        .of_two_columns(),
-        Case::used(4, "nothing but zeros", zeros(), none).with_market(|market| {
+        .with_two_percentiles(),
+        Scenario::accepted(4, "nothing but zeros", zeros(), none).with_market(|market| {
             assert_eq!(market["average_reward_per_gas"], json!(["0"]));
             assert_eq!(market["floors_applied"]["priority_fee"], true);
         }),
-        Case::used(4, "nothing but zeros and no floor", zeros(), |newest| Window {
+        Scenario::accepted(4, "nothing but zeros and no floor", zeros(), |newest| Window {
             tips: vec![0; 20],
             tip_floor: 0,
             ..Window::ending_with(newest)
         })
-        .configured(NO_TIP_FLOOR)
+        .with_config(NO_TIP_FLOOR)
         .with_market(|market| {
             assert_eq!(market["average_reward_per_gas"], json!(["0"]));
             assert_eq!(market["floors_applied"]["priority_fee"], false);
@@ -450,19 +483,19 @@ fn last(count: usize, newest: u64) -> Window {
     window
 }
 
-fn blocks() -> Vec<Case> {
-    let of = |blocks, columns| {
+fn blocks() -> Vec<Scenario> {
+    let window_of = |blocks, columns| {
         Fault::result(move |result| {
             *result = longer_history(newest_of(result), blocks, columns);
         })
     };
     let has_twenty = |market: &Value| assert_eq!(market["window"]["blocks"], 20);
     vec![
-        Case::used(5, "3 blocks of 20", of(3, 1), |newest| last(3, newest))
+        Scenario::accepted(5, "3 blocks of 20", window_of(3, 1), |newest| last(3, newest))
             .with_market(|market| assert_eq!(market["window"]["blocks"], 3)),
-        Case::used(5, "1 block of 20", of(1, 1), |newest| last(1, newest))
+        Scenario::accepted(5, "1 block of 20", window_of(1, 1), |newest| last(1, newest))
             .with_market(|market| assert_eq!(market["window"]["blocks"], 1)),
-        Case::used(
+        Scenario::accepted(
             6,
             "as many base fees as blocks",
             Fault::result(|result| drop(result["baseFeePerGas"].as_array_mut().unwrap().pop())),
@@ -472,14 +505,26 @@ fn blocks() -> Vec<Case> {
             assert_eq!(market["next_base_fee_per_gas"], Value::Null);
             assert_eq!(market["window"]["blocks"], 20);
         }),
-        Case::used(36, "61 blocks", of(61, 1), Window::ending_with).with_market(has_twenty),
-        Case::used(36, "3 columns", of(20, 3), Window::ending_with).with_market(has_twenty),
-        Case::used(36, "61 blocks of 3 columns", of(61, 3), Window::of_two)
-            .of_two_columns()
+        Scenario::accepted(36, "61 blocks", window_of(61, 1), Window::ending_with)
             .with_market(has_twenty),
-        Case::refused(13, "no oldest block", "bad_oldest_block", member("oldestBlock", None)),
-        Case::passed_over(13, "no oldest block", "bad_oldest_block", member("oldestBlock", None)),
-        Case::refused(
+        Scenario::accepted(36, "3 columns", window_of(20, 3), Window::ending_with)
+            .with_market(has_twenty),
+        Scenario::accepted(
+            36,
+            "61 blocks of 3 columns",
+            window_of(61, 3),
+            Window::with_two_percentiles,
+        )
+        .with_two_percentiles()
+        .with_market(has_twenty),
+        Scenario::rejected(13, "no oldest block", "bad_oldest_block", member("oldestBlock", None)),
+        Scenario::failed_over(
+            13,
+            "no oldest block",
+            "bad_oldest_block",
+            member("oldestBlock", None),
+        ),
+        Scenario::rejected(
             13,
             "a misspelt oldest block",
             "bad_oldest_block",
@@ -490,19 +535,19 @@ fn blocks() -> Vec<Case> {
                 drop(result.as_object_mut().unwrap().remove("oldestBlock"));
             }),
         ),
-        Case::refused(
+        Scenario::rejected(
             13,
             "a hash as the oldest block",
             "bad_oldest_block",
             member("oldestBlock", Some(format!("0x{}", "a7".repeat(32)).into())),
         ),
-        Case::refused(
+        Scenario::rejected(
             13,
             "an oldest block that leaves no number for the newest",
             "bad_oldest_block",
             member("oldestBlock", Some(quantity(u64::MAX.into()))),
         ),
-        Case::used(
+        Scenario::accepted(
             19,
             "a reorg at one height",
             Fault::result(|result| *result = doubled(result)),
@@ -513,75 +558,83 @@ fn blocks() -> Vec<Case> {
                 Window { base_fees, tips, ..Window::ending_with(newest) }
             },
         )
-        .with(|setup| setup.real_block = None),
+        .with_settings(|settings| settings.real_block = None),
     ]
 }
 
-/// A result with twice the fees.
+/// Doubles all fees of a result.
 fn doubled(result: &Value) -> Value {
     let double = |quantity: &Value| {
         let digits = quantity.as_str().unwrap().strip_prefix("0x").unwrap();
-        truth::quantity(2 * u128::from_str_radix(digits, 16).unwrap())
+        chain_model::quantity(2 * u128::from_str_radix(digits, 16).unwrap())
     };
-    let of = |array: &Value| array.as_array().unwrap().iter().map(double).collect::<Value>();
+    let convert_all =
+        |array: &Value| array.as_array().unwrap().iter().map(double).collect::<Value>();
     let mut result = result.clone();
-    result["baseFeePerGas"] = of(&result["baseFeePerGas"]);
-    result["reward"] = result["reward"].as_array().unwrap().iter().map(of).collect();
+    result["baseFeePerGas"] = convert_all(&result["baseFeePerGas"]);
+    result["reward"] = result["reward"].as_array().unwrap().iter().map(convert_all).collect();
     result
 }
 
-fn base_fees() -> Vec<Case> {
+fn base_fees() -> Vec<Scenario> {
     let all = |amount: Value| member("baseFeePerGas", Some(json!(vec![amount; 21])));
-    let over = || Value::from(format!("0x1{}", "0".repeat(32)));
-    let giant = 10_u128.pow(21);
+    let too_large = || Value::from(format!("0x1{}", "0".repeat(32)));
+    let large_amount = 10_u128.pow(21);
     vec![
-        Case::refused(7, "no base fee", "no_base_fees", member("baseFeePerGas", Some(json!([])))),
-        Case::passed_over(
+        Scenario::rejected(
             7,
             "no base fee",
             "no_base_fees",
             member("baseFeePerGas", Some(json!([]))),
         ),
-        Case::refused(
+        Scenario::failed_over(
+            7,
+            "no base fee",
+            "no_base_fees",
+            member("baseFeePerGas", Some(json!([]))),
+        ),
+        Scenario::rejected(
             7,
             "null base fees",
             "no_base_fees",
             member("baseFeePerGas", Some(Value::Null)),
         ),
-        Case::refused(7, "missing base fees", "no_base_fees", member("baseFeePerGas", None)),
-        Case::refused(
+        Scenario::rejected(7, "missing base fees", "no_base_fees", member("baseFeePerGas", None)),
+        Scenario::rejected(
             8,
             "a null among the base fees",
             "bad_base_fee",
-            elements("baseFeePerGas", TWO, Value::Null),
+            elements("baseFeePerGas", TWO_BLOCKS, Value::Null),
         ),
-        Case::refused(
+        Scenario::rejected(
             8,
             "a null as the next base fee",
             "bad_base_fee",
             elements("baseFeePerGas", &[20], Value::Null),
         ),
-        Case::passed_over(
+        Scenario::failed_over(
             8,
             "a null among the base fees",
             "bad_base_fee",
-            elements("baseFeePerGas", TWO, Value::Null),
+            elements("baseFeePerGas", TWO_BLOCKS, Value::Null),
         ),
-        Case::used(9, "a base fee of 0", all(json!("0x0")), |newest| Window {
+        Scenario::accepted(9, "a base fee of 0", all(json!("0x0")), |newest| Window {
             is_legacy: true,
             ..Window::ending_with(newest)
         }),
-        Case::used(9, "a base fee of 0 where it is really 0", all(json!("0x0")), |newest| Window {
-            base_fees: vec![0; 20],
-            ..Window::ending_with(newest)
-        })
-        .configured("pricing.zero_base_fee = \"eip-1559\""),
-        Case::used(
+        Scenario::accepted(
+            9,
+            "a base fee of 0 where it is really 0",
+            all(json!("0x0")),
+            |newest| Window { base_fees: vec![0; 20], ..Window::ending_with(newest) },
+        )
+        .with_config("pricing.zero_base_fee = \"eip-1559\""),
+        Scenario::accepted(
             10,
             "amounts over 64 bits",
             Fault::result(move |result| {
-                result["baseFeePerGas"] = json!(vec![quantity(giant); 21]);
-                result["reward"] = json!(vec![[quantity(3 * giant)]; 20]);
+                result["baseFeePerGas"] = json!(vec![quantity(large_amount); 21]);
+                result["reward"] = json!(vec![[quantity(3 * large_amount)]; 20]);
             }),
             |newest| Window {
                 base_fees: vec![10_u128.pow(21); 20],
@@ -589,44 +642,46 @@ fn base_fees() -> Vec<Case> {
                 ..Window::ending_with(newest)
             },
         ),
-        Case::refused(
+        Scenario::rejected(
             10,
             "a base fee over 128 bits",
             "amount_too_large",
-            elements("baseFeePerGas", &[7], over()),
+            elements("baseFeePerGas", &[7], too_large()),
         ),
-        Case::refused(
+        Scenario::rejected(
             10,
             "a reward over 128 bits",
             "amount_too_large",
-            elements("reward", &[7], json!([over()])),
+            elements("reward", &[7], json!([too_large()])),
         ),
-        Case::refused(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
-        Case::passed_over(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
+        Scenario::rejected(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
+        Scenario::failed_over(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
     ]
 }
 
-fn spellings() -> Vec<Case> {
+fn number_formats() -> Vec<Scenario> {
     let each = |spell: fn(u128) -> Value| {
         Fault::result(move |result| {
             let read = |quantity: &Value| {
                 let digits = quantity.as_str().unwrap().strip_prefix("0x").unwrap();
                 spell(u128::from_str_radix(digits, 16).unwrap())
             };
-            let of = |array: &Value| array.as_array().unwrap().iter().map(read).collect::<Value>();
+            let convert_all =
+                |array: &Value| array.as_array().unwrap().iter().map(read).collect::<Value>();
             result["oldestBlock"] = read(&result["oldestBlock"]);
-            result["baseFeePerGas"] = of(&result["baseFeePerGas"]);
-            result["reward"] = result["reward"].as_array().unwrap().iter().map(of).collect();
+            result["baseFeePerGas"] = convert_all(&result["baseFeePerGas"]);
+            result["reward"] =
+                result["reward"].as_array().unwrap().iter().map(convert_all).collect();
         })
     };
-    let mut cases = vec![
-        Case::used(
+    let mut scenarios = vec![
+        Scenario::accepted(
             11,
             "leading zeros",
             each(|number| format!("0x0000{number:x}").into()),
             Window::ending_with,
         ),
-        Case::used(
+        Scenario::accepted(
             11,
             "JSON integers",
             each(|number| u64::try_from(number).unwrap().into()),
@@ -634,19 +689,19 @@ fn spellings() -> Vec<Case> {
         ),
     ];
     for spelling in ["0x", "1000", "-0x5", "0x-5"] {
-        let of = |what| format!("{spelling:?} as {what}");
-        let element = |name| elements(name, TWO, spelling.into());
-        cases.extend([
-            Case::used(
+        let name = |what| format!("{spelling:?} as {what}");
+        let element = |name| elements(name, TWO_BLOCKS, spelling.into());
+        scenarios.extend([
+            Scenario::accepted(
                 12,
-                &of("a reward"),
-                elements("reward", TWO, json!([spelling])),
-                two_left_out,
+                &name("a reward"),
+                elements("reward", TWO_BLOCKS, json!([spelling])),
+                without_two_tips,
             ),
-            Case::refused(12, &of("a base fee"), "bad_base_fee", element("baseFeePerGas")),
-            Case::refused(
+            Scenario::rejected(12, &name("a base fee"), "bad_base_fee", element("baseFeePerGas")),
+            Scenario::rejected(
                 12,
-                &of("the oldest block"),
+                &name("the oldest block"),
                 "bad_oldest_block",
                 member("oldestBlock", Some(spelling.into())),
             ),
@@ -663,13 +718,13 @@ fn spellings() -> Vec<Case> {
         Reply::new(200, reply.to_string().replace("\"bare\"", "NaN"))
     });
     let ratio = |name, value| {
-        Case::used(14, name, elements("gasUsedRatio", &[19], value), Window::ending_with)
+        Scenario::accepted(14, name, elements("gasUsedRatio", &[19], value), Window::ending_with)
             .with_market(some_ratios)
     };
-    cases.extend([
-        Case::used(14, "no ratios", member("gasUsedRatio", None), Window::ending_with)
+    scenarios.extend([
+        Scenario::accepted(14, "no ratios", member("gasUsedRatio", None), Window::ending_with)
             .with_market(no_ratio),
-        Case::used(
+        Scenario::accepted(
             14,
             "null ratios",
             member("gasUsedRatio", Some(Value::Null)),
@@ -679,13 +734,14 @@ fn spellings() -> Vec<Case> {
         ratio("a null as a ratio", Value::Null),
         ratio("a ratio above 1", json!(1.6)),
         ratio("a negative ratio", json!(-0.5)),
-        Case::used(14, "a bare NaN as a ratio", nan, Window::ending_with).with_market(some_ratios),
+        Scenario::accepted(14, "a bare NaN as a ratio", nan, Window::ending_with)
+            .with_market(some_ratios),
     ]);
-    cases
+    scenarios
 }
 
-/// The same reply whatever the node says; `{path}` is what was called.
-fn fixed(status: u16, body: &str) -> Fault {
+/// Replaces each reply by a fixed one; `{path}` is replaced by the request path.
+fn fixed_reply(status: u16, body: &str) -> Fault {
     let body = body.to_owned();
     Fault::rewrite(move |call, _| Reply::new(status, body.replace("{path}", &call.path)))
 }
@@ -694,8 +750,8 @@ fn error(code: i64, message: &'static str) -> Fault {
     Fault::rewrite(move |call, _| Reply::error(call, code, &message.replace("{path}", &call.path)))
 }
 
-/// The node's reply with other members beside its result.
-fn envelope(change: fn(&mut Value)) -> Fault {
+/// Changes the members of the JSON-RPC response other than the result.
+fn change_envelope(change: fn(&mut Value)) -> Fault {
     Fault::rewrite(move |_, mut reply| {
         change(&mut reply);
         Reply::json(&reply)
@@ -704,96 +760,122 @@ fn envelope(change: fn(&mut Value)) -> Fault {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn answers() -> Vec<Case> {
+fn error_responses() -> Vec<Scenario> {
     let html =
         format!("<html>no {{path}} at {{path}} or /V2/CANARY-PATH or {}</html>", unpleasant_text());
     vec![
-        Case::barred(
+        Scenario::backed_off(
             16,
             "an unknown method",
             "unsupported",
             error(-32601, "the method eth_feeHistory does not exist"),
-            // Four block times at first, then ever longer.
+            // Four block times at first, then longer each time.
             [Duration::from_millis(80), Duration::from_secs(12)],
         )
-        .with(|setup| setup.block = Duration::from_millis(20)),
-        Case::passed_over(16, "an unknown method", "unsupported", error(-32601, "no such method"))
-            .with(|setup| setup.block = Duration::from_millis(20)),
-        Case::refused(20, "beyond head", "beyond_head", error(-32000, "request beyond head block")),
-        Case::refused(21, "an error with HTTP 200", "node_error", error(-32000, "no {path}")),
-        Case::passed_over(21, "an error with HTTP 200", "node_error", error(-32603, "internal")),
-        Case::refused(
+        .with_settings(|settings| settings.block = Duration::from_millis(20)),
+        Scenario::failed_over(
+            16,
+            "an unknown method",
+            "unsupported",
+            error(-32601, "no such method"),
+        )
+        .with_settings(|settings| settings.block = Duration::from_millis(20)),
+        Scenario::rejected(
+            20,
+            "beyond head",
+            "beyond_head",
+            error(-32000, "request beyond head block"),
+        ),
+        Scenario::rejected(21, "an error with HTTP 200", "node_error", error(-32000, "no {path}")),
+        Scenario::failed_over(
+            21,
+            "an error with HTTP 200",
+            "node_error",
+            error(-32603, "internal"),
+        ),
+        Scenario::rejected(
             21,
             "an error that is a text",
             "node_error",
-            envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" })),
+            change_envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" })),
         ),
-        Case::refused(
+        Scenario::rejected(
             22,
             "an error and a result",
             "node_error",
-            envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" })),
+            change_envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" })),
         ),
-        Case::used(
+        Scenario::accepted(
             22,
             "a result with HTTP 500",
             Fault::rewrite(|_, reply| Reply::new(500, reply.to_string())),
             Window::ending_with,
         ),
-        Case::refused(
+        Scenario::rejected(
             22,
             "an error with HTTP 404",
             "node_error",
             Fault::rewrite(|call, _| Reply { status: 404, ..Reply::error(call, -32000, "no") }),
         ),
-        Case::refused(24, "a web page", "not_json", fixed(200, &html)),
-        Case::refused(24, "a web page for all calls", "not_json", fixed(200, &html)).at(Scope::All),
-        Case::refused(24, "nothing", "not_json", fixed(200, "")),
-        Case::refused(24, "a text", "not_json", fixed(200, "\u{1b}[31mmaintenance {path}")),
-        Case::refused(24, "a gateway's web page", "http_status", fixed(502, &html)),
-        Case::passed_over(24, "a gateway's web page", "http_status", fixed(502, &html)),
-        Case::refused(24, "JSON of another kind", "invalid_reply", fixed(200, "[{}]")),
+        Scenario::rejected(24, "a web page", "not_json", fixed_reply(200, &html)),
+        Scenario::rejected(24, "a web page for all calls", "not_json", fixed_reply(200, &html))
+            .with_scope(Scope::All),
+        Scenario::rejected(24, "nothing", "not_json", fixed_reply(200, "")),
+        Scenario::rejected(
+            24,
+            "a text",
+            "not_json",
+            fixed_reply(200, "\u{1b}[31mmaintenance {path}"),
+        ),
+        Scenario::rejected(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
+        Scenario::failed_over(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
+        Scenario::rejected(24, "JSON of another kind", "invalid_reply", fixed_reply(200, "[{}]")),
     ]
 }
 
-fn ids() -> Vec<Case> {
+fn ids() -> Vec<Scenario> {
     vec![
-        Case::refused(30, "another id", "invalid_reply", envelope(|reply| reply["id"] = 0.into())),
-        Case::refused(
-            30,
-            "an id of another type",
-            "invalid_reply",
-            envelope(|reply| reply["id"] = reply["id"].to_string().into()),
-        ),
-        Case::refused(
-            30,
-            "no id",
-            "invalid_reply",
-            envelope(|reply| drop(reply.as_object_mut().unwrap().remove("id"))),
-        ),
-        Case::refused(
-            30,
-            "a null id with a result",
-            "invalid_reply",
-            envelope(|reply| reply["id"] = Value::Null),
-        ),
-        Case::refused(
-            30,
-            "a null id with an error",
-            "node_error",
-            envelope(|reply| *reply = json!({ "id": null, "error": { "code": -32000 } })),
-        ),
-        Case::passed_over(
+        Scenario::rejected(
             30,
             "another id",
             "invalid_reply",
-            envelope(|reply| reply["id"] = 0.into()),
+            change_envelope(|reply| reply["id"] = 0.into()),
+        ),
+        Scenario::rejected(
+            30,
+            "an id of another type",
+            "invalid_reply",
+            change_envelope(|reply| reply["id"] = reply["id"].to_string().into()),
+        ),
+        Scenario::rejected(
+            30,
+            "no id",
+            "invalid_reply",
+            change_envelope(|reply| drop(reply.as_object_mut().unwrap().remove("id"))),
+        ),
+        Scenario::rejected(
+            30,
+            "a null id with a result",
+            "invalid_reply",
+            change_envelope(|reply| reply["id"] = Value::Null),
+        ),
+        Scenario::rejected(
+            30,
+            "a null id with an error",
+            "node_error",
+            change_envelope(|reply| *reply = json!({ "id": null, "error": { "code": -32000 } })),
+        ),
+        Scenario::failed_over(
+            30,
+            "another id",
+            "invalid_reply",
+            change_envelope(|reply| reply["id"] = 0.into()),
         ),
     ]
 }
 
-fn limits() -> Vec<Case> {
-    // A node that says nothing of when is asked after 1 s, 2 s, 4 s, each a tenth longer at most.
+fn rate_limits() -> Vec<Scenario> {
+    // Without `Retry-After` the service retries after 1 s, 2 s and 4 s, each with up to 10 % jitter.
     let doubling = [SECOND, Duration::from_millis(4400)];
     let too_many = |retry_after: fn() -> Option<String>| {
         Fault::rewrite(move |_, _| {
@@ -804,15 +886,15 @@ fn limits() -> Vec<Case> {
             }
         })
     };
-    let mut cases = vec![
-        Case::barred(
+    let mut scenarios = vec![
+        Scenario::backed_off(
             23,
             "429 with seconds",
             "rate_limited",
             too_many(|| Some("1".into())),
             [SECOND, SECOND * 11 / 10],
         ),
-        Case::barred(
+        Scenario::backed_off(
             23,
             "429 with a date",
             "rate_limited",
@@ -820,73 +902,83 @@ fn limits() -> Vec<Case> {
                 let date = SystemTime::now() + Duration::from_secs(2);
                 Some(httpdate::fmt_http_date(date))
             }),
-            // The date has no fraction of a second.
+            // An HTTP date has no fraction of a second.
             [SECOND, SECOND * 22 / 10],
         ),
-        Case::barred(23, "429 without a time", "rate_limited", too_many(|| None), doubling),
-        Case::passed_over(23, "429", "rate_limited", too_many(|| Some("1".into()))),
-        Case::barred(
+        Scenario::backed_off(23, "429 without a time", "rate_limited", too_many(|| None), doubling),
+        Scenario::failed_over(23, "429", "rate_limited", too_many(|| Some("1".into()))),
+        Scenario::backed_off(
             24,
             "a web page with 429",
             "rate_limited",
-            fixed(429, "<html>{path}</html>"),
+            fixed_reply(429, "<html>{path}</html>"),
             doubling,
         ),
     ];
     for code in [-32005, -32007, -32016, -32029] {
         let name = format!("the rate limit {code}");
         let limit = error(code, "over the limit");
-        cases.push(Case::barred(21, &name, "rate_limited", limit, doubling));
+        scenarios.push(Scenario::backed_off(21, &name, "rate_limited", limit, doubling));
     }
-    cases
+    scenarios
 }
 
-fn transport() -> Vec<Case> {
-    let refused = Case::refused;
+fn transport() -> Vec<Scenario> {
+    let rejected = Scenario::rejected;
     let ten_blocks = SECOND;
     vec![
-        refused(25, "half of a gzip", "encoded", Fault::Gzip(Gzip::Truncated)),
-        refused(25, "gzip that is none", "encoded", Fault::Gzip(Gzip::Plain)),
-        refused(25, "gzip that nobody asked for", "encoded", Fault::Gzip(Gzip::Whole)),
-        Case::passed_over(25, "gzip that is none", "encoded", Fault::Gzip(Gzip::Plain)),
-        refused(25, "a body that ends early", "transport", Fault::Truncate(100)),
-        refused(25, "a body without an end", "transport", Fault::Truncate(0)),
-        refused(25, "a declared length that is too short", "not_json", Fault::CutLength(10)),
-        refused(26, "300 KB", "too_large", Fault::Bloat(Bloat::Giant(300_000))),
-        Case::used(26, "200 KB", Fault::Bloat(Bloat::Giant(200_000)), Window::ending_with),
-        refused(26, "a body without an end", "too_large", Fault::Bloat(Bloat::Endless)),
-        refused(26, "a bomb", "encoded", Fault::Bloat(Bloat::Bomb)),
-        refused(26, "a bomb without a name", "not_json", Fault::Bloat(Bloat::UnnamedBomb)),
-        Case::passed_over(26, "a body without an end", "too_large", Fault::Bloat(Bloat::Endless)),
-        refused(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
-        refused(27, "an answer after the deadline", "timeout", Fault::Delay(SECOND * 2)),
-        Case::passed_over(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
-        Case::used(
+        rejected(25, "half of a gzip", "unexpected_encoding", Fault::Gzip(Gzip::Truncated)),
+        rejected(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
+        rejected(
+            25,
+            "gzip that was not requested",
+            "unexpected_encoding",
+            Fault::Gzip(Gzip::Whole),
+        ),
+        Scenario::failed_over(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
+        rejected(25, "a body that ends early", "transport", Fault::Truncate(100)),
+        rejected(25, "an endless body", "transport", Fault::Truncate(0)),
+        rejected(25, "a declared length that is too short", "not_json", Fault::CutLength(10)),
+        rejected(26, "300 KB", "too_large", Fault::Bloat(Bloat::Giant(300_000))),
+        Scenario::accepted(26, "200 KB", Fault::Bloat(Bloat::Giant(200_000)), Window::ending_with),
+        rejected(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
+        rejected(26, "a bomb", "unexpected_encoding", Fault::Bloat(Bloat::Bomb)),
+        rejected(26, "a bomb without a name", "not_json", Fault::Bloat(Bloat::UnnamedBomb)),
+        Scenario::failed_over(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
+        rejected(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
+        rejected(27, "a reply after the timeout", "timeout", Fault::Delay(SECOND * 2)),
+        Scenario::failed_over(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
+        Scenario::accepted(
             27,
-            "an answer within the deadline",
+            "a reply within the timeout",
             Fault::Delay(Duration::from_millis(100)),
             Window::ending_with,
         ),
-        refused(28, "nobody listens", "unreachable", Fault::Refuse).at(Scope::All),
-        refused(28, "resets", "transport", Fault::Reset).at(Scope::All),
-        refused(28, "silence", "timeout", Fault::Blackhole).at(Scope::All),
-        Case::passed_over(28, "nobody listens", "unreachable", Fault::Refuse).at(Scope::All),
-        Case::passed_over(28, "resets", "transport", Fault::Reset).at(Scope::All),
-        Case::passed_over(28, "silence", "timeout", Fault::Blackhole).at(Scope::All),
-        at_chain_id("another chain", "wrong_chain", "0x8", Some(("eth_chainId", ten_blocks))),
-        at_chain_id("a chain id that is none", "invalid_reply", "seven", None),
+        rejected(28, "connection refused", "unreachable", Fault::Refuse).with_scope(Scope::All),
+        rejected(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
+        rejected(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
+        Scenario::failed_over(28, "connection refused", "unreachable", Fault::Refuse)
+            .with_scope(Scope::All),
+        Scenario::failed_over(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
+        Scenario::failed_over(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
+        wrong_chain_id("another chain", "wrong_chain", "0x8", Some(("eth_chainId", ten_blocks))),
+        wrong_chain_id("an invalid chain id", "invalid_reply", "seven", None),
     ]
 }
 
-/// Every chain id is this.
-fn at_chain_id(
+/// The node reports `chain_id` for every `eth_chainId`.
+fn wrong_chain_id(
     name: &str,
     reason: &'static str,
     chain_id: &'static str,
     gap: Option<(&'static str, Duration)>,
-) -> Case {
+) -> Scenario {
     let fault = Fault::result(move |result| *result = chain_id.into());
     let (scope, onset) = (Scope::ChainId, Some((Fault::Reset, "transport")));
     let rest = gap.map_or(Duration::ZERO, |(_, gap)| gap);
-    Case::new(29, name, Play::Refused(Refused { reason, fault, scope, onset, gap, rest }))
+    Scenario::new(
+        29,
+        name,
+        Expectation::Rejected(Rejected { reason, fault, scope, onset, gap, rest }),
+    )
 }

@@ -1,4 +1,4 @@
-//! Recorded data and configurations for tests.
+//! Recorded data, and configurations for tests.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub(crate) fn read(relative: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A chain at an address that nothing listens on, with this `[pricing]`.
+/// Builds a chain with this `[pricing]` and an unreachable RPC URL.
 pub(crate) fn priced(pricing: &str) -> Chain {
     let text = format!(
         "[chains.test]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.test.pricing]\n{pricing}"

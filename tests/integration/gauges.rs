@@ -1,10 +1,10 @@
-//! What `/metrics` shows of a chain.
+//! Metrics of a chain and of its routes.
 
-use crate::fake_node::{Answer, FakeNode, fee_history};
-use crate::service::{Answer as Page, Service};
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::test_server::{Response, TestServer};
 
-/// The value of the sample with this name and these labels.
-fn value<'a>(page: &'a Page, sample: &str) -> &'a str {
+/// Returns the value of the sample with this name and these labels.
+fn value<'a>(page: &'a Response, sample: &str) -> &'a str {
     let mut rests = page.body.lines().filter_map(|line| line.strip_prefix(sample));
     rests.find_map(|rest| rest.strip_prefix(' ')).unwrap_or_else(|| panic!("{sample} in {page:#?}"))
 }
@@ -20,70 +20,70 @@ const FEES: [(&str, &str, &str); 7] = [
 ];
 
 #[tokio::test]
-async fn fees_are_shown_in_wei_and_gwei_while_they_may_be_served_and_no_longer() {
+async fn fees_are_exported_in_wei_and_gwei_until_they_expire() {
     let (first, second) = (
-        FakeNode::start(8, Answer::Result(fee_history(1000, 3, 40))).await,
-        FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await,
+        MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await,
+        MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await,
     );
-    let service = Service::start(&format!(
+    let service = TestServer::start(&format!(
         "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\", \"{}\"]\nblock_time = \"50ms\"\n\
          stall_after = \"0s\"\nmax_age = \"2100ms\"\n",
         first.url(),
         second.url()
     ))
     .await;
-    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
-    // On a busy machine it may take another attempt to know the wrong one.
-    let is_known = "gas_suggestion_upstream_wrong_chain{chain=\"a\",upstream=\"0\"}";
-    let known = service.wait_admin("/metrics", |page| value(page, is_known) == "1").await;
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    // On a busy machine the wrong chain may only be detected at the second attempt.
+    let wrong_chain = "gas_suggestion_upstream_wrong_chain{chain=\"a\",upstream=\"0\"}";
+    let metrics = service.wait_for_admin("/metrics", |page| value(page, wrong_chain) == "1").await;
     for (amount, labels, gwei) in FEES {
         let name = format!("gas_suggestion_{amount}");
-        assert_eq!(value(&known, &format!("{name}_gwei{labels}")), gwei, "{amount}");
+        assert_eq!(value(&metrics, &format!("{name}_gwei{labels}")), gwei, "{amount}");
         let wei = format!("{gwei}000000000");
-        assert_eq!(value(&known, &format!("{name}_wei{labels}")), wei, "{amount}");
+        assert_eq!(value(&metrics, &format!("{name}_wei{labels}")), wei, "{amount}");
     }
-    let status = |page: &Page| {
+    let status = |page: &Response| {
         ["fresh", "stale", "unavailable"].map(|status| {
             let sample = format!("gas_suggestion_chain_status{{chain=\"a\",status=\"{status}\"}}");
             value(page, &sample).to_owned()
         })
     };
-    assert_eq!(status(&known), ["1", "0", "0"]);
-    assert_eq!(value(&known, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
-    let of_upstream = |page: &Page, gauge: &str| {
-        ["0", "1"].map(|place| {
-            let labels = format!("{{chain=\"a\",upstream=\"{place}\"}}");
+    assert_eq!(status(&metrics), ["1", "0", "0"]);
+    assert_eq!(value(&metrics, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
+    let upstream_gauge = |page: &Response, gauge: &str| {
+        ["0", "1"].map(|upstream| {
+            let labels = format!("{{chain=\"a\",upstream=\"{upstream}\"}}");
             value(page, &format!("gas_suggestion_upstream_{gauge}{labels}")).to_owned()
         })
     };
-    assert_eq!(of_upstream(&known, "in_use"), ["0", "1"]);
-    assert_eq!(of_upstream(&known, "wrong_chain"), ["1", "0"]);
-    assert_eq!(value(&known, "gas_suggestion_chain_block_time_seconds{chain=\"a\"}"), "0.05");
+    assert_eq!(upstream_gauge(&metrics, "in_use"), ["0", "1"]);
+    assert_eq!(upstream_gauge(&metrics, "wrong_chain"), ["1", "0"]);
+    assert_eq!(value(&metrics, "gas_suggestion_chain_block_time_seconds{chain=\"a\"}"), "0.05");
 
-    second.say(Answer::Error(-32000));
-    let too_old = service.wait_admin("/metrics", |page| status(page) == ["0", "0", "1"]).await;
+    second.set_reply(Reply::Error(-32000));
+    let too_old = service.wait_for_admin("/metrics", |page| status(page) == ["0", "0", "1"]).await;
     for (amount, labels, _) in FEES {
         for unit in ["wei", "gwei"] {
             let sample = format!("gas_suggestion_{amount}_{unit}{labels}");
             assert_eq!(value(&too_old, &sample), "NaN", "{sample}");
         }
     }
-    // What is known of it is, as is for how long nothing new was.
+    // Block number and age are always exported.
     assert_eq!(value(&too_old, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
     let age = value(&too_old, "gas_suggestion_chain_data_age_seconds{chain=\"a\"}");
-    // It is read a moment before the status.
+    // The age is read shortly before the status.
     assert!(age.parse::<f64>().unwrap() >= 2.09, "{age}");
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_route_and_answers_by_freshness() {
-    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
-    let service = Service::with_server(
+async fn requests_are_counted_by_route_and_suggestions_by_freshness() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let service = TestServer::with_server(
         "base_path = \"/below\"",
         &format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url()),
     )
     .await;
-    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
     let client = reqwest::Client::new();
     let url = service.url("/below/v1/a/gas-suggestion");
     for _ in 0..3 {
@@ -106,9 +106,9 @@ async fn requests_are_counted_by_route_and_answers_by_freshness() {
         let counter = format!("gas_suggestion_http_requests_total{labels}");
         assert_eq!(service.count(&counter).await, count, "{counter}");
     }
-    let fresh = "gas_suggestion_answers_total{chain=\"a\",freshness=\"fresh\"}";
+    let fresh = "gas_suggestion_suggestion_responses_total{chain=\"a\",freshness=\"fresh\"}";
     assert_eq!(service.count(fresh).await, 4);
-    let took = "gas_suggestion_http_request_duration_seconds_count\
+    let duration = "gas_suggestion_http_request_duration_seconds_count\
                 {listener=\"public\",route=\"/v1/{chain}/gas-suggestion\"}";
-    assert_eq!(service.count(took).await, 4);
+    assert_eq!(service.count(duration).await, 4);
 }

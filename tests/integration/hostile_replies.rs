@@ -1,44 +1,43 @@
-//! Polls of nodes that send anything: generated replies, in bytes, through the code that reads,
-//! prices, judges and publishes them, each publication held against rules written down here a second
-//! time.
+//! Polls of hostile nodes: generated replies pass through the code that parses, prices, checks and publishes them.
+//! Each publication is checked against a second, independent implementation of the rules.
 //!
-//! The ordinary tests run a sample, `benches/replies.rs` millions.
+//! The tests run a sample, `benches/replies.rs` runs millions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use gas_suggestion::book::{Book, Publisher};
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
-use gas_suggestion::heads::{Heads, Verdict};
-use gas_suggestion::rpc::{self, FeeHistoryRequest};
+use gas_suggestion::head_tracker::{HeadTracker, Verdict};
+use gas_suggestion::store::{ChainStore, Publisher};
+use gas_suggestion::upstream::{self, FeeHistoryRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What came of the replies, by outcome: `published`, `known`, `confirmed`, or the reason of a refusal.
+/// Number of replies by outcome: `published`, `known`, `confirmed`, or the reason of a rejection.
 pub(crate) type Tally = BTreeMap<&'static str, u64>;
 
 const BLOCK_TIME: Duration = Duration::from_secs(2);
 const WINDOW: usize = 20;
 
-/// Lets services poll until this many replies were read.
+/// Runs polls until this many replies are parsed.
 ///
 /// # Panics
 ///
-/// When a rule was broken; the message has it and the reply.
+/// Panics with the rule and the reply when a publication violates a rule.
 pub(crate) fn run(replies: u64, seed: u64) -> Tally {
     let mut tally = Tally::new();
     let mut random = Random(seed);
     let chains = chains();
     while tally.values().sum::<u64>() < replies {
         let chain = &chains[random.below(chains.len())];
-        session(chain, &mut random, &mut tally);
+        run_session(chain, &mut random, &mut tally);
     }
     tally
 }
 
-/// One percentile and two, with floors and without.
+/// Returns chains with one and with two percentiles, with and without floors.
 fn chains() -> Vec<Chain> {
     const NO_FLOORS: &str = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"\n";
     const TWO: &str = "reward_percentiles = [60, 100]\n";
@@ -53,23 +52,23 @@ fn chains() -> Vec<Chain> {
     texts.iter().map(chain).collect()
 }
 
-/// A service's life: some hundred polls of one chain through up to three nodes.
-fn session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
-    let (book, mut publishers) = Book::new(std::slice::from_ref(chain));
+/// Runs 200 polls of one chain through up to three nodes.
+fn run_session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
+    let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
     let mut poller = Poller {
-        book,
+        store,
         publisher: publishers.remove(0),
-        heads: Heads::new(BLOCK_TIME),
+        heads: HeadTracker::new(BLOCK_TIME),
         request: FeeHistoryRequest::new(&chain.pricing),
         chain: chain.clone(),
-        rules: Rules::default(),
+        rules: HeadRules::default(),
     };
     let nodes = 1 + random.below(3);
     let hostility = random.below(4);
     let mut now = Instant::now();
     let mut head = random.next() >> random.below(64);
     for _ in 0..200 {
-        // Mostly a block a poll; now and then a pause, a burst, a reset.
+        // Mostly a block per poll; sometimes a pause, a burst or a reset.
         now += BLOCK_TIME * (1 + u32::try_from(random.below(20) / 19 * random.below(30)).unwrap());
         head = match random.below(60) {
             0 => random.next() >> random.below(64),
@@ -82,17 +81,17 @@ fn session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
 }
 
 struct Poller {
-    book: Book,
+    store: ChainStore,
     publisher: Publisher,
-    heads: Heads,
+    heads: HeadTracker,
     request: FeeHistoryRequest,
     chain: Chain,
-    rules: Rules,
+    rules: HeadRules,
 }
 
 impl Poller {
-    /// As the service's poller does it: the nodes in their order, until one gives something to publish
-    /// and no second opinion is wanted.
+    /// Polls as the service does: the nodes in order, until one yields something to publish and no other node has
+    /// to confirm it.
     fn poll(
         &mut self,
         nodes: usize,
@@ -102,8 +101,8 @@ impl Poller {
         random: &mut Random,
         tally: &mut Tally,
     ) {
-        let mut round = self.heads.round(now);
-        let mut waiting = Vec::new();
+        let mut round = self.heads.start_round(now);
+        let mut unconfirmed = Vec::new();
         let mut claims = Vec::new();
         let mut published = Vec::new();
         for node in 0..nodes {
@@ -114,26 +113,26 @@ impl Poller {
             let outcome = read(&reply, &self.request, &self.chain).and_then(|(history, market)| {
                 let claimed = history.newest_block();
                 claims.push((node, claimed));
-                match round.offer(node, claimed) {
+                match round.check(node, claimed) {
                     Ok(Verdict::Publish) => {
                         published.push((history, market, reply, false));
                         Ok("published")
                     }
-                    Ok(Verdict::Known) => Ok("known"),
+                    Ok(Verdict::AlreadyPublished) => Ok("known"),
                     Err(implausible) => {
-                        waiting.push((node, history, market, reply));
+                        unconfirmed.push((node, history, market, reply));
                         Err(implausible.reason())
                     }
                 }
             });
             let (Ok(name) | Err(name)) = outcome;
             *tally.entry(name).or_default() += 1;
-            if outcome.is_ok() && !round.wants_second_opinion() {
+            if outcome.is_ok() && !round.should_query_others() {
                 break;
             }
         }
-        if let Some(confirmed) = round.close() {
-            let found = waiting.into_iter().find(|(node, ..)| *node == confirmed).unwrap();
+        if let Some(confirmed) = round.finish() {
+            let found = unconfirmed.into_iter().find(|(node, ..)| *node == confirmed).unwrap();
             *tally.entry("confirmed").or_default() += 1;
             published.push((found.1, found.2, found.3, true));
         }
@@ -146,17 +145,19 @@ impl Poller {
                     self.publisher.publish(&history, market);
                     self.check_published(&history, &reply)
                 })
-                .unwrap_or_else(|broken| panic!("{broken}: {}", String::from_utf8_lossy(&reply)));
+                .unwrap_or_else(|violation| {
+                    panic!("{violation}: {}", String::from_utf8_lossy(&reply))
+                });
         }
         self.rules.polled(&claims);
     }
 
-    /// What is served now, against the reply that it was made from.
+    /// Checks the served suggestion against the reply that it was calculated from.
     fn check_published(&self, history: &FeeHistory, reply: &[u8]) -> Result<(), String> {
-        let reading = self.book.chains()[0].read().map_err(|why| format!("{why:?}"))?;
-        let quote = &reading.observation.quote;
-        let (suggestion, pricing) = (quote.suggestion(), &self.chain.pricing);
-        ensure(quote.newest_block() == history.newest_block(), "another block is served")?;
+        let fresh = self.store.chains()[0].servable_snapshot().map_err(|why| format!("{why:?}"))?;
+        let cached = &fresh.snapshot.cached_suggestion;
+        let (suggestion, pricing) = (cached.suggestion(), &self.chain.pricing);
+        ensure(cached.newest_block() == history.newest_block(), "another block is served")?;
         ensure(history.blocks().len() <= WINDOW, "more blocks than the window")?;
         for tier in [suggestion.medium, suggestion.high] {
             let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
@@ -172,19 +173,19 @@ impl Poller {
             )?;
         }
         let sent = without_nan(reply);
-        let sent: Sent = serde_json::from_slice(&sent).map_err(|error| error.to_string())?;
-        ensure(sent.error.is_none() && sent.id.get() == "7", "no answer to the call")?;
+        let sent: RawReply = serde_json::from_slice(&sent).map_err(|error| error.to_string())?;
+        ensure(sent.error.is_none() && sent.id.get() == "7", "not a response to the call")?;
         ensure(
             medium.max_priority_fee_per_gas > 0 || has_a_reward(sent.result.reward),
-            "a tip of 0 from absence",
+            "a tip of 0 from missing rewards",
         )?;
         let body: Value =
-            serde_json::from_slice(quote.body()).map_err(|error| error.to_string())?;
+            serde_json::from_slice(cached.body()).map_err(|error| error.to_string())?;
         for tier in ["medium", "high"] {
             for amount in ["max_fee_per_gas", "max_priority_fee_per_gas"] {
                 let text = body[tier][amount].as_str().unwrap_or_default();
                 let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-                ensure(is_decimal && text.parse::<u128>().is_ok(), "an amount is no wei")?;
+                ensure(is_decimal && text.parse::<u128>().is_ok(), "an amount is not decimal wei")?;
             }
         }
         Ok(())
@@ -194,26 +195,26 @@ impl Poller {
 type Priced = (FeeHistory, Market);
 
 fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Priced, &'static str> {
-    let result = rpc::read_reply(reply, 200, 7).map_err(|error| error.reason())?;
-    let history = request.read(&result).map_err(|error| rpc::Error::from(error).reason())?;
-    let market = fees::price(&history, &chain.pricing).map_err(fees::Rejection::reason)?;
+    let result = upstream::parse_reply(reply, 200, 7).map_err(|error| error.reason())?;
+    let history = request.parse(&result).map_err(|error| upstream::Error::from(error).reason())?;
+    let market = fees::price(&history, &chain.pricing).map_err(fees::PricingError::reason)?;
     Ok((history, market))
 }
 
-/// The head rules once more, in the plainest form.
+/// The rules for heads, implemented again in the simplest form.
 #[derive(Default)]
-struct Rules {
+struct HeadRules {
     published: Option<(u64, Instant)>,
-    /// Polls in a row in which a lower head was claimed and nothing else was published.
+    /// Consecutive polls in which a lower head was claimed and nothing else was published.
     lower: u32,
-    /// Polls in a row in which a head was claimed that is too far ahead.
+    /// Consecutive polls in which a head too far ahead was claimed.
     higher: u32,
-    /// The highest head of this poll that nobody needs to confirm, on the fastest chain there is.
+    /// The highest head of this poll that needs no confirmation, on the fastest possible chain.
     highest: u128,
 }
 
-impl Rules {
-    /// The highest head that may be published without more ado, on a chain as fast as that.
+impl HeadRules {
+    /// Returns the highest head that needs no confirmation on a chain faster by this factor.
     fn highest(&self, now: Instant, speed_up: u32) -> u128 {
         let Some((last, since)) = self.published else { return u128::MAX };
         let expected = (now - since).as_nanos().div_ceil((BLOCK_TIME / speed_up).as_nanos());
@@ -241,7 +242,7 @@ impl Rules {
             let agree = near.map(|claim| claim.0).collect::<BTreeSet<_>>().len() >= 2;
             if is_confirmed {
                 let polls = if head < last { self.lower } else { self.higher };
-                ensure(agree || polls >= 3, "confirmed by nobody")?;
+                ensure(agree || polls >= 3, "published without confirmation")?;
             } else {
                 ensure(head >= last, "a lower head")?;
                 ensure(u128::from(head) <= self.highest, "a head too far ahead")?;
@@ -253,7 +254,7 @@ impl Rules {
         Ok(())
     }
 
-    /// A poll is over in which all that was refused may have been refused rightly.
+    /// Ends a poll. Claims of the published head reset the count of lower heads.
     fn polled(&mut self, claims: &[(usize, u64)]) {
         let last = self.published.map(|(last, _)| last);
         if claims.iter().any(|claim| Some(claim.1) == last) {
@@ -266,22 +267,22 @@ fn ensure(holds: bool, rule: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("broken: {rule}")) }
 }
 
-/// A reply that was taken for good, read in another way than the service does.
+/// An accepted reply, parsed differently from the service.
 #[derive(Deserialize)]
-struct Sent<'a> {
+struct RawReply<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     error: Option<&'a RawValue>,
-    result: SentResult<'a>,
+    result: RawResult<'a>,
 }
 
 #[derive(Deserialize)]
-struct SentResult<'a> {
+struct RawResult<'a> {
     #[serde(borrow)]
     reward: Option<&'a RawValue>,
 }
 
-/// Whether any row has a first element that is a quantity.
+/// Returns true if any row has a first element that is a quantity.
 fn has_a_reward(rewards: Option<&RawValue>) -> bool {
     fn elements(array: &RawValue) -> Vec<&RawValue> {
         serde_json::from_str(array.get()).unwrap_or_default()
@@ -300,7 +301,7 @@ fn without_nan(reply: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(reply).replace("NaN", "null").into_bytes()
 }
 
-/// A reply to the call 7 by a node whose newest block is `head`: right, or broken in some ways.
+/// Generates a reply to call 7 by a node at block `head`: valid, or broken in some ways.
 fn reply(head: u64, hostility: usize, percentiles: usize, random: &mut Random) -> Vec<u8> {
     let blocks = if random.below(10) == 0 { random.below(64) } else { WINDOW };
     let is_absurd = hostility > 0 && random.below(10) == 0;
@@ -323,11 +324,11 @@ fn reply(head: u64, hostility: usize, percentiles: usize, random: &mut Random) -
     envelope["result"] = result;
     if hostility > 0 && random.below(12) == 0 {
         match random.below(6) {
-            0 => envelope["id"] = odd(random),
-            1 => envelope["error"] = odd(random),
+            0 => envelope["id"] = odd_value(random),
+            1 => envelope["error"] = odd_value(random),
             2 => envelope["error"] = json!({ "code": -32005, "message": "limit" }),
             3 => envelope["error"] = json!({ "code": -32601 }),
-            4 => envelope["result"] = odd(random),
+            4 => envelope["result"] = odd_value(random),
             _ => _ = envelope.as_object_mut().unwrap().remove("id"),
         }
     }
@@ -354,7 +355,7 @@ fn break_result(result: &mut Value, random: &mut Random) {
     let Some(object) = result.as_object_mut() else { return };
     match random.below(12) {
         0 => _ = object.remove(member),
-        1 => _ = object.insert(member.into(), odd(random)),
+        1 => _ = object.insert(member.into(), odd_value(random)),
         2 => {
             if let Some(value) = object.remove(member) {
                 object.insert(member.to_lowercase(), value);
@@ -365,7 +366,7 @@ fn break_result(result: &mut Value, random: &mut Random) {
                 && !array.is_empty()
             {
                 let at = random.below(array.len());
-                array[at] = odd(random);
+                array[at] = odd_value(random);
             }
         }
         6 => {
@@ -375,7 +376,7 @@ fn break_result(result: &mut Value, random: &mut Random) {
         }
         7 => {
             if let Some(Value::Array(array)) = object.get_mut(member) {
-                array.push(odd(random));
+                array.push(odd_value(random));
             }
         }
         8 => {
@@ -392,9 +393,9 @@ fn break_result(result: &mut Value, random: &mut Random) {
     }
 }
 
-/// What nodes put where something else belongs.
-fn odd(random: &mut Random) -> Value {
-    let odd = [
+/// Returns a value that nodes send in place of a valid one.
+fn odd_value(random: &mut Random) -> Value {
+    let values = [
         json!(null),
         json!("0x"),
         json!("0x00000a"),
@@ -418,10 +419,10 @@ fn odd(random: &mut Random) -> Value {
         json!("0x7fffffffffffffff"),
         json!("0xffffffffffffffff"),
     ];
-    odd[random.below(odd.len())].clone()
+    values[random.below(values.len())].clone()
 }
 
-/// The `SplitMix64` generator: what a seed gives is the same everywhere.
+/// The `SplitMix64` generator: a seed yields the same sequence everywhere.
 struct Random(u64);
 
 impl Random {
@@ -436,7 +437,7 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(end.max(1)).unwrap()).unwrap()
     }
 
-    /// Wei: what is paid, or anything from nothing to what does not fit.
+    /// Returns an amount in wei: a realistic one, or anything from 0 to more than fits.
     fn amount(&mut self, is_absurd: bool) -> u128 {
         match self.below(40) {
             0 if is_absurd => u128::MAX,

@@ -1,60 +1,60 @@
-//! HTTP/1.1 messages as the bytes they are: what a side of a proxy got, and whether it was all.
+//! Parser of HTTP/1.1 messages as one side of a proxy received them, complete or not.
 
-/// A request or an answer, or the beginning of one.
+/// A request or a response, possibly incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     /// The request or status line.
-    pub(crate) first: String,
-    /// Names in lower case, in order.
+    pub(crate) start_line: String,
+    /// Headers in order, names in lower case.
     pub(crate) headers: Headers,
-    /// What there is of the body, chunks put together.
+    /// The received part of the body, without chunk framing.
     pub(crate) body: Vec<u8>,
-    /// Whether it ends as it says, and nothing stands behind it.
-    pub(crate) is_whole: bool,
+    /// True if the body ends as declared and nothing follows.
+    pub(crate) is_complete: bool,
 }
 
-/// How a body is delimited.
+/// Framing of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Length(usize),
     Chunked,
-    /// By the end of the connection.
+    /// Until the connection is closed.
     Open,
 }
 
-/// Whose message it is.
+/// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
-    Answer,
-    AnswerToHead,
+    Response,
+    HeadResponse,
 }
 
 impl Message {
-    /// The message that `bytes` are, as far as it is there; `None` before the end of its headers.
-    pub(crate) fn of(kind: Kind, bytes: &[u8]) -> Option<Self> {
-        let (first, headers, start) = head(bytes)?;
+    /// Parses `bytes`, which may be incomplete. `None` before the end of the headers.
+    pub(crate) fn parse(kind: Kind, bytes: &[u8]) -> Option<Self> {
+        let (start_line, headers, start) = head(bytes)?;
         let rest = &bytes[start..];
-        let mut message = Self { first, headers, body: Vec::new(), is_whole: false };
+        let mut message = Self { start_line, headers, body: Vec::new(), is_complete: false };
         match message.framing(kind) {
             Framing::Length(length) => {
-                message.is_whole = rest.len() == length;
+                message.is_complete = rest.len() == length;
                 message.body = rest.to_vec();
             }
             Framing::Open => message.body = rest.to_vec(),
             Framing::Chunked => {
                 let end = chunks(rest, |chunk| message.body.extend_from_slice(chunk));
-                message.is_whole = end == Some(rest.len());
+                message.is_complete = end == Some(rest.len());
             }
         }
         Some(message)
     }
 
-    /// Whether `bytes` are such a message to its end; more cheaply than by taking it apart.
-    pub(crate) fn ends_in(kind: Kind, bytes: &[u8]) -> bool {
-        let Some((first, headers, start)) = head(bytes) else { return false };
+    /// Returns true if `bytes` contain a complete message. Cheaper than [`parse`](Self::parse).
+    pub(crate) fn is_complete_in(kind: Kind, bytes: &[u8]) -> bool {
+        let Some((start_line, headers, start)) = head(bytes) else { return false };
         let rest = &bytes[start..];
-        let message = Self { first, headers, body: Vec::new(), is_whole: false };
+        let message = Self { start_line, headers, body: Vec::new(), is_complete: false };
         match message.framing(kind) {
             Framing::Length(length) => rest.len() >= length,
             Framing::Chunked => rest.ends_with(b"0\r\n\r\n") && chunks(rest, |_| ()).is_some(),
@@ -63,19 +63,19 @@ impl Message {
     }
 
     fn framing(&self, kind: Kind) -> Framing {
-        let has_none = kind == Kind::AnswerToHead
-            || kind == Kind::Answer && matches!(self.status(), 100..200 | 204 | 304);
+        let has_no_body = kind == Kind::HeadResponse
+            || kind == Kind::Response && matches!(self.status(), 100..200 | 204 | 304);
         match (self.header("transfer-encoding"), self.header("content-length")) {
-            _ if has_none => Framing::Length(0),
+            _ if has_no_body => Framing::Length(0),
             ("chunked", "") => Framing::Chunked,
-            ("", "") if kind == Kind::Answer => Framing::Open,
+            ("", "") if kind == Kind::Response => Framing::Open,
             ("", "") => Framing::Length(0),
             ("", length) => Framing::Length(length.parse().expect("a length")),
             both => panic!("two ways to delimit a body: {both:?}"),
         }
     }
 
-    /// A header's only value; empty when there is none.
+    /// Returns a header's only value, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut values = self.headers.iter().filter(|(one, _)| one == name);
         let value = values.next().map_or("", |(_, value)| value);
@@ -83,35 +83,35 @@ impl Message {
         value
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has_header(&self, name: &str) -> bool {
         self.headers.iter().any(|(one, _)| one == name)
     }
 
-    /// The names of all headers, sorted.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    /// Returns the names of all headers, sorted.
+    pub(crate) fn header_names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names
     }
 
     pub(crate) fn status(&self) -> u16 {
-        self.first[9..12].parse().expect("a status line")
+        self.start_line[9..12].parse().expect("a status line")
     }
 
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// All of it as a text to look for something in, with what its JSON and its escapes stand for.
-    pub(crate) fn told(&self) -> String {
+    /// Returns the message as a text to search, also with its JSON and percent escapes decoded.
+    pub(crate) fn searchable_text(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         let json = serde_json::from_slice::<serde_json::Value>(&self.body);
         let json = json.map(|json| json.to_string().replace('\\', "")).unwrap_or_default();
         let plain = percent_encoding::percent_decode_str(&body).decode_utf8_lossy();
-        format!("{}\n{:?}\n{body}\n{json}\n{plain}", self.first, self.headers)
+        format!("{}\n{:?}\n{body}\n{json}\n{plain}", self.start_line, self.headers)
     }
 
-    /// The status, and the code of the problem; what is no problem has none.
+    /// Returns the status and the code of the problem document, empty for other responses.
     pub(crate) fn outcome(&self) -> (u16, String) {
         if self.header("content-type") != "application/problem+json" {
             return (self.status(), String::new());
@@ -131,18 +131,18 @@ impl Message {
 
 type Headers = Vec<(String, String)>;
 
-/// The first line, the headers and where the body begins.
+/// Parses the start line and the headers. Also returns where the body begins.
 fn head(bytes: &[u8]) -> Option<(String, Headers, usize)> {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = text.split("\r\n");
-    let first = lines.next()?.to_owned();
+    let start_line = lines.next()?.to_owned();
     let headers = lines.map(|line| line.split_once(": ").expect("a header"));
     let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-    Some((first, headers.collect(), end + 4))
+    Some((start_line, headers.collect(), end + 4))
 }
 
-/// Takes each chunk and gives where they end; `None`: not yet.
+/// Passes each chunk to `take` and returns where the chunks end. `None`: incomplete.
 fn chunks(bytes: &[u8], mut take: impl FnMut(&[u8])) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -163,7 +163,7 @@ fn chunks(bytes: &[u8], mut take: impl FnMut(&[u8])) -> Option<usize> {
     }
 }
 
-/// `body` in chunks of so many bytes.
+/// Encodes `body` in chunks of `size` bytes.
 pub(crate) fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = body
         .chunks(size)

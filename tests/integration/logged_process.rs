@@ -1,54 +1,53 @@
-//! The command with all that it writes.
+//! The command with its complete output.
 
 use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use crate::command::{File, command};
-use crate::raw::PATIENCE;
+use crate::raw_client::TIMEOUT;
 
-/// The command as it runs, with all of its log in a file: no pipe could take as much.
+/// A running command whose log goes to a file, because a pipe could fill up. Killed when dropped.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct LoggedProcess {
     child: Child,
     log: File,
-    /// That of clients and that of the operator.
+    /// Public and admin address.
     pub(crate) addresses: [std::net::SocketAddr; 2],
     _config: File,
 }
 
-impl Process {
-    /// Starts with this configuration, in files with `name`, which is of this process alone. It has to
-    /// log in JSON.
+impl LoggedProcess {
+    /// Starts with this configuration, which has to set JSON logs. `name` has to be unique in this process.
     pub(crate) fn start(name: &str, config: &str) -> Self {
         let (config, log) = (File::new(name, config), File::new(&format!("{name}-log"), ""));
         let mut command = command(&["--config", config.path()], &[]);
         let to_log = std::fs::File::create(log.path()).unwrap();
         let child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let addresses = loop {
             let text = log.text();
-            let is_it = |line: &&str| line.contains("\"listening\"") && line.ends_with('\n');
-            if let Some(line) = text.split_inclusive('\n').find(is_it) {
+            let is_listening = |line: &&str| line.contains("\"listening\"") && line.ends_with('\n');
+            if let Some(line) = text.split_inclusive('\n').find(is_listening) {
                 let entry: serde_json::Value = serde_json::from_str(line).unwrap();
                 break ["address", "admin"]
                     .map(|key| entry[key].as_str().unwrap().parse().unwrap());
             }
-            assert!(Instant::now() < deadline, "it does not listen: {text}");
+            assert!(Instant::now() < deadline, "the service does not listen: {text}");
             std::thread::yield_now();
         };
         Self { child, log, addresses, _config: config }
     }
 
-    /// The most resident memory that it ever had, in bytes.
-    pub(crate) fn most_memory(&self) -> u64 {
+    /// Returns the peak of resident memory in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Ends it and gives all that it wrote.
-    pub(crate) fn end(mut self) -> String {
+    /// Stops the process and returns its output and log.
+    pub(crate) fn stop(mut self) -> String {
         let id = self.child.id().to_string();
         assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
         assert!(self.child.wait().unwrap().success());
@@ -58,20 +57,20 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for LoggedProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Fails where `text`, which is `what`, has any of the `secrets`, which are in lower case.
-pub(crate) fn tells_none_of(secrets: &[&str], what: &str, text: &str) {
+/// Fails if `text`, described by `what`, contains one of the `secrets`, which are in lower case.
+pub(crate) fn assert_no_secrets(secrets: &[&str], what: &str, text: &str) {
     let lower = text.to_lowercase();
     for secret in secrets {
         let Some(at) = lower.find(*secret) else { continue };
         let from = lower[..at].rfind('\n').map_or(0, |end| end + 1);
         let line: String = lower[from..].chars().take(600).collect();
-        panic!("{what} tells a secret: {line}");
+        panic!("{what} contains a secret: {line}");
     }
 }

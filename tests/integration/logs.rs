@@ -1,18 +1,18 @@
-//! What the service tells its operator of requests and upstreams.
+//! The access log, and log lines that cannot be written.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::command::{self, FREE_PORTS, File};
-use crate::fake_node::{Answer, FakeNode, fee_history};
-use crate::logged;
-use crate::raw::{Connection, PATIENCE, free_port, get};
+use crate::logged_process;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::raw_client::{RawClient, TIMEOUT, free_port, get};
 
-/// A process that ends with the test, however that ends.
-struct Ending(std::process::Child);
+/// A process. Killed when dropped.
+struct KillOnDrop(std::process::Child);
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -21,11 +21,11 @@ impl Drop for Ending {
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-/// The lines of `log` about requests, without what differs from run to run.
-fn requests(log: &str) -> Vec<Value> {
+/// Returns the access log entries of `log` without the fields that differ between runs.
+fn access_log(log: &str) -> Vec<Value> {
     let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let of_requests = entries.filter(|entry| entry["target"] == "gas_suggestion::requests");
-    let comparable = of_requests.map(|mut entry| {
+    let access_entries = entries.filter(|entry| entry["target"] == "gas_suggestion::requests");
+    let comparable = access_entries.map(|mut entry| {
         let fields = entry.as_object_mut().unwrap();
         assert!(fields.remove("duration_ms").unwrap().as_f64().unwrap() >= 0.0);
         assert!(fields.remove("timestamp").is_some() && fields.remove("target").is_some());
@@ -35,36 +35,36 @@ fn requests(log: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn each_request_is_a_line_but_those_of_orchestrators() {
-    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+async fn every_request_except_probes_is_logged() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [log]\nformat = \"json\"\n[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n",
         node.url()
     );
-    let service = logged::Process::start("each-request", &config);
+    let service = logged_process::LoggedProcess::start("each-request", &config);
     let [public, admin] = service.addresses;
-    let mut client = Connection::open(public).await;
+    let mut client = RawClient::connect(public).await;
     let since = Instant::now();
-    while client.ask(get("/readyz", "")).await.status != 200 {
-        assert!(since.elapsed() < PATIENCE, "the node is not read");
+    while client.request(get("/readyz", "")).await.status != 200 {
+        assert!(since.elapsed() < TIMEOUT, "the node was not polled");
     }
     let with_id = |id: &str| format!("X-Request-Id: {id}\r\n");
-    client.ask(get(SUGGESTION, &with_id("first"))).await;
-    client.ask(get("/v1/nowhere/fee-market?key=secret", &with_id("second"))).await;
-    client.ask(get("/livez", "")).await;
-    let mut operator = Connection::open(admin).await;
-    operator.ask(get("/metrics", "")).await;
-    client.ask(get("/%22quoted%22", &with_id("third"))).await;
-    let log = service.end();
+    client.request(get(SUGGESTION, &with_id("first"))).await;
+    client.request(get("/v1/nowhere/fee-market?key=secret", &with_id("second"))).await;
+    client.request(get("/livez", "")).await;
+    let mut operator = RawClient::connect(admin).await;
+    operator.request(get("/metrics", "")).await;
+    client.request(get("/%22quoted%22", &with_id("third"))).await;
+    let log = service.stop();
     let line = |path: &str, status: u16, id: &str| {
         json!({
-            "level": "INFO", "message": "answered", "method": "GET", "path": path, "status": status,
+            "level": "INFO", "message": "request completed", "method": "GET", "path": path, "status": status,
             "request_id": id,
         })
     };
     assert_eq!(
-        requests(&log),
+        access_log(&log),
         [
             line(SUGGESTION, 200, "first"),
             line("/v1/nowhere/fee-market", 404, "second"),
@@ -75,10 +75,10 @@ async fn each_request_is_a_line_but_those_of_orchestrators() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_holds_nobody_up_and_loses_lines_that_are_counted() {
+async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
     const REQUESTS: usize = 24_000;
-    const AT_A_TIME: usize = 100;
-    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+    const BATCH: usize = 100;
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let file = File::new(
         "unread",
         &format!(
@@ -87,31 +87,31 @@ async fn a_log_that_nobody_reads_holds_nobody_up_and_loses_lines_that_are_counte
             node.url()
         ),
     );
-    // Its standard error is a pipe, from which nothing is taken once it listens.
+    // Standard error is a pipe that the test stops reading once the service listens.
     let service = command::Process::start(&["--config", file.path()], &[]);
-    let mut client = Connection::open(service.address).await;
-    for _ in 0..REQUESTS / AT_A_TIME {
-        client.send(get("/v1/chains", "").repeat(AT_A_TIME)).await;
-        for _ in 0..AT_A_TIME {
-            assert_eq!(client.next().await.unwrap().unwrap().status, 200);
+    let mut client = RawClient::connect(service.address).await;
+    for _ in 0..REQUESTS / BATCH {
+        client.send(get("/v1/chains", "").repeat(BATCH)).await;
+        for _ in 0..BATCH {
+            assert_eq!(client.read_response().await.unwrap().unwrap().status, 200);
         }
     }
-    let mut operator = Connection::open(service.admin).await;
-    let metrics = operator.ask(get("/metrics", "")).await.body;
+    let mut operator = RawClient::connect(service.admin).await;
+    let metrics = operator.request(get("/metrics", "")).await.body;
     let dropped = metrics
         .lines()
         .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "))
         .unwrap_or_else(|| panic!("{metrics}"));
     assert!(dropped.parse::<usize>().unwrap() > 0, "{dropped}");
-    let (code, _) = service.end_by("-TERM");
+    let (code, _) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
 }
 
 #[test]
-fn a_log_for_people_has_the_same_on_one_line() {
+fn text_format_has_the_same_fields_on_one_line() {
     let mut bare = command::command(&["demo"], &FREE_PORTS);
     bare.env("GAS_LOG__FORMAT", "text");
-    let mut child = Ending(bare.stderr(std::process::Stdio::piped()).spawn().unwrap());
+    let mut child = KillOnDrop(bare.stderr(std::process::Stdio::piped()).spawn().unwrap());
     let mut log = std::io::BufReader::new(child.0.stderr.take().unwrap());
     let mut next = |part: &str| loop {
         let mut line = String::new();
@@ -125,11 +125,11 @@ fn a_log_for_people_has_the_same_on_one_line() {
     let mut client = std::net::TcpStream::connect(address).unwrap();
     let request = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n";
     std::io::Write::write_all(&mut client, request.as_bytes()).unwrap();
-    let line = next("answered");
+    let line = next("request completed");
     let (before, after) = line.split_once(" duration_ms=").unwrap();
     assert!(
         before.ends_with(
-            " INFO gas_suggestion::requests: answered method=\"GET\" path=\"/v1/chains\" status=200"
+            " INFO gas_suggestion::requests: request completed method=\"GET\" path=\"/v1/chains\" status=200"
         ),
         "{line}"
     );
@@ -137,22 +137,22 @@ fn a_log_for_people_has_the_same_on_one_line() {
 }
 
 #[tokio::test]
-async fn lines_that_cannot_be_written_are_counted() {
+async fn unwritable_log_lines_are_counted() {
     let [public, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
     let mut bare = command::command(&["demo"], &[]);
     bare.env("GAS_SERVER__LISTEN", &public).env("GAS_SERVER__ADMIN_LISTEN", &admin);
-    // A disk that is always full.
+    // Every write to this device fails with ENOSPC.
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let _child = Ending(bare.stderr(full).spawn().unwrap());
+    let _child = KillOnDrop(bare.stderr(full).spawn().unwrap());
     let since = Instant::now();
     loop {
-        assert!(since.elapsed() < PATIENCE, "nothing is counted");
+        assert!(since.elapsed() < TIMEOUT, "no dropped lines were counted");
         let Ok(stream) = tokio::net::TcpStream::connect(&admin).await else { continue };
-        let metrics = Connection::of(stream).ask(get("/metrics", "")).await.body;
+        let metrics = RawClient::from_stream(stream).request(get("/metrics", "")).await.body;
         let count = metrics
             .lines()
             .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "));
-        // "listening" and what the upstreams do.
+        // "listening", and the lines about upstreams.
         if count.unwrap().parse::<u64>().unwrap() >= 3 {
             break;
         }

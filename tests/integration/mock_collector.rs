@@ -1,4 +1,4 @@
-//! An OpenTelemetry collector that keeps the spans it is sent.
+//! A mock OpenTelemetry collector that records spans.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,26 +16,26 @@ use prost::Message;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::service::DEADLINE;
+use crate::raw_client::TIMEOUT;
 
-/// A collector on a free loopback port. When it is dropped it stops.
+/// A collector on a free loopback port. Stopped when dropped.
 #[derive(Debug)]
-pub(crate) struct Collector {
+pub(crate) struct MockCollector {
     address: SocketAddr,
-    kept: Arc<Mutex<Kept>>,
+    received: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Received {
     requests: usize,
     spans: Vec<Span>,
     violations: Vec<String>,
-    /// The resource's attributes, the same with all spans.
+    /// Attributes of the resource, the same for all spans.
     resource: BTreeMap<String, String>,
 }
 
-/// A span as it came. Ids are hex.
+/// A received span. Ids are hex.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) name: String,
@@ -43,21 +43,21 @@ pub(crate) struct Span {
     pub(crate) kind: i32,
     pub(crate) trace: String,
     pub(crate) id: String,
-    /// Empty: it has no parent.
+    /// Empty for a root span.
     pub(crate) parent: String,
     pub(crate) attributes: BTreeMap<String, String>,
-    /// What the error is, where it is one.
+    /// Status message of a span with error status.
     pub(crate) error: Option<String>,
 }
 
-impl Collector {
+impl MockCollector {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let kept = Arc::<Mutex<Kept>>::default();
-        let app = Router::new().fallback(take).with_state(Arc::clone(&kept));
+        let received = Arc::<Mutex<Received>>::default();
+        let app = Router::new().fallback(receive).with_state(Arc::clone(&received));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, kept, task }
+        Self { address, received, task }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -65,15 +65,15 @@ impl Collector {
     }
 
     pub(crate) fn requests(&self) -> usize {
-        self.kept.lock().unwrap().requests
+        self.received.lock().unwrap().requests
     }
 
     pub(crate) fn resource(&self) -> BTreeMap<String, String> {
-        self.kept.lock().unwrap().resource.clone()
+        self.received.lock().unwrap().resource.clone()
     }
 
     pub(crate) fn spans(&self) -> Vec<Span> {
-        self.kept.lock().unwrap().spans.clone()
+        self.received.lock().unwrap().spans.clone()
     }
 
     /// Waits for a span that is `as_expected`.
@@ -83,37 +83,38 @@ impl Collector {
             if let Some(span) = self.spans().into_iter().find(|span| as_expected(span)) {
                 return span;
             }
-            assert!(since.elapsed() < DEADLINE, "not among {:#?}", self.spans());
+            assert!(since.elapsed() < TIMEOUT, "no such span among {:#?}", self.spans());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }
 
-impl Drop for Collector {
+impl Drop for MockCollector {
     fn drop(&mut self) {
         self.task.abort();
-        let violations = &self.kept.lock().unwrap().violations;
+        let violations = &self.received.lock().unwrap().violations;
         assert!(violations.is_empty() || std::thread::panicking(), "{violations:#?}");
     }
 }
 
-async fn take(State(kept): State<Arc<Mutex<Kept>>>, request: Request) -> StatusCode {
+async fn receive(State(received): State<Arc<Mutex<Received>>>, request: Request) -> StatusCode {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    let mut kept = kept.lock().unwrap();
-    kept.requests += 1;
+    let mut received = received.lock().unwrap();
+    received.requests += 1;
     let is_export = parts.method == Method::POST
         && parts.uri == "/v1/traces"
         && parts.headers.get("content-type").is_some_and(|kind| kind == "application/x-protobuf");
     let export = ExportTraceServiceRequest::decode(body);
     let (true, Ok(export)) = (is_export, export) else {
-        kept.violations.push(format!("{parts:?}"));
+        received.violations.push(format!("{parts:?}"));
         return StatusCode::BAD_REQUEST;
     };
-    for of_resource in export.resource_spans {
-        kept.resource = texts(&of_resource.resource.unwrap().attributes);
-        let spans = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
-        kept.spans.extend(spans.map(|span| {
+    for resource_spans in export.resource_spans {
+        received.resource = texts(&resource_spans.resource.unwrap().attributes);
+        let spans =
+            resource_spans.scope_spans.into_iter().flat_map(|scope_spans| scope_spans.spans);
+        received.spans.extend(spans.map(|span| {
             assert!(span.end_time_unix_nano >= span.start_time_unix_nano, "{span:?}");
             let status = span.status.filter(|status| status.code == 2);
             Span {

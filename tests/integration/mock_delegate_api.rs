@@ -1,4 +1,4 @@
-//! A stand-in of the REST API of delegate.xyz, which checks what it is asked and how often.
+//! A mock of the delegate.xyz REST API that checks the requests and their rate.
 
 mod tests;
 
@@ -16,12 +16,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::raw::PATIENCE;
+use crate::raw_client::TIMEOUT;
 
-/// An API on a free loopback port. When it is dropped it stops, and the test fails if it was ever asked
-/// what the API does not know, or more often than it allows without a key.
+/// An API on a free loopback port. Dropping it stops it, and fails the test if it got a request that the API does
+/// not know, or more requests without a key than the API allows.
 #[derive(Debug)]
-pub(crate) struct DelegateApi {
+pub(crate) struct MockDelegateApi {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
@@ -30,51 +30,51 @@ pub(crate) struct DelegateApi {
 #[derive(Debug)]
 struct Shared {
     prefix: &'static str,
-    state: Mutex<Known>,
-    /// What is held back, as it stands behind `/registry/v2/`.
-    held: watch::Sender<Option<String>>,
+    state: Mutex<ApiState>,
+    /// Path after `/registry/v2/` whose responses are held back.
+    held_path: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    /// By what stands behind `/registry/v2/`, with the query or for every query.
-    answers: HashMap<String, Said>,
-    /// For how long requests are on their way.
-    way: Duration,
-    asked: Vec<Asked>,
+struct ApiState {
+    /// Key: path after `/registry/v2/`, with the query or without (any query).
+    responses: HashMap<String, StoredResponse>,
+    /// Network delay of requests.
+    delay: Duration,
+    requests: Vec<ReceivedRequest>,
     rates: Rates,
     violations: Vec<String>,
 }
 
-/// An answer: status, headers, body.
-type Said = (u16, Vec<(&'static str, String)>, String);
+/// Status, headers and body of a response.
+type StoredResponse = (u16, Vec<(&'static str, String)>, String);
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    /// Behind `/registry/v2/`.
+pub(crate) struct ReceivedRequest {
+    /// Path after `/registry/v2/`.
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) key: Option<String>,
     pub(crate) at: Instant,
 }
 
-/// How often requests without a key have come.
+/// Rate limit of requests without a key.
 #[derive(Debug, Default)]
 struct Rates {
     arrivals: Vec<Instant>,
-    /// Windows, each of which began with a request, and the requests in them.
+    /// Fixed windows, each started by a request, and the requests in them.
     windows: Vec<(Instant, usize)>,
-    refusals: usize,
+    rejected: usize,
 }
 
 impl Rates {
-    const MOST: usize = 25;
+    const LIMIT: usize = 25;
     const WINDOW: Duration = Duration::from_secs(10);
 
-    /// Whether a request is one too many, and when the next one would not be: by a window that slides,
-    /// and by all that stand still from a request on.
-    fn take(&mut self, now: Instant) -> Option<Duration> {
+    /// Records a request. If it exceeds the limit, in a sliding window or in a fixed window started by any
+    /// request, returns the time until the next one is allowed.
+    fn record(&mut self, now: Instant) -> Option<Duration> {
         self.arrivals.push(now);
         self.windows.push((now, 0));
         let is_within = |from: Instant| now.duration_since(from) < Self::WINDOW;
@@ -83,28 +83,28 @@ impl Rates {
             *count += usize::from(is_within(*from));
         }
         let fixed = self.windows.iter().filter(|(from, _)| is_within(*from));
-        let most = fixed.map(|(_, count)| *count).max().unwrap_or_default().max(sliding);
-        if most <= Self::MOST {
+        let max_count = fixed.map(|(_, count)| *count).max().unwrap_or_default().max(sliding);
+        if max_count <= Self::LIMIT {
             return None;
         }
-        self.refusals += 1;
+        self.rejected += 1;
         let oldest = self.arrivals.iter().find(|at| is_within(**at));
         oldest.map(|oldest| Self::WINDOW.saturating_sub(now.duration_since(*oldest)))
     }
 }
 
-impl DelegateApi {
+impl MockDelegateApi {
     pub(crate) async fn start() -> Self {
-        Self::below("").await
+        Self::with_prefix("").await
     }
 
-    /// Whose routes are below this path.
-    pub(crate) async fn below(prefix: &'static str) -> Self {
+    /// Starts an API whose routes are below `prefix`.
+    pub(crate) async fn with_prefix(prefix: &'static str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Mutex::new(Known::default());
-        let shared = Arc::new(Shared { prefix, state, held: watch::Sender::new(None) });
-        let app = Router::new().fallback(reply).with_state(Arc::clone(&shared));
+        let state = Mutex::new(ApiState::default());
+        let shared = Arc::new(Shared { prefix, state, held_path: watch::Sender::new(None) });
+        let app = Router::new().fallback(handle).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { address, shared, task }
     }
@@ -113,14 +113,14 @@ impl DelegateApi {
         format!("http://{}{}", self.address, self.shared.prefix)
     }
 
-    /// Says this to what is asked below `/registry/v2/`, with a query or without regard to it. Else lists
-    /// are empty, and nobody may act for anybody.
-    pub(crate) fn say(&self, target: impl Into<String>, body: impl Into<String>) {
-        self.say_with(target, 200, &[], body);
+    /// Sets the response for a target below `/registry/v2/`: with a query, or without for any query. By default,
+    /// lists are empty and nothing is delegated.
+    pub(crate) fn set_response(&self, target: impl Into<String>, body: impl Into<String>) {
+        self.set_response_with(target, 200, &[], body);
     }
 
-    /// The same with this status and these headers.
-    pub(crate) fn say_with(
+    /// Like [`set_response`](Self::set_response), with a status and headers.
+    pub(crate) fn set_response_with(
         &self,
         target: impl Into<String>,
         status: u16,
@@ -128,73 +128,73 @@ impl DelegateApi {
         body: impl Into<String>,
     ) {
         let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.state().answers.insert(target.into(), (status, headers, body.into()));
+        self.state().responses.insert(target.into(), (status, headers, body.into()));
     }
 
-    /// Lets the requests to come be on their way for so long before they arrive.
-    pub(crate) fn is_away(&self, way: Duration) {
-        self.state().way = way;
+    /// Delays the arrival of later requests.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        self.state().delay = delay;
     }
 
-    /// Answers nothing at this path below `/registry/v2/` until [`release`](Self::release).
+    /// Holds responses for this path below `/registry/v2/` back until [`release`](Self::release).
     pub(crate) fn hold(&self, path: &str) {
-        self.shared.held.send_replace(Some(path.to_owned()));
+        self.shared.held_path.send_replace(Some(path.to_owned()));
     }
 
     pub(crate) fn release(&self) {
-        self.shared.held.send_replace(None);
+        self.shared.held_path.send_replace(None);
     }
 
-    /// All that came so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.state().asked.clone()
+    /// Returns all requests so far.
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.state().requests.clone()
     }
 
-    /// How many came so far.
-    pub(crate) fn count(&self) -> usize {
-        self.state().asked.len()
+    /// Returns the number of requests so far.
+    pub(crate) fn request_count(&self) -> usize {
+        self.state().requests.len()
     }
 
-    /// The last that came, as it stood behind `/registry/v2/`.
-    pub(crate) fn last(&self) -> String {
+    /// Returns path and query of the last request, after `/registry/v2/`.
+    pub(crate) fn last_target(&self) -> String {
         let state = self.state();
-        let Asked { path, query, .. } = state.asked.last().expect("a request");
+        let ReceivedRequest { path, query, .. } = state.requests.last().expect("a request");
         format!("{path}?{query}")
     }
 
-    /// Waits until as many have come in all.
-    pub(crate) async fn wait_for(&self, count: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.count() < count {
-            assert!(Instant::now() < deadline, "{:?}", self.asked());
+    /// Waits until `count` requests have arrived in total.
+    pub(crate) async fn wait_for_requests(&self, count: usize) {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.request_count() < count {
+            assert!(Instant::now() < deadline, "{:?}", self.requests());
             tokio::task::yield_now().await;
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, Known> {
+    fn state(&self) -> MutexGuard<'_, ApiState> {
         self.shared.state.lock().unwrap()
     }
 }
 
-impl Drop for DelegateApi {
+impl Drop for MockDelegateApi {
     fn drop(&mut self) {
         self.task.abort();
         if !std::thread::panicking() {
             let state = self.state();
             assert!(
                 state.violations.is_empty(),
-                "the API was asked what it does not know: {:#?}",
+                "invalid requests to the API: {:#?}",
                 state.violations
             );
-            assert_eq!(state.rates.refusals, 0, "the API was asked too often");
+            assert_eq!(state.rates.rejected, 0, "requests over the rate limit");
         }
     }
 }
 
-async fn reply(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let way = shared.state.lock().unwrap().way;
-    if !way.is_zero() {
-        tokio::time::sleep(way).await;
+async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let delay = shared.state.lock().unwrap().delay;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
     }
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 64 * 1024).await.unwrap();
@@ -202,12 +202,12 @@ async fn reply(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let path = path.strip_prefix(shared.prefix).and_then(|path| path.strip_prefix("/registry/v2/"));
     let path = path.unwrap_or_default().to_owned();
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let (said, too_often) = {
+    let (stored, retry_after) = {
         let mut state = shared.state.lock().unwrap();
         let now = Instant::now();
         let key = parts.headers.get("x-api-key");
         let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-        state.asked.push(Asked {
+        state.requests.push(ReceivedRequest {
             path: path.clone(),
             query: query.clone(),
             key: key.clone(),
@@ -219,20 +219,20 @@ async fn reply(State(shared): State<Arc<Shared>>, request: Request) -> Response 
             state.violations.push(format!("{violation}: {parts:?}"));
             return StatusCode::IM_A_TEAPOT.into_response();
         }
-        let too_often = if key.is_none() { state.rates.take(now) } else { None };
-        let whole = format!("{path}?{query}");
-        let said = state.answers.get(&whole).or_else(|| state.answers.get(&path)).cloned();
-        let otherwise = || (200, Vec::new(), nothing(&path).to_owned());
-        (said.unwrap_or_else(otherwise), too_often)
+        let retry_after = if key.is_none() { state.rates.record(now) } else { None };
+        let target = format!("{path}?{query}");
+        let stored = state.responses.get(&target).or_else(|| state.responses.get(&path)).cloned();
+        let default = || (200, Vec::new(), empty_body(&path).to_owned());
+        (stored.unwrap_or_else(default), retry_after)
     };
-    if let Some(wait) = too_often {
+    if let Some(wait) = retry_after {
         let seconds = (wait.as_secs() + 1).to_string();
         let body = "{\"error\":\"Too many requests\"}";
         return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds)], body).into_response();
     }
-    let mut held = shared.held.subscribe();
-    let _ = held.wait_for(|held| held.as_ref() != Some(&path)).await;
-    let (status, headers, body) = said;
+    let mut held_path = shared.held_path.subscribe();
+    let _ = held_path.wait_for(|held_path| held_path.as_ref() != Some(&path)).await;
+    let (status, headers, body) = stored;
     let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
     let all = response.headers_mut();
     all.insert("content-type", "application/json; charset=utf-8".parse().unwrap());
@@ -242,8 +242,8 @@ async fn reply(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     response
 }
 
-/// What the API says where nothing is delegated.
-fn nothing(path: &str) -> &'static str {
+/// Returns the body of the API where nothing is delegated.
+fn empty_body(path: &str) -> &'static str {
     match path {
         "check/all" | "check/contract" | "check/erc721" => "false",
         "check/erc20" | "check/erc1155" => "0",
@@ -251,25 +251,25 @@ fn nothing(path: &str) -> &'static str {
     }
 }
 
-/// Nothing of a client's goes on but its key.
+/// Checks that no header of the client is forwarded except its key.
 fn check_head(parts: &Parts) -> Result<(), &'static str> {
-    const NEEDED: [&str; 4] = ["host", "accept", "user-agent", "x-api-key"];
+    const ALLOWED: [&str; 4] = ["host", "accept", "user-agent", "x-api-key"];
     if parts.method != Method::GET {
         return Err("not a GET");
     }
     let headers: &HeaderMap = &parts.headers;
-    if headers.keys().any(|name| !NEEDED.contains(&name.as_str())) {
-        return Err("a header that nobody needs");
+    if headers.keys().any(|name| !ALLOWED.contains(&name.as_str())) {
+        return Err("an unneeded header");
     }
     let is = |name, value| headers.get(name).is_some_and(|found| found == value);
     if headers.len() != headers.keys_len() {
         return Err("a header twice");
     }
     if !is("accept", "application/json") {
-        return Err("it takes what is not JSON");
+        return Err("accept is not JSON");
     }
     if !headers["user-agent"].to_str().unwrap().starts_with("gas-suggestion/") {
-        return Err("somebody else asks");
+        return Err("another user agent");
     }
     if headers.get("x-api-key").is_some_and(HeaderValue::is_empty) {
         return Err("an empty key");
@@ -277,7 +277,7 @@ fn check_head(parts: &Parts) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The routes and parameters that there are.
+/// Checks path and parameters against the documentation of the API.
 fn check_target(path: &str, query: &str) -> Result<(), &'static str> {
     let mut parameters = HashMap::new();
     for pair in query.split('&') {
@@ -288,7 +288,7 @@ fn check_target(path: &str, query: &str) -> Result<(), &'static str> {
     }
     let chain_id = parameters.remove("chainId").ok_or("no chain")?;
     if !is_decimal(chain_id) || chain_id.starts_with('0') {
-        return Err("a chain that is no number");
+        return Err("a chain id that is not a number");
     }
     if let Some(rights) = parameters.remove("rights")
         && !is_hex(rights, 64)
@@ -300,16 +300,16 @@ fn check_target(path: &str, query: &str) -> Result<(), &'static str> {
         "check/contract" | "check/erc20" => &["to", "from", "contract"],
         "check/erc721" | "check/erc1155" => &["to", "from", "contract", "tokenId"],
         address if is_hex(address, 40) && !query.contains("rights") => &[],
-        _ => return Err("a path that there is not"),
+        _ => return Err("an unknown path"),
     };
     for name in needed {
         let value = parameters.remove(name).ok_or("a parameter is missing")?;
-        let is_right = if *name == "tokenId" { is_decimal(value) } else { is_hex(value, 40) };
-        if !is_right {
-            return Err("a parameter that cannot be right");
+        let is_valid = if *name == "tokenId" { is_decimal(value) } else { is_hex(value, 40) };
+        if !is_valid {
+            return Err("an invalid parameter");
         }
     }
-    if parameters.is_empty() { Ok(()) } else { Err("a parameter that there is not") }
+    if parameters.is_empty() { Ok(()) } else { Err("an unknown parameter") }
 }
 
 fn is_hex(text: &str, digits: usize) -> bool {

@@ -1,4 +1,4 @@
-//! An RPC node that says what a test tells it to, and checks what it is asked.
+//! A mock RPC node with replies set by the test. It checks the calls.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,10 +13,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A node on a free loopback port. When it is dropped it stops, and the test fails if it was ever
-/// asked anything that a node should not be asked.
+/// A node on a free loopback port. Dropping it stops it, and fails the test if it got an unexpected call.
 #[derive(Debug)]
-pub(crate) struct FakeNode {
+pub(crate) struct MockNode {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
     task: JoinHandle<()>,
@@ -24,77 +23,74 @@ pub(crate) struct FakeNode {
 
 #[derive(Debug)]
 struct Shared {
-    /// `None`: the number that is the second segment of the path.
+    /// `None`: the second segment of the path.
     chain_id: Option<u64>,
     percentiles: Value,
-    answer: Answer,
+    reply: Reply,
     calls: Vec<Value>,
     violations: Vec<String>,
 }
 
-/// What the node says to `eth_feeHistory`.
+/// Reply to `eth_feeHistory`.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
-    /// This result.
+pub(crate) enum Reply {
+    /// A result.
     Result(Value),
-    /// This JSON-RPC error code.
+    /// A JSON-RPC error code.
     Error(i64),
-    /// A result for a block count that is an integer, −32602 for any other.
+    /// A result if the block count is an integer, otherwise error −32602.
     IntegerCountOnly(Value),
-    /// This status and body, `{id}` being replaced by the call's.
+    /// A status and a body, in which `{id}` is replaced by the id of the call.
     Raw(u16, String),
-    /// This result after a pause, which the chain id takes too.
+    /// A result after a pause, which also delays `eth_chainId`.
     Slow(Duration, Value),
-    /// A redirect that asks for the same call at this URL.
+    /// A 307 redirect to this URL.
     Redirect(String),
-    /// Nothing, for as long as anybody waits.
-    Silence,
-    /// A result that is made anew for each call.
-    Made(Made),
+    /// No response; the connection stays open.
+    NoReply,
+    /// A result computed for each call.
+    Computed(ComputeResult),
 }
 
-/// Makes a result of as many reward columns as it is told.
+/// Function from the number of reward columns to a result.
 #[derive(Clone)]
-pub(crate) struct Made(Arc<dyn Fn(usize) -> Value + Send + Sync>);
+pub(crate) struct ComputeResult(Arc<dyn Fn(usize) -> Value + Send + Sync>);
 
-impl Made {
-    pub(crate) fn by(make: impl Fn(usize) -> Value + Send + Sync + 'static) -> Answer {
-        Answer::Made(Self(Arc::new(make)))
+impl Reply {
+    /// Builds a reply whose result is computed for each call from its number of reward columns.
+    pub(crate) fn computed(compute: impl Fn(usize) -> Value + Send + Sync + 'static) -> Self {
+        Self::Computed(ComputeResult(Arc::new(compute)))
     }
 }
 
-impl fmt::Debug for Made {
+impl fmt::Debug for ComputeResult {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Made")
+        out.write_str("ComputeResult")
     }
 }
 
-impl FakeNode {
-    /// A node of `chain_id` that answers `answer`, for a chain whose one percentile is 60.
-    pub(crate) async fn start(chain_id: u64, answer: Answer) -> Self {
-        Self::with_percentiles(chain_id, json!([60]), answer).await
+impl MockNode {
+    /// Starts a node of `chain_id` for a service with the single reward percentile 60.
+    pub(crate) async fn start(chain_id: u64, reply: Reply) -> Self {
+        Self::with_percentiles(chain_id, json!([60]), reply).await
     }
 
-    pub(crate) async fn with_percentiles(
-        chain_id: u64,
-        percentiles: Value,
-        answer: Answer,
-    ) -> Self {
-        Self::of(Some(chain_id), percentiles, answer).await
+    pub(crate) async fn with_percentiles(chain_id: u64, percentiles: Value, reply: Reply) -> Self {
+        Self::bind(Some(chain_id), percentiles, reply).await
     }
 
-    /// A node of all chains: `/rpc/7` is that of chain 7, whatever follows in the path.
-    pub(crate) async fn of_every_chain(answer: Answer) -> Self {
-        Self::of(None, json!([60]), answer).await
+    /// Starts a node of every chain: `/rpc/7` and all paths below it are chain 7.
+    pub(crate) async fn for_every_chain(reply: Reply) -> Self {
+        Self::bind(None, json!([60]), reply).await
     }
 
-    async fn of(chain_id: Option<u64>, percentiles: Value, answer: Answer) -> Self {
+    async fn bind(chain_id: Option<u64>, percentiles: Value, reply: Reply) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (calls, violations) = (Vec::new(), Vec::new());
-        let shared = Shared { chain_id, percentiles, answer, calls, violations };
+        let shared = Shared { chain_id, percentiles, reply, calls, violations };
         let shared = Arc::new(Mutex::new(shared));
-        let app = Router::new().fallback(reply).with_state(Arc::clone(&shared));
+        let app = Router::new().fallback(handle).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { address, shared, task }
     }
@@ -103,52 +99,49 @@ impl FakeNode {
         format!("http://{}/rpc", self.address)
     }
 
-    pub(crate) fn say(&self, answer: Answer) {
-        self.shared.lock().unwrap().answer = answer;
+    pub(crate) fn set_reply(&self, reply: Reply) {
+        self.shared.lock().unwrap().reply = reply;
     }
 
-    /// How often `method` was called.
+    /// Returns the number of calls of `method`.
     pub(crate) fn calls(&self, method: &str) -> usize {
         let shared = self.shared.lock().unwrap();
         shared.calls.iter().filter(|call| call["method"] == method).count()
     }
 
-    /// How often a fee history was asked for with a hex block count.
-    pub(crate) fn count_of_quantities(&self) -> usize {
+    /// Returns the number of fee history calls with a hex block count.
+    pub(crate) fn hex_count_calls(&self) -> usize {
         let shared = self.shared.lock().unwrap();
         shared.calls.iter().filter(|call| call["params"][0].is_string()).count()
     }
 }
 
-impl Drop for FakeNode {
+impl Drop for MockNode {
     fn drop(&mut self) {
         self.task.abort();
         if !std::thread::panicking() {
             let violations = &self.shared.lock().unwrap().violations;
-            assert!(
-                violations.is_empty(),
-                "the node was asked what it should not be: {violations:#?}"
-            );
+            assert!(violations.is_empty(), "unexpected calls: {violations:#?}");
         }
     }
 }
 
-async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Response {
+async fn handle(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 64 * 1024).await.unwrap();
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let answer = {
+    let reply = {
         let mut shared = shared.lock().unwrap();
         let is_json =
             parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
-        let of_path =
+        let path_chain_id =
             parts.uri.path().split('/').nth(2).and_then(|number| number.parse::<u64>().ok());
-        let is_place = if shared.chain_id.is_some() {
+        let is_rpc_path = if shared.chain_id.is_some() {
             parts.uri == "/rpc"
         } else {
-            parts.uri.path().starts_with("/rpc/") && of_path.is_some()
+            parts.uri.path().starts_with("/rpc/") && path_chain_id.is_some()
         };
-        if parts.method != Method::POST || !is_place || !is_json {
+        if parts.method != Method::POST || !is_rpc_path || !is_json {
             shared.violations.push(format!("{} {} {:?}", parts.method, parts.uri, parts.headers));
         }
         if let Err(violation) = check(&call, &shared.percentiles) {
@@ -157,14 +150,14 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
         shared.calls.push(call.clone());
         match call["method"].as_str() {
             Some("eth_chainId") => {
-                let chain_id = shared.chain_id.or(of_path).unwrap_or_default();
+                let chain_id = shared.chain_id.or(path_chain_id).unwrap_or_default();
                 let chain_id = json!(format!("{chain_id:#x}"));
-                match shared.answer {
-                    Answer::Slow(pause, _) => Answer::Slow(pause, chain_id),
-                    _ => Answer::Result(chain_id),
+                match shared.reply {
+                    Reply::Slow(pause, _) => Reply::Slow(pause, chain_id),
+                    _ => Reply::Result(chain_id),
                 }
             }
-            _ => shared.answer.clone(),
+            _ => shared.reply.clone(),
         }
     };
     let id = &call["id"];
@@ -173,32 +166,30 @@ async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Re
             .into_response()
     };
     let error = |code: i64| envelope("error", json!({ "code": code, "message": "no" }));
-    match answer {
-        Answer::Result(result) => envelope("result", result),
-        Answer::Error(code) => error(code),
-        Answer::IntegerCountOnly(result) if call["params"][0].is_u64() => {
-            envelope("result", result)
-        }
-        Answer::IntegerCountOnly(_) => error(-32602),
-        Answer::Raw(status, body) => {
+    match reply {
+        Reply::Result(result) => envelope("result", result),
+        Reply::Error(code) => error(code),
+        Reply::IntegerCountOnly(result) if call["params"][0].is_u64() => envelope("result", result),
+        Reply::IntegerCountOnly(_) => error(-32602),
+        Reply::Raw(status, body) => {
             (StatusCode::from_u16(status).unwrap(), body.replace("{id}", &id.to_string()))
                 .into_response()
         }
-        Answer::Slow(pause, result) => {
+        Reply::Slow(pause, result) => {
             tokio::time::sleep(pause).await;
             envelope("result", result)
         }
-        Answer::Redirect(url) => {
+        Reply::Redirect(url) => {
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
-        Answer::Silence => std::future::pending().await,
-        Answer::Made(Made(make)) => {
-            envelope("result", make(call["params"][2].as_array().map_or(0, Vec::len)))
+        Reply::NoReply => std::future::pending().await,
+        Reply::Computed(ComputeResult(compute)) => {
+            envelope("result", compute(call["params"][2].as_array().map_or(0, Vec::len)))
         }
     }
 }
 
-/// The two calls that the service makes, to the letter.
+/// Checks that a call is exactly one of the two that polls send.
 fn check(call: &Value, percentiles: &Value) -> Result<(), &'static str> {
     let members: Vec<_> = call.as_object().into_iter().flatten().map(|(name, _)| name).collect();
     if members != ["id", "jsonrpc", "method", "params"] || call["jsonrpc"] != "2.0" {
@@ -220,8 +211,7 @@ fn check(call: &Value, percentiles: &Value) -> Result<(), &'static str> {
     }
 }
 
-/// 20 equal blocks up to `newest`, each with this base fee and reward in gwei; the next block's
-/// base fee is the same.
+/// Builds 20 equal blocks up to `newest` with this base fee and reward in gwei. The next base fee is the same.
 pub(crate) fn fee_history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> Value {
     let wei = |gwei: u64| format!("{:#x}", gwei * 1_000_000_000);
     json!({

@@ -1,4 +1,4 @@
-//! An RPC node that answers polls by itself and reads as a test tells it to.
+//! A mock RPC node that answers polls by itself, and reads with replies set by the test.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,16 +16,16 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::fake_node::fee_history;
-use crate::raw::PATIENCE;
+use crate::mock_node::fee_history;
+use crate::raw_client::TIMEOUT;
 
-/// A node of chain 2020 on a free loopback port. When it is dropped it stops, and the test fails if
-/// it was ever sent what is no JSON-RPC call.
+/// A node of chain 2020 on a free loopback port. Dropping it stops it, and fails the test if it got a request that
+/// is not a JSON-RPC call.
 #[derive(Debug)]
-pub(crate) struct ReadNode {
+pub(crate) struct MockReadNode {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
-    /// How many reads may be answered; each takes one.
+    /// Number of reads that may be answered. Each takes a permit.
     gate: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
@@ -34,67 +34,67 @@ pub(crate) struct ReadNode {
 struct Shared {
     chain_id: u64,
     newest_block: u64,
-    /// What the next reads are told; the last one stays.
-    says: VecDeque<Say>,
-    /// Every call but those of polls, as it came.
+    /// Replies to the next reads. The last one is repeated.
+    replies: VecDeque<Reply>,
+    /// All calls except those of polls.
     reads: Vec<Read>,
     polls: usize,
     chain_checks: usize,
-    waiting: usize,
-    most_waiting: usize,
+    pending: usize,
+    max_pending: usize,
     violations: Vec<String>,
 }
 
-/// What the node says to a read.
+/// Reply to a read.
 #[derive(Debug, Clone)]
-pub(crate) enum Say {
-    /// This text as the `result`.
+pub(crate) enum Reply {
+    /// JSON of the `result`.
     Result(String),
-    /// This text as the `error`.
+    /// JSON of the `error`.
     Error(String),
-    /// This status and body, `{id}` being replaced by the call's.
+    /// A status and a body, in which `{id}` is replaced by the id of the call.
     Raw(u16, String),
-    /// The read's own parameters as the `result`.
+    /// The parameters of the read as the `result`.
     Echo,
-    /// This to reads with this method, which are all that come.
-    Each(Vec<(&'static str, Say)>),
+    /// A reply per method. Any other method fails the test.
+    PerMethod(Vec<(&'static str, Reply)>),
 }
 
-impl Say {
-    /// What is said to reads with this method.
-    fn to(self, method: &str) -> Self {
-        let Self::Each(says) = self else { return self };
-        let (_, say) = says.into_iter().find(|(name, _)| *name == method).expect(method);
-        say
+impl Reply {
+    /// Returns the reply to reads of `method`.
+    fn for_method(self, method: &str) -> Self {
+        let Self::PerMethod(replies) = self else { return self };
+        let (_, reply) = replies.into_iter().find(|(name, _)| *name == method).expect(method);
+        reply
     }
 }
 
-/// A read as the node got it.
+/// A received read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) method: String,
     pub(crate) params: String,
 }
 
-impl ReadNode {
-    /// A node at block 1000 that says `say` to every read.
-    pub(crate) async fn start(say: Say) -> Self {
+impl MockReadNode {
+    /// Starts a node at block 1000 that replies to every read with `reply`.
+    pub(crate) async fn start(reply: Reply) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Mutex::new(Shared {
             chain_id: 2020,
             newest_block: 1000,
-            says: VecDeque::from([say]),
+            replies: VecDeque::from([reply]),
             reads: Vec::new(),
             polls: 0,
             chain_checks: 0,
-            waiting: 0,
-            most_waiting: 0,
+            pending: 0,
+            max_pending: 0,
             violations: Vec::new(),
         }));
         let gate = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
         let app =
-            Router::new().fallback(reply).with_state((Arc::clone(&shared), Arc::clone(&gate)));
+            Router::new().fallback(handle).with_state((Arc::clone(&shared), Arc::clone(&gate)));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { address, shared, gate, task }
     }
@@ -103,28 +103,28 @@ impl ReadNode {
         format!("http://{}/rpc", self.address)
     }
 
-    pub(crate) fn say(&self, say: Say) {
-        self.shared.lock().unwrap().says = VecDeque::from([say]);
+    pub(crate) fn set_reply(&self, reply: Reply) {
+        self.shared.lock().unwrap().replies = VecDeque::from([reply]);
     }
 
-    /// Answers no read from now on, until [`open`](Self::open).
-    pub(crate) fn close(&self) {
+    /// Holds the replies to later reads back until [`release_reads`](Self::release_reads).
+    pub(crate) fn hold_reads(&self) {
         self.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
 
-    pub(crate) fn open(&self) {
+    pub(crate) fn release_reads(&self) {
         self.gate.add_permits(Semaphore::MAX_PERMITS / 2);
     }
 
-    pub(crate) fn serve_chain(&self, chain_id: u64) {
+    pub(crate) fn set_chain_id(&self, chain_id: u64) {
         self.shared.lock().unwrap().chain_id = chain_id;
     }
 
-    pub(crate) fn mine(&self, newest_block: u64) {
+    pub(crate) fn set_newest_block(&self, newest_block: u64) {
         self.shared.lock().unwrap().newest_block = newest_block;
     }
 
-    /// The reads that came so far.
+    /// Returns the reads so far.
     pub(crate) fn reads(&self) -> Vec<Read> {
         self.shared.lock().unwrap().reads.clone()
     }
@@ -137,45 +137,45 @@ impl ReadNode {
         self.shared.lock().unwrap().chain_checks
     }
 
-    /// The most reads that it had before it at one time.
-    pub(crate) fn most_waiting(&self) -> usize {
-        self.shared.lock().unwrap().most_waiting
+    /// Returns the largest number of reads that were pending at the same time.
+    pub(crate) fn max_pending(&self) -> usize {
+        self.shared.lock().unwrap().max_pending
     }
 
-    /// Waits until as many reads are before it that it has not answered.
-    pub(crate) async fn wait_for_waiting(&self, count: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.shared.lock().unwrap().waiting != count {
+    /// Waits until exactly `count` reads are pending.
+    pub(crate) async fn wait_for_pending(&self, count: usize) {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.shared.lock().unwrap().pending != count {
             assert!(Instant::now() < deadline, "{:?}", self.shared.lock().unwrap());
             tokio::task::yield_now().await;
         }
     }
 
-    /// Waits until as many reads have come in all.
+    /// Waits until `count` reads have arrived in total.
     pub(crate) async fn wait_for_reads(&self, count: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.reads().len() < count {
             assert!(Instant::now() < deadline, "{:?}", self.reads());
             tokio::task::yield_now().await;
         }
     }
 
-    /// Waits until another poll has come.
+    /// Waits for another poll.
     pub(crate) async fn wait_for_poll(&self) {
-        let (polls, deadline) = (self.polls(), Instant::now() + PATIENCE);
+        let (polls, deadline) = (self.polls(), Instant::now() + TIMEOUT);
         while self.polls() == polls {
-            assert!(Instant::now() < deadline, "no poll came");
+            assert!(Instant::now() < deadline, "no poll arrived");
             tokio::task::yield_now().await;
         }
     }
 }
 
-impl Drop for ReadNode {
+impl Drop for MockReadNode {
     fn drop(&mut self) {
         self.task.abort();
         if !std::thread::panicking() {
             let violations = &self.shared.lock().unwrap().violations;
-            assert!(violations.is_empty(), "the node was sent what is no call: {violations:#?}");
+            assert!(violations.is_empty(), "requests that are not calls: {violations:#?}");
         }
     }
 }
@@ -189,7 +189,7 @@ struct Call {
     params: Box<RawValue>,
 }
 
-async fn reply(
+async fn handle(
     State((shared, gate)): State<(Arc<Mutex<Shared>>, Arc<Semaphore>)>,
     request: Request,
 ) -> Response {
@@ -206,50 +206,54 @@ async fn reply(
     };
     assert_eq!(call.jsonrpc, "2.0");
     let result = |json: &str| envelope(call.id, "result", json);
-    let of_poll = |method: &str, value: Value| (call.method == method).then_some(value);
+    let poll_reply = |method: &str, value: Value| (call.method == method).then_some(value);
     {
         let mut shared = shared.lock().unwrap();
         let percentiles = call.params.get().contains("60");
-        if let Some(history) = of_poll("eth_feeHistory", fee_history(shared.newest_block, 3, 30))
+        if let Some(history) = poll_reply("eth_feeHistory", fee_history(shared.newest_block, 3, 30))
             && percentiles
         {
             shared.polls += 1;
             return result(&history.to_string());
         }
         let chain_id = json!(format!("{:#x}", shared.chain_id));
-        // A read has no parameters there, a check has an empty list: both are the same here.
-        if let Some(chain_id) = of_poll("eth_chainId", chain_id) {
+        // Chain checks of the service and reads of `eth_chainId` get the same reply.
+        if let Some(chain_id) = poll_reply("eth_chainId", chain_id) {
             shared.chain_checks += 1;
             return result(&chain_id.to_string());
         }
         let params = call.params.get().to_owned();
         shared.reads.push(Read { method: call.method.clone(), params });
-        shared.waiting += 1;
-        shared.most_waiting = shared.most_waiting.max(shared.waiting);
+        shared.pending += 1;
+        shared.max_pending = shared.max_pending.max(shared.pending);
     }
-    let _waiting = Waiting(Arc::clone(&shared));
+    let _waiting = PendingGuard(Arc::clone(&shared));
     gate.acquire().await.unwrap().forget();
-    let say = {
+    let reply = {
         let mut shared = shared.lock().unwrap();
-        if shared.says.len() > 1 { shared.says.pop_front() } else { shared.says.front().cloned() }
+        if shared.replies.len() > 1 {
+            shared.replies.pop_front()
+        } else {
+            shared.replies.front().cloned()
+        }
     };
-    match say.expect("the last one stays").to(&call.method) {
-        Say::Result(json) => result(&json),
-        Say::Error(json) => envelope(call.id, "error", &json),
-        Say::Raw(status, body) => {
+    match reply.expect("the last reply is repeated").for_method(&call.method) {
+        Reply::Result(json) => result(&json),
+        Reply::Error(json) => envelope(call.id, "error", &json),
+        Reply::Raw(status, body) => {
             let body = body.replace("{id}", &call.id.to_string());
             (StatusCode::from_u16(status).unwrap(), body).into_response()
         }
-        Say::Echo => result(call.params.get()),
-        Say::Each(_) => unreachable!("each method has one thing said to it"),
+        Reply::Echo => result(call.params.get()),
+        Reply::PerMethod(_) => unreachable!("a reply per method cannot be nested"),
     }
 }
 
-struct Waiting(Arc<Mutex<Shared>>);
+struct PendingGuard(Arc<Mutex<Shared>>);
 
-impl Drop for Waiting {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
-        self.0.lock().unwrap().waiting -= 1;
+        self.0.lock().unwrap().pending -= 1;
     }
 }
 

@@ -1,4 +1,4 @@
-//! An HTTP upstream that plays a script and keeps every byte that it was sent.
+//! A mock HTTP upstream that plays a script and records all bytes that it receives.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::message::{Kind, Message};
-use crate::raw::PATIENCE;
+use crate::http_message::{Kind, Message};
+use crate::raw_client::TIMEOUT;
 
-/// An upstream on a free loopback port. It stops when it is dropped.
+/// An upstream on a free loopback port. Stopped when dropped.
 #[derive(Debug)]
-pub(crate) struct Upstream {
+pub(crate) struct MockUpstream {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
@@ -23,86 +23,86 @@ pub(crate) struct Upstream {
 #[derive(Debug)]
 struct Shared {
     script: Mutex<Vec<Step>>,
-    seen: watch::Sender<Vec<Seen>>,
-    /// How many scripts may go on at a [`Step::Wait`].
+    received: watch::Sender<Vec<ReceivedConnection>>,
+    /// Permits for [`Step::Wait`].
     gate: Semaphore,
 }
 
-/// What the upstream does on a connection, one after the other; behind the last step it reads until
-/// the other side ends.
+/// A step of the script of a connection. After the last step, the upstream reads until the peer closes.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Reads until the headers are there.
-    Head,
-    /// Reads until the whole request is there.
-    Request,
-    /// Does nothing, until a test opens the gate.
+    /// Reads the request headers.
+    ReadHeaders,
+    /// Reads the whole request.
+    ReadRequest,
+    /// Waits for [`MockUpstream::release`].
     Wait,
-    Say(Vec<u8>),
-    /// Says one byte after every pause.
+    /// Writes these bytes.
+    Write(Vec<u8>),
+    /// Writes one byte per interval.
     Drip(Duration, Vec<u8>),
-    /// Says this every few milliseconds until nobody takes it.
-    Endlessly(Vec<u8>),
-    /// Closes the connection, whatever was not read.
+    /// Writes these bytes every 2 ms until the write fails.
+    WriteForever(Vec<u8>),
+    /// Closes the connection, also with unread data.
     Close,
     /// Resets the connection.
     Reset,
 }
 
-/// A connection as it was so far.
+/// Data received on a connection so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedConnection {
     pub(crate) bytes: Vec<u8>,
-    /// The other side has ended it.
-    pub(crate) is_ended: bool,
+    /// The peer has closed the connection.
+    pub(crate) is_closed: bool,
 }
 
-impl Seen {
-    /// The request, or what there is of it.
+impl ReceivedConnection {
+    /// Parses the request, which may be incomplete.
     pub(crate) fn request(&self) -> Message {
-        Message::of(Kind::Request, &self.bytes).expect("a request's headers")
+        Message::parse(Kind::Request, &self.bytes).expect("a request's headers")
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        Message::ends_in(Kind::Request, &self.bytes) && self.request().is_whole
+    pub(crate) fn is_complete(&self) -> bool {
+        Message::is_complete_in(Kind::Request, &self.bytes) && self.request().is_complete
     }
 }
 
-/// Reads the request and says this.
-pub(crate) fn answering(bytes: impl Into<Vec<u8>>) -> Vec<Step> {
-    vec![Step::Request, Step::Say(bytes.into())]
+/// Script that reads the request and writes these bytes.
+pub(crate) fn respond_with(bytes: impl Into<Vec<u8>>) -> Vec<Step> {
+    vec![Step::ReadRequest, Step::Write(bytes.into())]
 }
 
-/// An answer with its length.
-pub(crate) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+/// Builds a response with its `Content-Length`.
+pub(crate) fn response(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
-impl Upstream {
-    /// An upstream that plays `script` on every connection.
+impl MockUpstream {
+    /// Starts an upstream that plays `script` on every connection.
     pub(crate) async fn start(script: Vec<Step>) -> Self {
-        Self::of(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap(), script)
+        Self::from_listener(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap(), script)
     }
 
-    /// The same at this port.
-    pub(crate) async fn at(port: u16, script: Vec<Step>) -> Self {
-        Self::of(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap(), script)
+    /// Like [`start`](Self::start), on this port.
+    pub(crate) async fn start_at(port: u16, script: Vec<Step>) -> Self {
+        Self::from_listener(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap(), script)
     }
 
-    /// The same, with little room for what it has not read.
-    pub(crate) fn narrow(script: Vec<Step>) -> Self {
+    /// Like [`start`](Self::start), with a small receive buffer.
+    pub(crate) fn with_small_receive_buffer(script: Vec<Step>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(16 * 1024).unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        Self::of(socket.listen(64).unwrap(), script)
+        Self::from_listener(socket.listen(64).unwrap(), script)
     }
 
-    fn of(listener: TcpListener, script: Vec<Step>) -> Self {
+    fn from_listener(listener: TcpListener, script: Vec<Step>) -> Self {
         let address = listener.local_addr().unwrap();
-        let (script, seen) = (Mutex::new(script), watch::Sender::new(Vec::new()));
-        let shared = Arc::new(Shared { script, seen, gate: Semaphore::new(0) });
+        let (script, received) = (Mutex::new(script), watch::Sender::new(Vec::new()));
+        let shared = Arc::new(Shared { script, received, gate: Semaphore::new(0) });
         let task = tokio::spawn(serve(listener, Arc::clone(&shared)));
         Self { address, shared, task }
     }
@@ -111,52 +111,56 @@ impl Upstream {
         self.address
     }
 
-    /// Below a path, as the real one is.
+    /// Returns a URL with a path, like that of the real upstream.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/server", self.address)
     }
 
-    /// Plays `script` on the connections to come.
-    pub(crate) fn play(&self, script: Vec<Step>) {
+    /// Sets the script of later connections.
+    pub(crate) fn set_script(&self, script: Vec<Step>) {
         *self.shared.script.lock().unwrap() = script;
     }
 
-    /// Lets this many scripts go on at their [`Step::Wait`].
-    pub(crate) fn open(&self, count: usize) {
+    /// Lets `count` scripts pass their [`Step::Wait`].
+    pub(crate) fn release(&self, count: usize) {
         self.shared.gate.add_permits(count);
     }
 
-    pub(crate) fn connections(&self) -> usize {
-        self.shared.seen.borrow().len()
+    pub(crate) fn connection_count(&self) -> usize {
+        self.shared.received.borrow().len()
     }
 
-    /// All connections so far.
-    pub(crate) fn all(&self) -> Vec<Seen> {
-        self.shared.seen.borrow().clone()
+    /// Returns all connections so far.
+    pub(crate) fn connections(&self) -> Vec<ReceivedConnection> {
+        self.shared.received.borrow().clone()
     }
 
-    /// The connection with this number, once it is as expected.
-    pub(crate) async fn until(&self, number: usize, is_so: impl Fn(&Seen) -> bool) -> Seen {
-        let mut seen = self.shared.seen.subscribe();
-        let is_so = |all: &Vec<Seen>| all.get(number).is_some_and(&is_so);
-        let waiting = tokio::time::timeout(PATIENCE, seen.wait_for(is_so)).await;
-        let count = self.connections();
-        assert!(waiting.is_ok(), "connection {number} of {count} is not as expected");
-        self.shared.seen.borrow()[number].clone()
+    /// Waits until the connection with this index is as expected.
+    pub(crate) async fn wait_for_connection(
+        &self,
+        index: usize,
+        is_so: impl Fn(&ReceivedConnection) -> bool,
+    ) -> ReceivedConnection {
+        let mut received = self.shared.received.subscribe();
+        let is_so = |all: &Vec<ReceivedConnection>| all.get(index).is_some_and(&is_so);
+        let waiting = tokio::time::timeout(TIMEOUT, received.wait_for(is_so)).await;
+        let count = self.connection_count();
+        assert!(waiting.is_ok(), "connection {index} of {count} is not as expected");
+        self.shared.received.borrow()[index].clone()
     }
 
-    /// The whole request of the connection with this number.
-    pub(crate) async fn request(&self, number: usize) -> Message {
-        self.until(number, Seen::is_whole).await.request()
+    /// Waits for the whole request of the connection with this index.
+    pub(crate) async fn request(&self, index: usize) -> Message {
+        self.wait_for_connection(index, ReceivedConnection::is_complete).await.request()
     }
 
-    /// The connection with this number after its end.
-    pub(crate) async fn ended(&self, number: usize) -> Seen {
-        self.until(number, |seen| seen.is_ended).await
+    /// Waits until the peer has closed the connection with this index.
+    pub(crate) async fn wait_for_close(&self, index: usize) -> ReceivedConnection {
+        self.wait_for_connection(index, |received| received.is_closed).await
     }
 }
 
-impl Drop for Upstream {
+impl Drop for MockUpstream {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -169,10 +173,10 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
             accepted = listener.accept() => {
                 let (stream, _) = accepted.unwrap();
                 stream.set_nodelay(true).unwrap();
-                let number = shared.seen.borrow().len();
-                shared.seen.send_modify(|all| all.push(Seen::default()));
+                let index = shared.received.borrow().len();
+                shared.received.send_modify(|all| all.push(ReceivedConnection::default()));
                 let script = shared.script.lock().unwrap().clone();
-                let player = Player { stream, number, shared: Arc::clone(&shared) };
+                let player = ScriptedConnection { stream, index, shared: Arc::clone(&shared) };
                 connections.spawn(player.play(script));
             }
             Some(played) = connections.join_next() => played.unwrap(),
@@ -180,32 +184,32 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// One connection.
-struct Player {
+/// A connection that plays its script.
+struct ScriptedConnection {
     stream: TcpStream,
-    number: usize,
+    index: usize,
     shared: Arc<Shared>,
 }
 
-impl Player {
+impl ScriptedConnection {
     async fn play(mut self, script: Vec<Step>) {
         for step in script {
-            let is_on = match step {
-                Step::Head => self.read_until(ends_head).await,
-                Step::Request => {
-                    self.read_until(|bytes| Message::ends_in(Kind::Request, bytes)).await
+            let is_open = match step {
+                Step::ReadHeaders => self.read_until(ends_head).await,
+                Step::ReadRequest => {
+                    self.read_until(|bytes| Message::is_complete_in(Kind::Request, bytes)).await
                 }
                 Step::Wait => {
                     self.shared.gate.acquire().await.unwrap().forget();
                     true
                 }
-                Step::Say(bytes) => self.stream.write_all(&bytes).await.is_ok(),
+                Step::Write(bytes) => self.stream.write_all(&bytes).await.is_ok(),
                 Step::Drip(pause, bytes) => self.drip(pause, &bytes).await,
-                Step::Endlessly(bytes) => self.repeat(&bytes).await,
+                Step::WriteForever(bytes) => self.repeat(&bytes).await,
                 Step::Close => return,
                 Step::Reset => return self.stream.set_zero_linger().unwrap(),
             };
-            if !is_on {
+            if !is_open {
                 break;
             }
         }
@@ -231,17 +235,17 @@ impl Player {
         true
     }
 
-    /// Whether it came to that before the end.
+    /// Reads until `is_enough`. Returns false if the connection ends before.
     async fn read_until(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> bool {
         let mut buffer = vec![0; 64 * 1024];
-        let change = |change: &dyn Fn(&mut Seen)| {
-            self.shared.seen.send_modify(|all| change(&mut all[self.number]));
+        let change = |change: &dyn Fn(&mut ReceivedConnection)| {
+            self.shared.received.send_modify(|all| change(&mut all[self.index]));
         };
-        while !is_enough(&self.shared.seen.borrow()[self.number].bytes) {
+        while !is_enough(&self.shared.received.borrow()[self.index].bytes) {
             match self.stream.read(&mut buffer).await {
-                Ok(read) if read > 0 => change(&|seen| seen.bytes.extend(&buffer[..read])),
+                Ok(read) if read > 0 => change(&|received| received.bytes.extend(&buffer[..read])),
                 _ => {
-                    change(&|seen| seen.is_ended = true);
+                    change(&|received| received.is_closed = true);
                     return false;
                 }
             }
@@ -251,5 +255,5 @@ impl Player {
 }
 
 fn ends_head(bytes: &[u8]) -> bool {
-    bytes.windows(4).any(|four| four == b"\r\n\r\n")
+    bytes.windows(4).any(|window| window == b"\r\n\r\n")
 }

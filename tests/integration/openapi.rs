@@ -1,7 +1,7 @@
-//! The OpenAPI document: that it is one, and that it says what there is.
+//! The OpenAPI document: validity, completeness, and agreement with the service.
 
 mod examples;
-pub(crate) mod world;
+pub(crate) mod harness;
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::command::{File, output};
 use crate::fixtures;
 use crate::programs;
 use crate::registry::VAULT;
-use crate::service::{Answer, Service};
-use world::World;
+use crate::test_server::{Response, TestServer};
+use harness::Harness;
 
-/// A chain that nobody reads.
+/// A chain whose node does not listen.
 const CHAIN: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 const ANOTHER: &str =
     "[chains.b-2]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nhistory_blocks = 5\n";
-const SWITCHED_OFF: &str = "[verification]\nurl = \"\"\n[delegation]\nsource = \"off\"\n";
+const DISABLED: &str = "[verification]\nurl = \"\"\n[delegation]\nsource = \"off\"\n";
 
 fn document(configuration: &str) -> Value {
     let config = Config::from_toml(configuration).unwrap();
@@ -32,16 +32,16 @@ fn paths(document: &Value) -> &Map<String, Value> {
 }
 
 #[tokio::test]
-async fn the_command_prints_what_the_service_serves() {
+async fn openapi_command_prints_the_served_document() {
     for base in ["", "/proxy/public"] {
         let section = format!("base_path = \"{base}\"");
         let file = File::new("openapi", &format!("[server]\n{section}\n{CHAIN}{ANOTHER}"));
-        let (code, told, complaints) = output(&["openapi", "--config", file.path()], &[]);
-        assert_eq!((code, complaints.as_str()), (Some(0), ""));
-        let service = Service::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
+        let (code, stdout, stderr) = output(&["openapi", "--config", file.path()], &[]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        let service = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
         let path = format!("{base}/openapi.json");
         let served = service.get(&path).await;
-        assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), served.json());
+        assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap(), served.json());
         let headers = ["content-type", "cache-control", "access-control-allow-origin"];
         let headers = headers.map(|name| served.header(name));
         assert_eq!((served.status, headers), (200, ["application/json", "no-cache", "*"]));
@@ -51,21 +51,21 @@ async fn the_command_prints_what_the_service_serves() {
         assert_eq!(same.header("etag"), served.header("etag"));
         let url = if base.is_empty() { "/" } else { base };
         assert_eq!(served.json()["servers"], json!([{ "url": url }]));
-        // Another process says the same in the same bytes, so that its tag is the same.
-        let other = Service::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
+        // Another process renders the same bytes, hence the same ETag.
+        let other = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
         assert_eq!(other.get(&path).await.header("etag"), served.header("etag"));
     }
 }
 
 #[test]
-fn without_a_usable_configuration_there_is_no_document() {
-    let (code, told, complaints) = output(&["openapi", "--config", "/none.toml"], &[]);
-    assert_eq!((code, told.as_str()), (Some(2), ""));
-    assert!(complaints.starts_with("error: cannot read the file /none.toml"), "{complaints}");
+fn openapi_command_fails_without_a_usable_configuration() {
+    let (code, stdout, stderr) = output(&["openapi", "--config", "/none.toml"], &[]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.starts_with("error: cannot read the file /none.toml"), "{stderr}");
 }
 
 #[test]
-fn it_has_the_version_the_chains_and_how_many_blocks_they_remember() {
+fn document_states_version_chains_and_history_length() {
     let document = document(&format!("{CHAIN}{ANOTHER}"));
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
@@ -77,49 +77,49 @@ fn it_has_the_version_the_chains_and_how_many_blocks_they_remember() {
 }
 
 #[test]
-fn routes_that_are_switched_off_are_left_out() {
-    let of = |configuration: &str, beginnings: &[&str]| {
+fn disabled_routes_are_omitted() {
+    let paths_and_tags = |configuration: &str, prefixes: &[&str]| {
         let document = document(configuration);
-        let found = beginnings.iter().map(|beginning| {
-            paths(&document).keys().filter(|path| path.starts_with(beginning)).count()
-        });
+        let found = prefixes
+            .iter()
+            .map(|prefix| paths(&document).keys().filter(|path| path.starts_with(prefix)).count());
         let tags = document["tags"].as_array().unwrap().iter();
         let tags: Vec<_> = tags.map(|tag| tag["name"].as_str().unwrap().to_owned()).collect();
         (found.collect::<Vec<_>>(), tags)
     };
-    let beginnings = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
-    let (found, tags) = of(CHAIN, &beginnings);
-    assert_eq!(found, [26, 6, 1, 9, 1]);
+    let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
+    let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
+    assert_eq!(counts, [26, 6, 1, 9, 1]);
     assert_eq!(tags, ["Gas", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]);
-    let (found, tags) = of(&format!("{SWITCHED_OFF}{CHAIN}"), &beginnings);
-    assert_eq!(found, [0, 0, 0, 8, 1]);
+    let (counts, tags) = paths_and_tags(&format!("{DISABLED}{CHAIN}"), &prefixes);
+    assert_eq!(counts, [0, 0, 0, 8, 1]);
     assert_eq!(tags, ["Gas", "JSON-RPC", "Pages", "Operation"]);
 }
 
 #[tokio::test]
-async fn it_is_a_valid_document_whatever_is_configured_and_its_examples_fit_their_schemas() {
+async fn document_is_valid_and_examples_match_their_schemas() {
     let both = "[chains.b-2.pricing]\nreward_percentiles = [60, 100]\n";
     for (name, configuration) in [
         ("all", CHAIN.to_owned()),
-        ("off", format!("{SWITCHED_OFF}{CHAIN}")),
+        ("off", format!("{DISABLED}{CHAIN}")),
         ("based", format!("[server]\nbase_path = \"/a/b\"\n{CHAIN}{ANOTHER}{both}")),
     ] {
         let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
         std::fs::write(&path, document(&configuration).to_string()).unwrap();
-        let mut command = programs::of_python("python");
+        let mut command = programs::python_tool("python");
         command.args(["-m", "openapi_spec_validator", "--schema", "3.1"]).arg(&path);
-        let told = programs::success(command).await;
-        assert!(told.ends_with(": OK"), "{told}");
-        let mut command = programs::of_python("python");
+        let stdout = programs::expect_success(command).await;
+        assert!(stdout.ends_with(": OK"), "{stdout}");
+        let mut command = programs::python_tool("python");
         command.arg(fixtures::path("tests/python/examples.py")).arg(&path);
-        let count: usize = programs::success(command).await.parse().unwrap();
-        // Those of problems, of headers, of answers and of requests.
+        let count: usize = programs::expect_success(command).await.parse().unwrap();
+        // Examples of problems, headers, responses and requests.
         assert!(count > 35, "{name}: {count}");
     }
 }
 
 #[test]
-fn what_the_api_may_answer_to_a_look_up_is_said_where_it_is_asked() {
+fn lookups_document_upstream_responses_where_the_api_is_used() {
     let operation = |source: &str, path: &str| {
         let document = document(&format!("[delegation]\nsource = \"{source}\"\n{CHAIN}"));
         paths(&document)[path]["get"]["responses"].clone()
@@ -129,16 +129,16 @@ fn what_the_api_may_answer_to_a_look_up_is_said_where_it_is_asked() {
         |responses: &Value| responses["200"]["content"]["application/json"]["schema"].clone();
     let number = json!({ "$ref": "#/components/schemas/Uint256" });
     let problem = |name: &str| json!({ "$ref": format!("#/components/responses/{name}") });
-    let of_chain = operation("chain", amount);
-    assert_eq!(schema(&of_chain), number);
-    assert_eq!(of_chain["400"], problem("InvalidParameter"));
-    assert!(of_chain["4XX"].is_null());
+    let from_chain = operation("chain", amount);
+    assert_eq!(schema(&from_chain), number);
+    assert_eq!(from_chain["400"], problem("InvalidParameter"));
+    assert!(from_chain["4XX"].is_null());
     for source in ["api", "api-then-chain"] {
-        let of_api = operation(source, amount);
+        let from_api = operation(source, amount);
         let any = json!({ "type": "number", "minimum": 0 });
-        assert_eq!(schema(&of_api), json!({ "anyOf": [number, any] }));
-        assert_eq!(of_api["400"], problem("InvalidParameterOrOfUpstream"));
-        assert_eq!([&of_api["4XX"], &of_api["5XX"]], [&problem("OfUpstream"); 2]);
+        assert_eq!(schema(&from_api), json!({ "anyOf": [number, any] }));
+        assert_eq!(from_api["400"], problem("InvalidParameterOrOfUpstream"));
+        assert_eq!([&from_api["4XX"], &from_api["5XX"]], [&problem("OfUpstream"); 2]);
         let list = schema(&operation(source, "/registry/v2/{address}"));
         let known = json!({ "$ref": "#/components/schemas/Delegation" });
         assert_eq!(list["items"], json!({ "anyOf": [known, { "type": "object" }] }));
@@ -147,13 +147,13 @@ fn what_the_api_may_answer_to_a_look_up_is_said_where_it_is_asked() {
     }
 }
 
-/// The paths in the route table, whose text is read, and of the pages.
+/// Paths of the route table and the pages, parsed from their source text.
 fn routes() -> BTreeSet<String> {
-    /// Those that stand there by a name.
+    /// Routes whose path in the table is a name, not a literal.
     const NAMED: [(&str, &str); 4] = [
-        ("Ledger::SUGGESTION,", "/v1/{chain}/gas-suggestion"),
-        ("list,", "/registry/v2/{address}"),
-        ("prepare,", "/v1/{chain}/delegations/transactions"),
+        ("AccessLog::SUGGESTION_ROUTE,", "/v1/{chain}/gas-suggestion"),
+        ("list_path,", "/registry/v2/{address}"),
+        ("prepare_path,", "/v1/{chain}/delegations/transactions"),
         ("&format!(\"{path}/\"),", "/"),
     ];
     let text = |path| String::from_utf8(fixtures::read(path)).unwrap();
@@ -161,46 +161,52 @@ fn routes() -> BTreeSet<String> {
     let api = text("src/api.rs");
     let named = |rest: &str| {
         let named = NAMED.iter().find(|(name, _)| rest.starts_with(name));
-        named.unwrap_or_else(|| panic!("a route by another name: {rest:.60}")).1.to_owned()
+        named.unwrap_or_else(|| panic!("a route with an unknown name: {rest:.60}")).1.to_owned()
     };
-    let of_table = api.split(".route(").skip(1);
-    let of_table = of_table.map(|rest| rest.strip_prefix('"').map_or_else(|| named(rest), quoted));
+    let in_table = api.split(".route(").skip(1);
+    let in_table = in_table.map(|rest| rest.strip_prefix('"').map_or_else(|| named(rest), quoted));
     let pages = text("src/api/pages.rs");
-    let of_pages = pages.split("File::html(\"").skip(1).map(quoted);
-    of_table.chain(of_pages).collect()
+    let in_pages = pages.split("StaticFile::html(\"").skip(1).map(quoted);
+    in_table.chain(in_pages).collect()
 }
 
 #[test]
-fn the_document_has_every_route_and_no_other() {
-    // What pages load is not in the document either; it is no HTML.
+fn document_lists_exactly_the_routes() {
+    // Scripts and styles of the pages are not in the document either; `routes` leaves them out.
     let exceptions = BTreeSet::from([
-        // It is on the admin listener.
+        // Served by the admin listener.
         "/metrics",
-        // It says that look-ups are switched off.
+        // Responds that look-ups are disabled.
         "/registry/v2/check/{scope}",
-        // What it passes on is in the document path by path.
+        // The document lists the forwarded paths one by one.
         "/verification/{*path}",
     ]);
     let routes = routes();
     let mut expected: BTreeSet<&str> = routes.iter().map(String::as_str).collect();
     for path in &exceptions {
-        assert!(expected.remove(path), "{path} is no route");
+        assert!(expected.remove(path), "{path} is not a route");
     }
     let document = document(CHAIN);
-    let is_passed_on =
+    let is_forwarded =
         |path: &&str| path.starts_with("/verification/") && path.len() > "/verification/".len();
-    let (passed_on, documented): (BTreeSet<_>, BTreeSet<_>) =
-        paths(&document).keys().map(String::as_str).partition(is_passed_on);
+    let (forwarded, documented): (BTreeSet<_>, BTreeSet<_>) =
+        paths(&document).keys().map(String::as_str).partition(is_forwarded);
     assert_eq!(documented, expected);
-    // That they are passed on is a test of that module.
-    assert_eq!(passed_on.len(), 23);
+    // The tests of `verification` check that they are forwarded.
+    assert_eq!(forwarded.len(), 23);
 }
 
-/// Asks for the operation with what the document gives as examples, or requires.
-async fn ask(service: &Service, document: &Value, path: &str, verb: &str, what: &Value) -> Answer {
+/// Sends the operation's request with the document's example body and the required parameters.
+async fn send_request(
+    service: &TestServer,
+    document: &Value,
+    path: &str,
+    verb: &str,
+    operation: &Value,
+) -> Response {
     let mut target = path.to_owned();
     let mut query = vec![];
-    for reference in what["parameters"].as_array().unwrap() {
+    for reference in operation["parameters"].as_array().unwrap() {
         let pointer = reference["$ref"].as_str().unwrap().trim_start_matches('#');
         let parameter = document.pointer(pointer).unwrap();
         let name = parameter["name"].as_str().unwrap();
@@ -213,7 +219,7 @@ async fn ask(service: &Service, document: &Value, path: &str, verb: &str, what: 
             "verificationId" => "00000000-0000-4000-8000-000000000000",
             "tokenId" => "1",
             "address" | "from" | "to" | "contract" => VAULT,
-            name => panic!("{name} is a parameter that nobody expects"),
+            name => panic!("unexpected parameter {name}"),
         };
         target = target.replace(&format!("{{{name}}}"), value);
         if parameter["in"] == "query" {
@@ -221,27 +227,27 @@ async fn ask(service: &Service, document: &Value, path: &str, verb: &str, what: 
         }
     }
     let method = if verb == "post" { Method::POST } else { Method::GET };
-    // Nothing in these needs to be encoded.
+    // None of these values needs percent-encoding.
     let target = service.url(&format!("{target}?{}", query.join("&")));
     let request = Client::new().request(method, target);
-    let example = &what["requestBody"]["content"]["application/json"]["example"];
+    let example = &operation["requestBody"]["content"]["application/json"]["example"];
     let response = request.body(example.to_string()).send().await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     if headers["content-type"] == "text/event-stream" {
-        return Answer { status, headers, body: String::new() };
+        return Response { status, headers, body: String::new() };
     }
-    Answer { status, headers, body: response.text().await.unwrap() }
+    Response { status, headers, body: response.text().await.unwrap() }
 }
 
 #[tokio::test]
-async fn every_operation_of_the_document_is_answered() {
-    let world = World::start().await;
-    let document = world.service.get("/openapi.json").await.json();
+async fn every_documented_operation_succeeds() {
+    let harness = Harness::start().await;
+    let document = harness.service.get("/openapi.json").await.json();
     let mut count = 0;
     for (path, item) in paths(&document) {
-        for (verb, what) in item.as_object().unwrap() {
-            let answer = ask(&world.service, &document, path, verb, what).await;
-            assert_eq!(answer.status, 200, "{verb} {path}: {answer:?}");
+        for (verb, operation) in item.as_object().unwrap() {
+            let response = send_request(&harness.service, &document, path, verb, operation).await;
+            assert_eq!(response.status, 200, "{verb} {path}: {response:?}");
             count += 1;
         }
     }

@@ -1,5 +1,5 @@
-//! What docs/operations.md says of the configuration, the metrics and the rights in Redis is what there is; and
-//! the command that asks a running service for its health.
+//! Compares the tables and the Redis ACL in docs/operations.md with the code, and tests `healthcheck` and the
+//! other commands.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -7,16 +7,16 @@ use std::net::TcpListener;
 use gas_suggestion::config::Config;
 
 use crate::command::{FREE_PORTS, File, Process, command};
-use crate::delegate_api::DelegateApi;
-use crate::fake_node::{Answer, FakeNode, fee_history};
 use crate::fixtures;
-use crate::raw::free_port;
-use crate::read_node::{ReadNode, Say};
+use crate::mock_delegate_api::MockDelegateApi;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_read_node::{self, MockReadNode};
+use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
-use crate::service::Service;
+use crate::test_server::TestServer;
 
-/// The names in the first column of the table below `heading`.
-fn table(heading: &str) -> BTreeSet<String> {
+/// Returns the names in the first column of the documented_names below `heading`.
+fn documented_names(heading: &str) -> BTreeSet<String> {
     let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
     let (_, section) = guide.split_once(&format!("\n## {heading}\n")).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -26,125 +26,130 @@ fn table(heading: &str) -> BTreeSet<String> {
         cell.split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<Vec<_>>()
     });
     let names: Vec<_> = names.collect();
-    let different: BTreeSet<_> = names.iter().cloned().collect();
-    assert_eq!(different.len(), names.len(), "a name is there twice: {names:?}");
-    different
+    let unique: BTreeSet<_> = names.iter().cloned().collect();
+    assert_eq!(unique.len(), names.len(), "listed twice: {names:?}");
+    unique
 }
 
 #[test]
-fn the_guide_has_each_key_of_the_configuration_and_no_other() {
-    // What a section may have is what it says when it has something else.
-    let keys_of = |section: &str, toml: &str| {
+fn operations_guide_lists_exactly_the_configuration_keys() {
+    // The error for an unknown key lists the allowed ones.
+    let allowed_keys = |section: &str, toml: &str| {
         let error = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err().to_string();
-        let (_, allowed) = error.split_once("allowed here: ").unwrap_or_else(|| panic!("{error}"));
+        let (_, allowed) = error.split_once("allowed: ").unwrap_or_else(|| panic!("{error}"));
         let keys = allowed.split(", ").map(|key| format!("{section}.{key}"));
         keys.collect::<Vec<_>>()
     };
     let error = Config::from_toml("[no_such_section]").unwrap_err().to_string();
-    let (_, sections) = error.split_once("allowed here: ").unwrap();
+    let (_, sections) = error.split_once("allowed: ").unwrap();
     let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
-    let plain = sections.iter().flat_map(|section| keys_of(section, &format!("[{section}]")));
-    let of_chains = keys_of("chains.{chain}", "[chains.a]");
-    let of_pricing = keys_of("chains.{chain}.pricing", "[chains.a.pricing]");
-    let known: BTreeSet<_> = plain
-        .chain(of_chains)
-        .chain(of_pricing)
-        // It is a table of its own.
+    let section_keys =
+        sections.iter().flat_map(|section| allowed_keys(section, &format!("[{section}]")));
+    let chain_keys = allowed_keys("chains.{chain}", "[chains.a]");
+    let pricing_keys = allowed_keys("chains.{chain}.pricing", "[chains.a.pricing]");
+    let known: BTreeSet<_> = section_keys
+        .chain(chain_keys)
+        .chain(pricing_keys)
+        // A documented_names, not a key.
         .filter(|key| key != "chains.{chain}.pricing")
         .collect();
-    assert_eq!(table("Configure"), known);
+    assert_eq!(documented_names("Configure"), known);
 }
 
-/// The names of what a service has to tell, and how it tells it.
-async fn metrics_of(service: &Service) -> (BTreeSet<String>, String) {
+/// Returns the names of all exported metrics, and the text of `/metrics`.
+async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
     let exposed = service.admin("/metrics").await.body;
     let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     (types.map(|line| line.split(' ').next().unwrap().to_owned()).collect(), exposed)
 }
 
 #[tokio::test]
-async fn the_guide_has_each_metric_and_no_other() {
-    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+async fn operations_guide_lists_exactly_the_exported_metrics() {
+    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
     let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
-    // Its failures are told, too.
+    // Nothing listens there, so the failure metrics are exported too.
     let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
-    let service = Service::start(&(redis + &chain)).await;
-    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    let service = TestServer::start(&(redis + &chain)).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
     let client = reqwest::Client::new();
-    let answer = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    let (mut names, mut exposed) = metrics_of(&service).await;
-    // What announces blocks is there where replicas do not share.
+    let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let (mut names, mut exposed) = exported_metrics(&service).await;
+    // The WebSocket metrics exist only without Redis.
     let announced = chain + "ws_urls = [\"ws://127.0.0.1:1\"]\n";
-    let (more, also_exposed) = metrics_of(&Service::start(&announced).await).await;
+    let (more, also_exposed) = exported_metrics(&TestServer::start(&announced).await).await;
     names.extend(more);
     exposed += &also_exposed;
-    assert_eq!(table("Metrics"), names);
-    // Each says what it is.
+    assert_eq!(documented_names("Metrics"), names);
     for name in names {
         assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
     }
 }
 
 #[tokio::test]
-async fn what_is_told_of_sharing_is_told_by_those_that_share_alone() {
-    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
+    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
     let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
-    let service = Service::start(&chain).await;
-    service.wait_for("/readyz", |answer| answer.status == 200).await;
-    let (names, _) = metrics_of(&service).await;
-    let of_sharing = ["redis_failures_total", "redis_up", "shared_values_total", "turns_total"]
-        .map(|name| format!("gas_suggestion_{name}"));
-    assert!(of_sharing.iter().all(|name| table("Metrics").contains(name) && !names.contains(name)));
+    let service = TestServer::start(&chain).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
+    let (names, _) = exported_metrics(&service).await;
+    let redis_metrics =
+        ["redis_failures_total", "redis_up", "replica_messages_total", "poll_slots_total"]
+            .map(|name| format!("gas_suggestion_{name}"));
+    assert!(
+        redis_metrics
+            .iter()
+            .all(|name| documented_names("Metrics").contains(name) && !names.contains(name))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rights_in_redis_that_the_guide_names_are_enough_and_none_is_too_many() {
+async fn documented_redis_acl_is_sufficient_and_minimal() {
     let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
     let (_, rest) = guide.split_once("\nuser gas on >PASSWORD ").unwrap();
-    let rights: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
+    let acl_rules: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
     let redis = Redis::start();
-    redis.say(&[&["ACL", "SETUSER", "gas", "on", ">PASSWORD"][..], &rights].concat());
-    redis.say(&["CONFIG", "RESETSTAT"]);
+    redis.command(&[&["ACL", "SETUSER", "gas", "on", ">PASSWORD"][..], &acl_rules].concat());
+    redis.command(&["CONFIG", "RESETSTAT"]);
 
-    let well = || Answer::Result(fee_history(1000, 3, 40));
-    let (node, api) = (FakeNode::start(7, well()).await, DelegateApi::start().await);
-    let service = Service::start(&format!(
+    let healthy = || Reply::Result(fee_history(1000, 3, 40));
+    let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
+    let service = TestServer::start(&format!(
         "[redis]\nurl = {:?}\n[delegation]\napi_url = {:?}\n\
          [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
-        redis.url_as("gas:PASSWORD"),
+        redis.url_with_credentials("gas:PASSWORD"),
         api.url(),
         node.url(),
     ))
     .await;
-    let foreign = "gas_suggestion_shared_values_total{chain=\"a\",outcome=\"foreign\"} ";
+    let invalid = "gas_suggestion_replica_messages_total{chain=\"a\",outcome=\"invalid\"} ";
     let is_sharing = |text: &str| text.contains("{chain=\"a\",outcome=\"claimed\"} 3");
-    service.wait_admin("/metrics", |answer| is_sharing(&answer.body)).await;
-    for from in [1, 2] {
-        let path = format!("/registry/v2/check/all?from=0x{from:040}&to=0x{:040}", 0);
-        service.wait_for(&path, |answer| answer.status != 429).await;
+    service.wait_for_admin("/metrics", |response| is_sharing(&response.body)).await;
+    for delegator in [1, 2] {
+        let path = format!("/registry/v2/check/all?from=0x{delegator:040}&to=0x{:040}", 0);
+        service.wait_for(&path, |response| response.status != 429).await;
     }
-    node.say(Answer::Raw(429, String::new()));
-    let is_there = |what: &str| {
+    node.set_reply(Reply::Raw(429, String::new()));
+    let find_key = |what: &str| {
         let keys = redis.keys("gas:v1:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
         keys.into_iter().find(|key| key.contains(what))
     };
-    service.wait_admin("/metrics", |_| is_there(":cooldown:").is_some()).await;
-    redis.say(&["SET", &is_there(":value").unwrap(), "nothing of ours", "EX", "60"]);
-    let is_seen = |text: &str| text.contains(foreign) && !text.contains(&format!("{foreign}0"));
-    let told = service.wait_admin("/metrics", |answer| is_seen(&answer.body)).await;
-    service.wait_admin("/metrics", |_| is_there(":value").is_none()).await;
+    service.wait_for_admin("/metrics", |_| find_key(":cooldown:").is_some()).await;
+    redis.command(&["SET", &find_key(":value").unwrap(), "nothing of ours", "EX", "60"]);
+    let is_counted = |text: &str| text.contains(invalid) && !text.contains(&format!("{invalid}0"));
+    let metrics = service.wait_for_admin("/metrics", |response| is_counted(&response.body)).await;
+    service.wait_for_admin("/metrics", |_| find_key(":value").is_none()).await;
 
-    assert!(!told.body.contains("gas_suggestion_redis_failures_total{"), "{}", told.body);
-    assert_eq!(redis.say(&["ACL", "LOG"]).into_list(), []);
-    let used = String::from_utf8(redis.say(&["INFO", "commandstats"]).into_bytes()).unwrap();
-    for command in rights.iter().filter_map(|right| right.strip_prefix('+')) {
+    assert!(!metrics.body.contains("gas_suggestion_redis_failures_total{"), "{}", metrics.body);
+    assert_eq!(redis.command(&["ACL", "LOG"]).into_list(), []);
+    let used = String::from_utf8(redis.command(&["INFO", "commandstats"]).into_bytes()).unwrap();
+    for command in acl_rules.iter().filter_map(|rule| rule.strip_prefix('+')) {
         assert!(used.contains(&format!("cmdstat_{command}:")), "{command} is not used: {used}");
     }
 }
 
-/// The exit code and the complaint of `healthcheck` for a service whose admin listener is there.
+/// Runs `healthcheck` for the service with the admin listener `admin`; returns the exit code and standard error.
 fn healthcheck(admin: &str) -> (Option<i32>, String) {
     let mut command = command(&["healthcheck"], &[]);
     let output = command.env("GAS_SERVER__ADMIN_LISTEN", admin).output().unwrap();
@@ -153,20 +158,20 @@ fn healthcheck(admin: &str) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn healthcheck_tells_by_its_exit_code_whether_the_service_is_ready() {
+async fn healthcheck_exit_code_reflects_readiness() {
     let ready = Process::start(&["demo"], &[]);
-    ready.wait_for("/readyz", |answer| answer.status == 200).await;
+    ready.wait_for("/readyz", |response| response.status == 200).await;
     assert_eq!(healthcheck(&ready.admin.to_string()), (Some(0), String::new()));
-    // What listens everywhere is asked here.
+    // For a wildcard address `healthcheck` connects to the loopback address.
     let port = ready.admin.port();
-    for everywhere in [format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
-        assert_eq!(healthcheck(&everywhere), (Some(0), String::new()), "{everywhere}");
+    for wildcard in [format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
+        assert_eq!(healthcheck(&wildcard), (Some(0), String::new()), "{wildcard}");
     }
     let admin = ready.admin;
-    assert_eq!(ready.end_by("-TERM").0, Some(0));
-    let (code, complaint) = healthcheck(&admin.to_string());
-    assert_eq!(code, Some(1), "{complaint}");
-    assert!(complaint.starts_with(&format!("error: nobody answers at {admin}")), "{complaint}");
+    assert_eq!(ready.stop_with("-TERM").0, Some(0));
+    let (code, stderr) = healthcheck(&admin.to_string());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.starts_with(&format!("error: no response from {admin}")), "{stderr}");
 
     let unread = Process::start(
         &["serve"],
@@ -175,27 +180,27 @@ async fn healthcheck_tells_by_its_exit_code_whether_the_service_is_ready() {
             ("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", "[\"http://127.0.0.1:9\"]"),
         ],
     );
-    let (code, complaint) = healthcheck(&unread.admin.to_string());
+    let (code, stderr) = healthcheck(&unread.admin.to_string());
     assert_eq!(code, Some(1));
-    let expected = format!("error: the service at {} is not ready: it answers 503", unread.admin);
-    assert!(complaint.starts_with(&expected), "{complaint}");
+    let expected = format!("error: the service at {} is not ready: status 503", unread.admin);
+    assert!(stderr.starts_with(&expected), "{stderr}");
 }
 
 #[test]
-fn healthcheck_waits_for_nobody_for_long_and_tells_a_wrong_configuration_apart() {
-    // It accepts, and says nothing.
+fn healthcheck_times_out_and_has_its_own_exit_code_for_bad_configuration() {
+    // The kernel accepts connections; no response ever comes.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let since = std::time::Instant::now();
-    let (code, complaint) = healthcheck(&silent.local_addr().unwrap().to_string());
-    assert_eq!(code, Some(1), "{complaint}");
+    let (code, stderr) = healthcheck(&silent.local_addr().unwrap().to_string());
+    assert_eq!(code, Some(1), "{stderr}");
     assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
     let mut wrong = command(&["healthcheck"], &FREE_PORTS);
     assert_eq!(wrong.env("GAS_SERVER__LISTEN", "nowhere").output().unwrap().status.code(), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_variable_names_the_file_for_the_service_and_for_its_health_check() {
-    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+async fn gas_config_variable_applies_to_service_and_healthcheck() {
+    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
     let admin = format!("127.0.0.1:{}", free_port());
     let file = File::new(
         "named-by-variable",
@@ -206,29 +211,29 @@ async fn a_variable_names_the_file_for_the_service_and_for_its_health_check() {
         ),
     );
     let variables = [("GAS_CONFIG", file.path()), ("GAS_CHAINS__A__MAX_AGE", "20s")];
-    let service = Process::of(command(&[], &variables));
-    service.wait_for("/v1/a/gas-suggestion", |answer| answer.status == 200).await;
+    let service = Process::spawn(command(&[], &variables));
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
     let output = command(&["healthcheck"], &variables).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    // One without a value is none.
+    // An empty variable counts as unset.
     let unset = [("GAS_CONFIG", "")];
     assert!(command(&["check-config"], &unset).output().unwrap().status.success());
-    // An argument goes before.
+    // A command-line argument takes precedence.
     let absent = ["check-config", "--config", "/nowhere.toml"];
     let output = command(&absent, &variables).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert_eq!(service.end_by("-TERM").0, Some(0));
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
 }
 
 #[test]
-fn what_is_printed_may_find_nobody_to_read_it_and_no_room() {
+fn printing_commands_handle_closed_pipes_and_full_devices() {
     for subcommand in ["check-config", "openapi"] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = command(&[subcommand], &[]).stdout(full).output().unwrap();
-        let complaint = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{complaint}");
-        assert!(complaint.starts_with("error: cannot write to standard output: "), "{complaint}");
-        // Both to a pipe whose reader is gone.
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("error: cannot write to standard output: "), "{stderr}");
+        // Standard output and error both go to a pipe without a reader.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = command(&[subcommand], &[]);

@@ -1,10 +1,10 @@
-//! What every web page of the service has to be like on the wire.
+//! Checks of the headers that every web page of the service sends.
 
 use reqwest::Method;
 
-use crate::service::Service;
+use crate::test_server::TestServer;
 
-/// The policy of a page that may show pictures of these sources.
+/// Returns the `Content-Security-Policy` of a page that may load images from the sources `images`.
 pub(crate) fn policy(images: &str) -> String {
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -13,79 +13,86 @@ pub(crate) fn policy(images: &str) -> String {
     )
 }
 
-/// Holds the page at `path`, and all that it loads, to the headers of pages; gives their paths in order,
-/// each with its policy.
-pub(crate) async fn all_parts(service: &Service, path: &str) -> Vec<(String, String)> {
-    let mut left = vec![path.to_owned()];
-    let mut seen: Vec<(String, String)> = vec![];
-    while let Some(path) = left.pop() {
-        let (text, policy) = part(service, &path).await;
-        for next in loads(&path, &text) {
-            if !left.contains(&next) && seen.iter().all(|(path, _)| *path != next) {
-                left.push(next);
+/// Checks the headers of the page at `path` and of every resource that it loaded_paths. Returns their sorted paths,
+/// each with its `Content-Security-Policy`.
+pub(crate) async fn check_page_and_resources(
+    service: &TestServer,
+    path: &str,
+) -> Vec<(String, String)> {
+    let mut pending = vec![path.to_owned()];
+    let mut checked: Vec<(String, String)> = vec![];
+    while let Some(path) = pending.pop() {
+        let (text, policy) = check_resource(service, &path).await;
+        for next in loaded_paths(&path, &text) {
+            if !pending.contains(&next) && checked.iter().all(|(path, _)| *path != next) {
+                pending.push(next);
             }
         }
-        seen.push((path, policy));
+        checked.push((path, policy));
     }
-    seen.sort();
-    seen
+    checked.sort();
+    checked
 }
 
-/// The text of the part of a page at `path` and its policy.
-async fn part(service: &Service, path: &str) -> (String, String) {
-    let answer = service.get(path).await;
-    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+/// Checks the resource at `path`; returns its body and its `Content-Security-Policy`.
+async fn check_resource(service: &TestServer, path: &str) -> (String, String) {
+    let response = service.get(path).await;
+    assert_eq!(response.status, 200, "{path}: {}", response.body);
     let kind = match path.rsplit_once('.') {
         None => "html",
         Some((_, "js")) => "javascript",
         Some((_, other)) => other,
     };
-    assert_eq!(answer.header("content-type"), format!("text/{kind}; charset=utf-8"));
+    assert_eq!(response.header("content-type"), format!("text/{kind}; charset=utf-8"));
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cache-control", "no-cache"),
     ] {
-        assert_eq!(answer.header(name), value, "{path}");
+        assert_eq!(response.header(name), value, "{path}");
     }
-    let (tag, policy) = (answer.header("etag"), answer.header("content-security-policy"));
-    let same = service.send(Method::GET, path, &[("if-none-match", tag)]).await;
-    assert_eq!((same.status, same.body.as_str()), (304, ""), "{path}");
-    assert_eq!([same.header("etag"), same.header("content-security-policy")], [tag, policy]);
+    let (tag, policy) = (response.header("etag"), response.header("content-security-policy"));
+    let not_modified = service.send(Method::GET, path, &[("if-none-match", tag)]).await;
+    assert_eq!((not_modified.status, not_modified.body.as_str()), (304, ""), "{path}");
+    assert_eq!(
+        [not_modified.header("etag"), not_modified.header("content-security-policy")],
+        [tag, policy]
+    );
     let other = service.send(Method::GET, path, &[("if-none-match", "\"0\"")]).await;
     assert_eq!(other.status, 200, "{path}");
     let head = service.send(Method::HEAD, path, &[]).await;
     assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
-    assert_eq!(head.header("content-length"), answer.body.len().to_string());
+    assert_eq!(head.header("content-length"), response.body.len().to_string());
     let post = service.send(Method::POST, path, &[]).await;
     assert_eq!((post.status, post.header("allow")), (405, "GET,HEAD"), "{path}");
     let policy = policy.to_owned();
-    (answer.body, policy)
+    (response.body, policy)
 }
 
-/// The paths of what the file at `path` loads. Others are named in comments of noble-hashes.
-fn loads(path: &str, text: &str) -> Vec<String> {
+/// Returns the paths of the resources that the file at `path` loaded_paths. Matches whole import and tag prefixes,
+/// because comments in noble-hashes contain other paths.
+fn loaded_paths(path: &str, text: &str) -> Vec<String> {
     let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();
     ["from \"", "from './", "<link rel=\"stylesheet\" href=\"", "<script type=\"module\" src=\""]
         .iter()
-        .flat_map(|mark| {
-            let beginning = if mark.ends_with('/') { "./" } else { "" };
-            text.split(mark).skip(1).map(move |rest| (beginning, rest))
+        .flat_map(|prefix| {
+            let start = if prefix.ends_with('/') { "./" } else { "" };
+            text.split(prefix).skip(1).map(move |rest| (start, rest))
         })
-        .map(|(beginning, rest)| {
+        .map(|(start, rest)| {
             let (rest, _) = rest.split_once(['"', '\'']).unwrap();
-            base.join(&format!("{beginning}{rest}")).unwrap().path().to_owned()
+            base.join(&format!("{start}{rest}")).unwrap().path().to_owned()
         })
         .collect()
 }
 
-/// Follows the answer at `from` to where it leads, which is said with this location.
-pub(crate) async fn leads(service: &Service, from: &str, location: &str, to: &str) {
+/// Checks that `from` redirects permanently to `to`, with this `Location` header.
+pub(crate) async fn check_redirect(service: &TestServer, from: &str, location: &str, to: &str) {
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
-    let asked = client.build().unwrap().get(service.url(from)).send().await.unwrap();
-    assert_eq!(asked.status(), 308, "{from}");
-    assert_eq!(asked.headers()["location"], location);
-    let led = reqwest::Client::new().get(service.url(from)).send().await.unwrap();
-    assert_eq!((led.status().as_u16(), led.url().path()), (200, to));
+    let redirect = client.build().unwrap().get(service.url(from)).send().await.unwrap();
+    assert_eq!(redirect.status(), 308, "{from}");
+    assert_eq!(redirect.headers()["location"], location);
+    let followed = reqwest::Client::new().get(service.url(from)).send().await.unwrap();
+    assert_eq!((followed.status().as_u16(), followed.url().path()), (200, to));
 }

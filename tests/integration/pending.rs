@@ -1,4 +1,4 @@
-//! Pending state through `/rpc/{chain}`, from a real node that mines when it is told to.
+//! Pending state through `/rpc/{chain}`, from a real node that mines on request.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,19 +8,20 @@ use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
 use crate::contract;
-use crate::service::{DEADLINE, Service};
+use crate::raw_client::TIMEOUT;
+use crate::test_server::TestServer;
 
-/// An address that no transaction but those of a test has to do with.
-pub(crate) const NOBODY: &str = "0x00000000000000000000000000000000c0ffee00";
+/// An address that only the tests' direct transfers touch.
+pub(crate) const RECIPIENT: &str = "0x00000000000000000000000000000000c0ffee00";
 /// 1 ether in wei.
 const ETHER: &str = "0xde0b6b3a7640000";
 
-/// A node with a queue that grows until it is told to mine, and the service in front of it.
+/// A node that queues transactions until a test mines them, with the service in front of it.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) node: Anvil,
-    service: Service,
-    /// Whose transactions those of a test are; it has sent none before.
+    service: TestServer,
+    /// The account that sends all transactions; its nonce is 0 at the start.
     pub(crate) sender: String,
 }
 
@@ -29,7 +30,7 @@ impl Network {
         Self::with_flashblocks("250ms").await
     }
 
-    /// With this time between two flashblocks.
+    /// Starts with this `flashblock_time`.
     async fn with_flashblocks(time: &str) -> Self {
         let node = Anvil::start(0, &["--no-mining"]);
         let chain = format!(
@@ -37,14 +38,14 @@ impl Network {
              flashblock_time = \"{time}\"\n",
             node.url()
         );
-        let service = Service::start(&chain).await;
-        service.wait_for("/readyz", |answer| answer.status == 200).await;
+        let service = TestServer::start(&chain).await;
+        service.wait_for("/readyz", |response| response.status == 200).await;
         let accounts = node.call("eth_accounts", json!([])).await;
         let sender = accounts[0].as_str().unwrap().to_owned();
         Self { node, service, sender }
     }
 
-    /// Queues a transaction and gives its hash.
+    /// Queues a transaction and returns its hash.
     async fn queue(&self, mut transaction: Value) -> String {
         transaction["from"] = json!(self.sender);
         transaction["gas"] = json!("0x100000");
@@ -52,35 +53,36 @@ impl Network {
         hash.as_str().unwrap().to_owned()
     }
 
-    /// Queues a transfer to [`NOBODY`].
+    /// Queues a transfer to [`RECIPIENT`].
     pub(crate) async fn queue_transfer(&self) -> String {
-        self.queue(json!({ "to": NOBODY, "value": ETHER })).await
+        self.queue(json!({ "to": RECIPIENT, "value": ETHER })).await
     }
 
-    /// Queues a contract's creation and gives the address that it will be at.
+    /// Queues the creation of the contract and returns its future address.
     async fn queue_contract(&self) -> String {
         let nonce = json!([self.sender, "pending"]);
         assert_eq!(self.node.call("eth_getTransactionCount", nonce).await, "0x0");
         self.queue(json!({ "data": contract::creation() })).await;
-        // It follows from the sender, a development account of anvil's, and its nonce, 0.
+        // Determined by the sender, anvil's first development account, and its nonce 0.
         "0x5fbdb2315678afecb367f032d93f642f64180aa3".into()
     }
 
-    /// A contract that is mined.
-    async fn contract(&self) -> String {
+    /// Deploys and mines the contract; returns its address.
+    async fn deploy_contract(&self) -> String {
         let address = self.queue_contract().await;
         self.node.call("anvil_mine", json!([])).await;
         address
     }
 
-    /// A mined contract, and 42 for it in the queue; gives the hash of that transaction too.
-    pub(crate) async fn contract_with_queued_word(&self) -> (String, String) {
-        let contract = self.contract().await;
+    /// Deploys the contract and queues a transaction that stores 42 in it. Returns the contract's address and
+    /// the hash of the queued transaction.
+    pub(crate) async fn contract_with_queued_write(&self) -> (String, String) {
+        let contract = self.deploy_contract().await;
         let hash = self.queue(json!({ "to": contract, "data": contract::store(42) })).await;
         (contract, hash)
     }
 
-    /// Mines what is queued and waits until the poller has seen that block.
+    /// Mines the queued transactions and waits until the service has polled that block.
     pub(crate) async fn mine(&self) {
         self.node.call("anvil_mine", json!([])).await;
         self.service.wait_for_head("ronin", &self.node).await;
@@ -90,39 +92,39 @@ impl Network {
         self.service.url("/rpc/ronin")
     }
 
-    /// What the service answers, which has to be what the node itself answers to the byte.
+    /// Returns the response of the service, which must equal the node's direct byte for byte.
     async fn read(&self, method: &str, params: &Value) -> Outcome {
-        let served = ask(&self.route(), method, params).await;
-        let own = ask(&self.node.url(), method, params).await;
-        assert_eq!(served, own, "{method} {params}");
+        let served = call(&self.route(), method, params).await;
+        let direct = call(&self.node.url(), method, params).await;
+        assert_eq!(served, direct, "{method} {params}");
         served
     }
 
-    /// The same with `tag` as the last of `params`.
+    /// Calls [`read`](Self::read) with `tag` appended to `params`.
     async fn read_at(&self, tag: &str, method: &str, params: &Value) -> Outcome {
         let mut params = params.clone();
         params.as_array_mut().unwrap().push(json!(tag));
         self.read(method, &params).await
     }
 
-    /// Reads with the tag `pending` and with `latest`.
-    async fn both(&self, method: &str, params: Value) -> [Outcome; 2] {
+    /// Reads at `pending` and at `latest`.
+    async fn read_pending_and_latest(&self, method: &str, params: Value) -> [Outcome; 2] {
         [
             self.read_at("pending", method, &params).await,
             self.read_at("latest", method, &params).await,
         ]
     }
 
-    /// Asks the service until its answer is `as_expected`.
+    /// Repeats a call to the service until its outcome is `as_expected`.
     async fn wait_for(
         &self,
         method: &str,
         params: Value,
         as_expected: impl Fn(&Outcome) -> bool,
     ) -> Outcome {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            let outcome = ask(&self.route(), method, &params).await;
+            let outcome = call(&self.route(), method, &params).await;
             if as_expected(&outcome) {
                 return outcome;
             }
@@ -132,7 +134,7 @@ impl Network {
     }
 }
 
-/// The text of an answer's result or of its error, as it was sent.
+/// The raw JSON of a response's `result` or `error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Result(String),
@@ -155,9 +157,9 @@ impl Outcome {
     }
 }
 
-async fn ask(url: &str, method: &str, params: &Value) -> Outcome {
-    let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-    let reply = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
+async fn call(url: &str, method: &str, params: &Value) -> Outcome {
+    let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+    let reply = reqwest::Client::new().post(url).json(&request).send().await.unwrap();
     assert_eq!(reply.status(), 200, "{method} {params}");
     let text = reply.text().await.unwrap();
     let mut members: BTreeMap<String, Box<RawValue>> =
@@ -173,7 +175,7 @@ async fn ask(url: &str, method: &str, params: &Value) -> Outcome {
     }
 }
 
-/// A result that is this string.
+/// Returns a result that is the JSON string `value`.
 fn text(value: &str) -> Outcome {
     Outcome::Result(format!("\"{value}\""))
 }
@@ -182,7 +184,7 @@ fn word(value: u64) -> Outcome {
     text(&format!("0x{}", contract::word(value)))
 }
 
-/// The node's error when `spend` meets an empty slot; its data say `Error("nothing stored")`.
+/// Returns the node's error for `spend` with an empty slot; its data encodes `Error("nothing stored")`.
 fn nothing_stored() -> Outcome {
     Outcome::Error(
         "{\"code\":3,\"message\":\"execution reverted: nothing stored\",\"data\":\"0x08c379a0\
@@ -194,28 +196,29 @@ fn nothing_stored() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_balance_has_a_queued_transfer_under_pending_and_not_under_latest() {
+async fn pending_balance_includes_a_queued_transfer() {
     let network = Network::start().await;
     network.queue_transfer().await;
-    let balance = network.both("eth_getBalance", json!([NOBODY])).await;
+    let balance = network.read_pending_and_latest("eth_getBalance", json!([RECIPIENT])).await;
     assert_eq!(balance, [text(ETHER), text("0x0")]);
 }
 
 #[tokio::test]
-async fn a_nonce_counts_queued_transactions_under_pending_and_not_under_latest() {
+async fn pending_nonce_counts_queued_transactions() {
     let network = Network::start().await;
     network.queue_transfer().await;
     network.queue_transfer().await;
-    let count = network.both("eth_getTransactionCount", json!([network.sender])).await;
+    let count =
+        network.read_pending_and_latest("eth_getTransactionCount", json!([network.sender])).await;
     assert_eq!(count, [text("0x2"), text("0x0")]);
 }
 
 #[tokio::test]
-async fn a_pending_nonce_counts_what_was_sent_a_moment_ago() {
-    // As long as a block: whatever may be used again is.
+async fn pending_nonce_is_never_served_from_the_cache() {
+    // As long as a block, so everything that can be cached is cached.
     let network = Network::with_flashblocks("2s").await;
     let params = json!([network.sender, "pending"]);
-    // A wallet that is told the same number twice replaces its own transaction.
+    // A wallet that gets the same nonce twice replaces its direct transaction.
     for count in ["0x0", "0x1", "0x2"] {
         assert_eq!(network.read("eth_getTransactionCount", &params).await, text(count));
         network.queue_transfer().await;
@@ -223,53 +226,55 @@ async fn a_pending_nonce_counts_what_was_sent_a_moment_ago() {
 }
 
 #[tokio::test]
-async fn code_of_a_queued_contract_is_there_under_pending_and_not_under_latest() {
+async fn pending_code_includes_a_queued_contract() {
     let network = Network::start().await;
     let contract = network.queue_contract().await;
-    let code = network.both("eth_getCode", json!([contract])).await;
+    let code = network.read_pending_and_latest("eth_getCode", json!([contract])).await;
     assert_eq!(code, [text(contract::RUNTIME), text("0x")]);
 }
 
 #[tokio::test]
-async fn storage_has_a_queued_word_under_pending_and_not_under_latest() {
+async fn pending_storage_includes_a_queued_write() {
     let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_word().await;
-    let storage = network.both("eth_getStorageAt", json!([contract, "0x0"])).await;
+    let (contract, _) = network.contract_with_queued_write().await;
+    let storage =
+        network.read_pending_and_latest("eth_getStorageAt", json!([contract, "0x0"])).await;
     assert_eq!(storage, [word(42), word(0)]);
 }
 
 #[tokio::test]
-async fn a_call_sees_queued_state_under_pending_and_not_under_latest() {
+async fn pending_call_sees_queued_state() {
     let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_word().await;
+    let (contract, _) = network.contract_with_queued_write().await;
     let call = json!([{ "to": contract, "data": contract::STORED }]);
-    assert_eq!(network.both("eth_call", call).await, [word(42), word(0)]);
+    assert_eq!(network.read_pending_and_latest("eth_call", call).await, [word(42), word(0)]);
 }
 
 #[tokio::test]
-async fn gas_can_be_estimated_under_pending_where_only_queued_state_lets_a_call_succeed() {
+async fn pending_gas_estimate_uses_queued_state() {
     let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_word().await;
+    let (contract, _) = network.contract_with_queued_write().await;
     let params = json!([{ "to": contract, "data": contract::spend() }]);
-    let [pending, latest] = network.both("eth_estimateGas", params.clone()).await;
+    let [pending, latest] =
+        network.read_pending_and_latest("eth_estimateGas", params.clone()).await;
     let gas = pending.result();
-    // The 21000 of any transaction and what the call itself takes.
+    // The intrinsic 21000 plus the cost of the call.
     let gas = u64::from_str_radix(&gas.as_str().unwrap()[2..], 16).unwrap();
     assert!((21_001..30_000).contains(&gas), "{gas}");
     assert_eq!(latest, nothing_stored());
-    // Without a tag it is the node that chooses, and anvil's choice is the pending state.
+    // Without a tag the node chooses; anvil uses the pending state.
     assert_eq!(network.read("eth_estimateGas", &params).await, pending);
 }
 
 #[tokio::test]
-async fn a_simulation_sees_queued_state_under_pending_and_not_under_latest() {
+async fn pending_simulation_sees_queued_state() {
     let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_word().await;
-    // The block that is pending has the node's clock in it otherwise, and no two answers are alike.
+    let (contract, _) = network.contract_with_queued_write().await;
+    // Otherwise the pending block contains the current time, and no two responses are equal.
     network.node.call("evm_setNextBlockTimestamp", json!(["0x80000000"])).await;
-    let call = json!({ "from": NOBODY, "to": contract, "data": contract::STORED });
+    let call = json!({ "from": RECIPIENT, "to": contract, "data": contract::STORED });
     let params = json!([{ "blockStateCalls": [{ "calls": [call] }] }]);
-    let [pending, latest] = network.both("eth_simulateV1", params.clone()).await;
+    let [pending, latest] = network.read_pending_and_latest("eth_simulateV1", params.clone()).await;
     let returned = |outcome: &Outcome| {
         let call = outcome.result()[0]["calls"][0].clone();
         assert_eq!(call["status"], "0x1");
@@ -280,10 +285,10 @@ async fn a_simulation_sees_queued_state_under_pending_and_not_under_latest() {
 }
 
 #[tokio::test]
-async fn logs_of_a_queued_transaction_are_not_there_until_it_is_mined() {
+async fn logs_of_a_queued_transaction_appear_when_it_is_mined() {
     let network = Network::start().await;
-    let (contract, hash) = network.contract_with_queued_word().await;
-    // Anvil takes `pending` for its newest block here, so there is no log under either tag.
+    let (contract, hash) = network.contract_with_queued_write().await;
+    // Anvil treats `pending` as its newest block here, so neither tag has a log.
     let filter = |from, to| json!([{ "address": contract, "fromBlock": from, "toBlock": to }]);
     for (from, to) in [("pending", "pending"), ("latest", "pending"), ("latest", "latest")] {
         let logs = network.read("eth_getLogs", &filter(from, to)).await;
@@ -299,7 +304,7 @@ async fn logs_of_a_queued_transaction_are_not_there_until_it_is_mined() {
 }
 
 #[tokio::test]
-async fn a_receipt_is_null_until_its_transaction_is_mined_and_there_then() {
+async fn receipt_is_null_until_its_transaction_is_mined() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
     let null = Outcome::Result("null".into());
@@ -314,50 +319,53 @@ async fn a_receipt_is_null_until_its_transaction_is_mined_and_there_then() {
 }
 
 #[tokio::test]
-async fn a_receipt_is_there_for_a_client_that_was_told_of_its_block() {
-    // As long as a block: whatever may be used again is.
+async fn receipt_is_available_once_a_client_has_seen_its_block() {
+    // As long as a block, so everything that can be cached is cached.
     let network = Network::with_flashblocks("2s").await;
     let hash = network.queue_transfer().await;
     let params = json!([hash]);
     let null = Outcome::Result("null".into());
     assert_eq!(network.read("eth_getTransactionReceipt", &params).await, null);
     network.node.call("anvil_mine", json!([])).await;
-    // Clients look into each new block and take a transaction without a receipt for a failure then.
+    // Clients check each new block, and some treat a missing receipt as a failure.
     assert_eq!(network.read("eth_blockNumber", &json!([])).await, text("0x1"));
     assert_ne!(network.read("eth_getTransactionReceipt", &params).await, null);
 }
 
 #[tokio::test]
-async fn a_receipt_takes_no_tag() {
+async fn receipt_call_with_a_block_tag_is_rejected() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
     let params = json!([hash, "pending"]);
-    let [served, own] = [network.route(), network.node.url()]
-        .map(async |url| ask(&url, "eth_getTransactionReceipt", &params).await.error());
-    let [served, own] = [served.await, own.await];
-    assert_eq!([&served["code"], &own["code"]], [-32602, -32602]);
-    // The service refuses it by itself and in its own words.
-    assert_ne!(served["message"], own["message"]);
+    let [served, direct] = [network.route(), network.node.url()]
+        .map(async |url| call(&url, "eth_getTransactionReceipt", &params).await.error());
+    let [served, direct] = [served.await, direct.await];
+    assert_eq!([&served["code"], &direct["code"]], [-32602, -32602]);
+    // The error comes from the service, not from the node.
+    assert_ne!(served["message"], direct["message"]);
 }
 
 #[tokio::test]
-async fn a_revert_reaches_the_client_as_the_node_told_it() {
+async fn revert_error_is_passed_through_unchanged() {
     let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_word().await;
-    let [passes, reverts] =
-        network.both("eth_call", json!([{ "to": contract, "data": contract::spend() }])).await;
+    let (contract, _) = network.contract_with_queued_write().await;
+    let [passes, reverts] = network
+        .read_pending_and_latest("eth_call", json!([{ "to": contract, "data": contract::spend() }]))
+        .await;
     assert_eq!((passes, reverts), (text("0x"), nothing_stored()));
     let refuse = json!([{ "to": contract, "data": contract::refuse() }]);
-    for (outcome, stored) in network.both("eth_call", refuse).await.iter().zip([42, 0]) {
+    for (outcome, stored) in
+        network.read_pending_and_latest("eth_call", refuse).await.iter().zip([42, 0])
+    {
         let error = outcome.error();
-        // Refused(uint256), which the node cannot read; its message has the bytes as if they were text.
+        // The custom error Refused(uint256). Anvil cannot decode it and puts the bytes into the message as text.
         let data = format!("0x590a5151{}", contract::word(stored));
         assert_eq!((&error["code"], &error["data"]), (&json!(3), &json!(data)));
     }
 }
 
 #[tokio::test]
-async fn the_pending_block_lists_a_queued_transaction() {
+async fn pending_block_lists_a_queued_transaction() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
     network.node.call("evm_setNextBlockTimestamp", json!(["0x80000000"])).await;
@@ -370,32 +378,32 @@ async fn the_pending_block_lists_a_queued_transaction() {
 }
 
 #[tokio::test]
-async fn a_pending_answer_follows_the_next_transaction_within_a_flashblock() {
+async fn pending_balance_is_updated_within_a_flashblock() {
     let network = Network::start().await;
-    let params = json!([NOBODY, "pending"]);
+    let params = json!([RECIPIENT, "pending"]);
     assert_eq!(network.read("eth_getBalance", &params).await, text("0x0"));
     network.queue_transfer().await;
     let queued = Instant::now();
     loop {
         let sent = Instant::now();
-        if ask(&network.route(), "eth_getBalance", &params).await == text(ETHER) {
+        if call(&network.route(), "eth_getBalance", &params).await == text(ETHER) {
             break;
         }
-        // Whoever asks later than that is shown the transaction, however busy the machine is.
+        // A request sent later than that must show the transaction, even on a busy machine.
         let age = sent.saturating_duration_since(queued);
         assert!(age <= Duration::from_millis(250), "the old balance after {age:?}");
     }
 }
 
 #[tokio::test]
-async fn what_was_pending_is_latest_once_the_poller_has_seen_its_block() {
+async fn pending_state_becomes_latest_once_the_block_is_polled() {
     let network = Network::start().await;
-    let contract = network.contract().await;
+    let contract = network.deploy_contract().await;
     network.mine().await;
     network.queue(json!({ "to": contract, "data": contract::store(42) })).await;
     network.queue_transfer().await;
     let reads = [
-        ("eth_getBalance", json!([NOBODY])),
+        ("eth_getBalance", json!([RECIPIENT])),
         ("eth_getTransactionCount", json!([network.sender])),
         ("eth_getStorageAt", json!([contract, "0x0"])),
         ("eth_call", json!([{ "to": contract, "data": contract::STORED }])),
@@ -403,7 +411,7 @@ async fn what_was_pending_is_latest_once_the_poller_has_seen_its_block() {
     ];
     let mut pending = Vec::new();
     for (method, params) in &reads {
-        let [queued, mined] = network.both(method, params.clone()).await;
+        let [queued, mined] = network.read_pending_and_latest(method, params.clone()).await;
         assert_ne!(queued, mined, "{method}");
         pending.push(queued);
     }

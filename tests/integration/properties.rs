@@ -1,8 +1,8 @@
-//! What holds for every reply that a node could send.
+//! Property tests over generated node responses and fee histories.
 
 use gas_suggestion::config::Pricing;
-use gas_suggestion::fees::{self, Block, FeeHistory, PricingType, Rejection, Rewards};
-use gas_suggestion::rpc::FeeHistoryRequest;
+use gas_suggestion::fees::{self, Block, FeeHistory, PricingError, PricingType, Rewards};
+use gas_suggestion::upstream::FeeHistoryRequest;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::{fixtures, hostile_replies};
 
 #[test]
-fn no_generated_reply_makes_a_wrong_publication() {
+fn no_generated_response_leads_to_a_wrong_suggestion() {
     let tally = hostile_replies::run(20_000, 1);
-    // The sample has seen every way that a reply can go.
+    // The sample covers every outcome.
     let outcomes: Vec<_> = tally.keys().copied().collect();
     let expected = [
         "amount_too_large",
@@ -37,7 +37,7 @@ fn no_generated_reply_makes_a_wrong_publication() {
     assert_eq!(outcomes, expected);
 }
 
-/// Amounts from real to absurd.
+/// Generates amounts from realistic to absurd.
 fn amount() -> impl Strategy<Value = u128> {
     prop_oneof![
         Just(0),
@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn a_price_keeps_every_rule_or_is_refused(history in history(), pricing in pricing()) {
+    fn price_satisfies_every_rule_or_is_rejected(history in history(), pricing in pricing()) {
         match fees::price(&history, &pricing) {
             Ok(market) => {
                 let suggestion = market.suggestion;
@@ -101,24 +101,24 @@ proptest! {
                 let covered = market.covers_full_blocks;
                 prop_assert!(covered.medium <= covered.high && covered.high <= 100);
             }
-            Err(Rejection::NoRewards) => {
+            Err(PricingError::NoRewards) => {
                 prop_assert!(history.blocks().iter().all(|block| block.rewards.is_none()));
                 prop_assert_eq!(pricing.priority_fee_floor, 0);
             }
-            Err(Rejection::Overflow) => {
-                let most = history.blocks().iter().flat_map(|block| {
+            Err(PricingError::Overflow) => {
+                let max_amount = history.blocks().iter().flat_map(|block| {
                     let rewards = block.rewards.into_iter();
                     rewards.flat_map(|rewards| [Some(rewards.medium), rewards.high]).flatten().chain([block.base_fee])
                 });
-                let most = most.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
-                // 40 blocks times a multiplier of 1000 have room below this.
-                prop_assert!(most.unwrap() > u128::MAX / 2_u128.pow(40), "no amount is near the limit");
+                let max_amount = max_amount.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
+                // 40 blocks times a multiplier of 1000 fit below this.
+                prop_assert!(max_amount.unwrap() > u128::MAX / 2_u128.pow(40), "no amount is near the limit");
             }
         }
     }
 }
 
-/// What stands for a quantity: mostly one.
+/// Generates mostly valid hex quantities, and sometimes other values.
 fn quantity() -> impl Strategy<Value = Value> {
     prop_oneof![
         20 => amount().prop_map(|amount| json!(format!("{amount:#x}"))),
@@ -129,8 +129,8 @@ fn quantity() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A list of about `blocks` elements: mostly just as many.
-fn list(
+/// Generates mostly lists of `blocks` elements, and sometimes other lengths or null.
+fn list_around(
     blocks: usize,
     element: impl Strategy<Value = Value> + Clone,
 ) -> impl Strategy<Value = Value> {
@@ -141,18 +141,18 @@ fn list(
     ]
 }
 
-/// A result of the right form with a flaw here and there.
-fn odd_result() -> impl Strategy<Value = Value> {
+/// Generates fee history results with occasional flaws.
+fn flawed_result() -> impl Strategy<Value = Value> {
     (1_usize..24).prop_flat_map(|blocks| {
         let base_fee = amount().prop_map(|amount| json!(format!("{amount:#x}"))).boxed();
         let base_fees = prop_oneof![
-            8 => list(blocks + 1, base_fee),
-            1 => list(blocks, quantity().boxed()),
+            8 => list_around(blocks + 1, base_fee),
+            1 => list_around(blocks, quantity().boxed()),
         ];
         let ratio = prop_oneof![4 => (0.0..1.2).prop_map(Value::from), 1 => quantity()].boxed();
         let row = proptest::collection::vec(quantity(), 0..4).prop_map(Value::from);
         let row = prop_oneof![8 => row, 1 => quantity()].boxed();
-        (quantity(), base_fees, list(blocks, ratio), list(blocks, row)).prop_map(
+        (quantity(), base_fees, list_around(blocks, ratio), list_around(blocks, row)).prop_map(
             |(oldest_block, base_fees, ratios, rewards)| {
                 json!({
                     "oldestBlock": oldest_block, "baseFeePerGas": base_fees,
@@ -163,8 +163,8 @@ fn odd_result() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any JSON at all.
-fn any_json() -> impl Strategy<Value = Value> {
+/// Generates arbitrary JSON.
+fn arbitrary_json() -> impl Strategy<Value = Value> {
     let names = ["oldestBlock", "baseFeePerGas", "gasUsedRatio", "reward", "surprise"];
     let name = proptest::sample::select(names.to_vec()).prop_map(String::from);
     quantity().prop_recursive(4, 64, 8, move |inner| {
@@ -176,10 +176,11 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is read from any result: a window that its numbers fit, which can be priced or refused.
+/// Parses `result`; returns true if it is accepted. An accepted window must be consistent, and pricing it must
+/// not panic.
 fn check_result(result: &Value, pricing: &Pricing) -> Result<bool, TestCaseError> {
     let raw = serde_json::value::to_raw_value(result).unwrap();
-    let Ok(history) = FeeHistoryRequest::new(pricing).read(&raw) else { return Ok(false) };
+    let Ok(history) = FeeHistoryRequest::new(pricing).parse(&raw) else { return Ok(false) };
     let blocks = history.blocks().len();
     prop_assert!((1..=pricing.window_blocks.get()).contains(&blocks));
     prop_assert_eq!(history.newest_block() - history.oldest_block() + 1, blocks as u64);
@@ -191,12 +192,12 @@ fn check_result(result: &Value, pricing: &Pricing) -> Result<bool, TestCaseError
 }
 
 #[test]
-fn a_flawed_result_is_read_within_the_window_or_refused() {
-    let (mut read, mut refused) = (0, 0);
+fn flawed_result_is_parsed_within_the_window_or_rejected() {
+    let (mut parsed, mut rejected) = (0, 0);
     let mut runner = TestRunner::new(ProptestConfig::with_cases(1024));
-    let counts = std::cell::RefCell::new((&mut read, &mut refused));
+    let counts = std::cell::RefCell::new((&mut parsed, &mut rejected));
     runner
-        .run(&(odd_result(), pricing()), |(result, pricing)| {
+        .run(&(flawed_result(), pricing()), |(result, pricing)| {
             let mut counts = counts.borrow_mut();
             if check_result(&result, &pricing)? {
                 *counts.0 += 1;
@@ -206,15 +207,15 @@ fn a_flawed_result_is_read_within_the_window_or_refused() {
             Ok(())
         })
         .unwrap();
-    // Both ways were really taken.
-    assert!(read > 200 && refused > 200, "{read} read, {refused} refused");
+    // The sample covers both outcomes.
+    assert!(parsed > 200 && rejected > 200, "{parsed} parsed, {rejected} rejected");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn any_json_is_no_reason_to_panic(result in any_json(), pricing in pricing()) {
+    fn arbitrary_json_never_panics(result in arbitrary_json(), pricing in pricing()) {
         check_result(&result, &pricing)?;
     }
 }

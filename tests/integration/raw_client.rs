@@ -1,4 +1,4 @@
-//! HTTP/1.1 byte by byte, for what no client library would send.
+//! A raw HTTP/1.1 client for requests that client libraries do not send.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -9,12 +9,12 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// No answer that a test waits for takes this long unless it never comes.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Limit of every wait in tests. Longer than any expected event takes.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A client's end of a connection.
+/// A client connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct RawClient {
     stream: TcpStream,
     received: Vec<u8>,
 }
@@ -28,24 +28,24 @@ pub(crate) struct Response {
     pub(crate) body: String,
 }
 
-impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Self {
-        Self::of(TcpStream::connect(address).await.unwrap())
+impl RawClient {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self::from_stream(TcpStream::connect(address).await.unwrap())
     }
 
-    /// From a loopback address of one's own.
-    pub(crate) async fn open_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+    /// Connects from the loopback address `source`.
+    pub(crate) async fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((source, 0).into()).unwrap();
-        Self::of(socket.connect(address).await.unwrap())
+        Self::from_stream(socket.connect(address).await.unwrap())
     }
 
-    pub(crate) fn of(stream: TcpStream) -> Self {
+    pub(crate) fn from_stream(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         Self { stream, received: Vec::new() }
     }
 
-    /// Sends what the other side takes; that it has closed, its answers tell.
+    /// Sends `bytes` and ignores errors. A closed connection shows when the response is read.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.try_send(bytes).await;
     }
@@ -54,81 +54,82 @@ impl Connection {
         self.stream.write_all(bytes.as_ref()).await
     }
 
-    /// The next response; `None` when the other side closed instead.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Response>> {
+    /// Reads the next response. `None` when the peer closes instead.
+    pub(crate) async fn read_response(&mut self) -> io::Result<Option<Response>> {
         loop {
             if let Some((response, length)) = Response::parse(&self.received) {
                 self.received.drain(..length);
                 return Ok(Some(response));
             }
             let read = self.stream.read_buf(&mut self.received);
-            let read = tokio::time::timeout(PATIENCE, read).await.expect("an answer or an end");
+            let read = tokio::time::timeout(TIMEOUT, read).await.expect("a response or the end");
             if read? == 0 {
                 let rest = String::from_utf8_lossy(&self.received);
-                assert_eq!(rest, "", "it closed in the middle of an answer");
+                assert_eq!(rest, "", "closed within a response");
                 return Ok(None);
             }
         }
     }
 
-    /// The only answer to `request`.
-    pub(crate) async fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {
+    /// Sends `request` and reads the response.
+    pub(crate) async fn request(&mut self, request: impl AsRef<[u8]>) -> Response {
         self.send(request).await;
-        self.next().await.unwrap().expect("an answer")
+        self.read_response().await.unwrap().expect("a response")
     }
 
-    /// All responses until the other side closes, which it has to do in good order.
-    pub(crate) async fn until_closed(&mut self) -> Vec<Response> {
+    /// Reads all responses until the peer closes, which has to be without a reset.
+    pub(crate) async fn read_until_closed(&mut self) -> Vec<Response> {
         let mut responses = Vec::new();
-        while let Some(response) = self.next().await.unwrap() {
+        while let Some(response) = self.read_response().await.unwrap() {
             responses.push(response);
         }
         responses
     }
 
-    /// The next bytes, as many as these.
-    pub(crate) async fn bytes(&mut self, count: usize) -> Vec<u8> {
+    /// Reads the next `count` bytes.
+    pub(crate) async fn read_bytes(&mut self, count: usize) -> Vec<u8> {
         while self.received.len() < count {
             let read = self.stream.read_buf(&mut self.received);
-            let read = tokio::time::timeout(PATIENCE, read).await.expect("enough bytes").unwrap();
-            assert_ne!(read, 0, "it closed");
+            let read = tokio::time::timeout(TIMEOUT, read).await.expect("enough bytes").unwrap();
+            assert_ne!(read, 0, "the connection was closed");
         }
         self.received.drain(..count).collect()
     }
 
-    /// All bytes until this has come so often.
-    pub(crate) async fn bytes_until(&mut self, what: &[u8], count: usize) -> Vec<u8> {
+    /// Reads bytes until `what` has occurred `count` times.
+    pub(crate) async fn read_bytes_until(&mut self, what: &[u8], count: usize) -> Vec<u8> {
         let found = |bytes: &[u8]| bytes.windows(what.len()).filter(|some| *some == what).count();
         while found(&self.received) < count {
             let read = self.stream.read_buf(&mut self.received);
-            let read = tokio::time::timeout(PATIENCE, read).await.expect("more bytes").unwrap();
-            assert_ne!(read, 0, "it closed");
+            let read = tokio::time::timeout(TIMEOUT, read).await.expect("more bytes").unwrap();
+            assert_ne!(read, 0, "the connection was closed");
         }
         std::mem::take(&mut self.received)
     }
 
-    /// All bytes until the other side closes, in whatever way.
-    pub(crate) async fn bytes_until_closed(&mut self) -> Vec<u8> {
+    /// Reads all bytes until the peer closes or resets.
+    pub(crate) async fn read_bytes_until_closed(&mut self) -> Vec<u8> {
         let read = self.stream.read_to_end(&mut self.received);
-        let _ = tokio::time::timeout(PATIENCE, read).await.expect("an end");
+        let _ = tokio::time::timeout(TIMEOUT, read).await.expect("an end");
         std::mem::take(&mut self.received)
     }
 }
 
-/// A request without a body.
+/// Builds a GET request.
 pub(crate) fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n{headers}\r\n")
 }
 
 impl Response {
-    /// The response that `bytes` begin with, and its length.
+    /// Parses the response at the start of `bytes`. Returns it with its length.
     fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
         let mut lines = head.trim_end().split("\r\n");
         let first = lines.next()?;
-        let is_of = |version| first.strip_prefix(version);
-        let status = is_of("HTTP/1.1 ").or_else(|| is_of("HTTP/1.0 ")).expect("a status line");
+        let has_version = |version| first.strip_prefix(version);
+        let status =
+            has_version("HTTP/1.1 ").or_else(|| has_version("HTTP/1.0 ")).expect("a status line");
         let headers = lines.map(|line| line.split_once(": ").expect("a header"));
         let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
         let mut response = Self {
@@ -145,7 +146,7 @@ impl Response {
         Some((response, end + length))
     }
 
-    /// A header's only value; empty when there is none.
+    /// Returns a header's only value, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut values = self.headers.iter().filter(|(one, _)| one == name);
         let value = values.next().map_or("", |(_, value)| value);
@@ -153,11 +154,12 @@ impl Response {
         value
     }
 
-    pub(crate) fn closes(&self) -> bool {
+    pub(crate) fn closes_connection(&self) -> bool {
         self.header("connection") == "close"
     }
 
-    /// The status, and the code of the problem that every error has to be; empty for no error.
+    /// Returns the status and the code of the problem document, which every error has to have. The code is empty
+    /// for successes.
     pub(crate) fn outcome(&self) -> (u16, String) {
         if self.status < 400 {
             return (self.status, String::new());
@@ -173,8 +175,8 @@ impl Response {
     }
 }
 
-/// A port for a process that cannot tell which one it took: none of those that the system gives to
-/// clients, so that it stays free while nobody listens on it.
+/// Returns a free port for a process that cannot report its own. It is outside the ephemeral range, so the system
+/// does not assign it to a client in the meantime.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 8000).unwrap();

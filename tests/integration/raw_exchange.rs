@@ -1,63 +1,66 @@
-//! One request on a connection of its own, and all that comes back.
+//! One request on its own connection, and the response.
 
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::message::{Kind, Message};
-use crate::raw::PATIENCE;
+use crate::http_message::{Kind, Message};
+use crate::raw_client::TIMEOUT;
 
-/// How an answer ended.
+/// End of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// As it said.
-    Whole,
-    /// The connection was closed in good order, and before that.
+pub(crate) enum ConnectionEnd {
+    /// The message is complete.
+    Complete,
+    /// The connection was closed before the end of the message.
     Closed,
     Reset,
 }
 
-/// Sends `request` on a connection of its own while it reads what comes back.
-pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> (Option<Message>, End) {
-    let kind = if request.starts_with(b"HEAD") { Kind::AnswerToHead } else { Kind::Answer };
+/// Sends `request` on its own connection and reads the response at the same time.
+pub(crate) async fn exchange(
+    address: SocketAddr,
+    request: &[u8],
+) -> (Option<Message>, ConnectionEnd) {
+    let kind = if request.starts_with(b"HEAD") { Kind::HeadResponse } else { Kind::Response };
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let (mut reader, mut writer) = stream.split();
     let mut received = Vec::new();
     let reading = async {
         loop {
-            if Message::ends_in(kind, &received) {
-                return End::Whole;
+            if Message::is_complete_in(kind, &received) {
+                return ConnectionEnd::Complete;
             }
             match reader.read_buf(&mut received).await {
-                Ok(0) => return End::Closed,
+                Ok(0) => return ConnectionEnd::Closed,
                 Ok(_) => {}
-                Err(_) => return End::Reset,
+                Err(_) => return ConnectionEnd::Reset,
             }
         }
     };
     let writing = async {
-        // Whoever has answered need not take the rest.
+        // The peer may respond without reading the rest.
         let _ = writer.write_all(request).await;
         std::future::pending::<()>().await;
     };
     let both = async {
         tokio::select! {
             end = reading => end,
-            () = writing => unreachable!("it never ends"),
+            () = writing => unreachable!("writing never ends"),
         }
     };
-    let end = tokio::time::timeout(PATIENCE, both).await.expect("an answer or an end");
-    (Message::of(kind, &received), end)
+    let end = tokio::time::timeout(TIMEOUT, both).await.expect("a response or the end");
+    (Message::parse(kind, &received), end)
 }
 
-/// A request without a body.
+/// Builds a GET request.
 pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// A request with a body of known length.
+/// Builds a POST request with a `Content-Length`.
 pub(crate) fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head =
@@ -65,7 +68,7 @@ pub(crate) fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A request with a body that comes in these chunks.
+/// Builds a POST request with a chunked body.
 pub(crate) fn post_chunked(path: &str, headers: &str, chunks: &[u8]) -> Vec<u8> {
     let head =
         format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n{headers}\r\n");

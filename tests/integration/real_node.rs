@@ -1,21 +1,21 @@
-//! Against anvil: a real node with real transactions.
+//! Suggestions from anvil, a real node with real transactions.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
-use crate::service::{Answer, Service};
+use crate::test_server::{Response, TestServer};
 
 const GWEI: u128 = 1_000_000_000;
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// An anvil with a block a second.
+/// Starts anvil with one block per second.
 fn start(port: u16) -> Anvil {
     Anvil::start(port, &["--block-time", "1"])
 }
 
-/// Sends a transfer that pays `tip` on top of the base fee.
+/// Sends a transfer with the priority fee `tip`.
 async fn send_with_tip(anvil: &Anvil, tip: u128) {
     let accounts = anvil.call("eth_accounts", json!([])).await;
     let transaction = json!({
@@ -33,16 +33,16 @@ fn chain(anvil: &Anvil, more: &str) -> String {
     )
 }
 
-fn is_fresh(answer: &Answer) -> bool {
-    answer.status == 200 && answer.header("x-stale").is_empty()
+fn is_fresh(response: &Response) -> bool {
+    response.status == 200 && response.header("x-stale").is_empty()
 }
 
 fn wei(quantity: &Value) -> u128 {
     u128::from_str_radix(quantity.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-/// The suggestion's body, worked out from a fee history by the letter of the network document.
-fn by_hand(history: &Value, percentiles: usize) -> String {
+/// Calculates the body of the suggestion from a fee history, independently of the service.
+fn expected_body(history: &Value, percentiles: usize) -> String {
     let blocks = history["gasUsedRatio"].as_array().unwrap().len();
     let rows = history["reward"].as_array().unwrap();
     let count = blocks as u128;
@@ -61,81 +61,82 @@ fn by_hand(history: &Value, percentiles: usize) -> String {
     )
 }
 
-/// Sends transfers with known tips for a few blocks, then compares each new suggestion with the
-/// fee history of the very blocks that it names.
-async fn suggestions_follow_real_tips(percentiles: &[u8]) {
+/// Sends transfers with known priority fees for a few blocks. Compares each new suggestion with the one
+/// calculated from the fee history of the same blocks.
+async fn check_suggestions_against_real_tips(percentiles: &[u8]) {
     let anvil = start(0);
     let more = format!("pricing.reward_percentiles = {percentiles:?}");
-    let service = Service::start(&chain(&anvil, &more)).await;
+    let service = TestServer::start(&chain(&anvil, &more)).await;
     let mut compared = Vec::new();
     for round in 0..4 {
         for step in 0..5 {
             send_with_tip(&anvil, (30 + 10 * step + round) * 20 * GWEI).await;
         }
         let last = compared.last().copied().unwrap_or(0);
-        let block = |answer: &Answer| answer.header("x-newest-block").parse().unwrap_or(0);
-        let answer = service.wait_for(SUGGESTION, |answer| block(answer) > last).await;
-        let newest = block(&answer);
+        let block = |response: &Response| response.header("x-newest-block").parse().unwrap_or(0);
+        let response = service.wait_for(SUGGESTION, |response| block(response) > last).await;
+        let newest = block(&response);
         let history = anvil
             .call("eth_feeHistory", json!(["0x14", format!("{newest:#x}"), percentiles]))
             .await;
-        assert_eq!(answer.body, by_hand(&history, percentiles.len()), "{history}");
+        assert_eq!(response.body, expected_body(&history, percentiles.len()), "{history}");
         compared.push(newest);
     }
-    // The tips were high enough to decide, not the floor.
+    // The priority fees determined the suggestion, not the floor.
     let market = service.get("/v1/ronin/fee-market").await.json();
     assert_eq!(market["floors_applied"]["priority_fee"], false, "{market}");
     assert_eq!(compared.len(), 4);
 }
 
 #[tokio::test]
-async fn a_suggestion_equals_the_one_worked_out_by_hand() {
-    suggestions_follow_real_tips(&[60]).await;
+async fn suggestion_equals_an_independent_calculation() {
+    check_suggestions_against_real_tips(&[60]).await;
 }
 
 #[tokio::test]
-async fn a_suggestion_of_two_percentiles_equals_the_one_worked_out_by_hand() {
-    suggestions_follow_real_tips(&[60, 100]).await;
+async fn suggestion_with_two_percentiles_equals_an_independent_calculation() {
+    check_suggestions_against_real_tips(&[60, 100]).await;
 }
 
 #[tokio::test]
-async fn a_killed_node_leaves_the_value_then_its_label_then_nothing_until_it_is_back() {
+async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     let anvil = start(0);
-    let service = Service::start(&chain(&anvil, "max_age = \"5s\"")).await;
+    let service = TestServer::start(&chain(&anvil, "max_age = \"5s\"")).await;
     let last_good = service.wait_for(SUGGESTION, is_fresh).await;
     let port = anvil.kill();
     let killed = Instant::now();
 
     let kept = service.get(SUGGESTION).await;
     assert_eq!((kept.status, &kept.body), (200, &last_good.body));
-    let stale = service.wait_for(SUGGESTION, |answer| !is_fresh(answer)).await;
+    let stale = service.wait_for(SUGGESTION, |response| !is_fresh(response)).await;
     assert_eq!((stale.status, &stale.body), (200, &last_good.body));
     assert_eq!(stale.header("x-stale"), "true");
     assert!(stale.header("age").parse::<u64>().unwrap() >= 2);
-    let gone = service.wait_for(SUGGESTION, |answer| answer.status != 200).await;
-    assert_eq!((gone.status, &gone.json()["code"]), (503, &json!("stale_data")));
+    let refused = service.wait_for(SUGGESTION, |response| response.status != 200).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("stale_data")));
     assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
 
     let anvil = start(port);
-    // Above the old head, as a node is that went on elsewhere, and not further than it can be.
+    // Above the old head, as after a restart of a synced node, but not implausibly far ahead.
     anvil.call("anvil_mine", json!(["0x10"])).await;
     let back = Instant::now();
-    let newest = |answer: &Answer| answer.header("x-newest-block").parse::<u64>().unwrap_or(0);
-    service.wait_for(SUGGESTION, |answer| is_fresh(answer) && newest(answer) >= 0x10).await;
+    let newest =
+        |response: &Response| response.header("x-newest-block").parse::<u64>().unwrap_or(0);
+    service.wait_for(SUGGESTION, |response| is_fresh(response) && newest(response) >= 0x10).await;
     assert!(back.elapsed() <= Duration::from_secs(2), "{:?}", back.elapsed());
 }
 
 #[tokio::test]
-async fn a_node_that_starts_after_the_service_is_found() {
-    // The port was free a moment ago.
+async fn node_that_starts_after_the_service_is_used() {
+    // The listener is dropped at once, so the port is free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = format!(
         "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:{port}\"]\nblock_time = \"1s\"\n"
     );
-    let service = Service::start(&text).await;
+    let service = TestServer::start(&text).await;
     assert_eq!(service.get("/readyz").await.status, 503);
     assert_eq!(service.get(SUGGESTION).await.json()["code"], "no_data");
     let _anvil = start(port);
-    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
     assert_eq!(service.get(SUGGESTION).await.status, 200);
 }

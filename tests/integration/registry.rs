@@ -1,4 +1,4 @@
-//! The delegation registry on a real node, and the service in front of it.
+//! The delegation registry on a real node, and a service that uses it.
 
 use std::time::Instant;
 
@@ -8,17 +8,18 @@ use tokio::sync::OnceCell;
 
 use crate::anvil::Anvil;
 use crate::programs;
-use crate::service::{Answer, DEADLINE, Service};
+use crate::raw_client::TIMEOUT;
+use crate::test_server::{Response, TestServer};
 
-/// Where the networks have their registry.
+/// Address of the registry on public networks.
 pub(crate) const ADDRESS: &str = "0x00000000000000447e69651d841bD8D104Bed493";
-/// Who delegates: the first of anvil's accounts.
+/// The delegating account, anvil's first.
 pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
-/// To whom: the second of them.
+/// The delegate, anvil's second account.
 pub(crate) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-/// A contract of which things are delegated. There need not be one.
+/// The contract in delegations. It need not exist.
 pub(crate) const CONTRACT: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-/// No rights in particular.
+/// Any rights.
 pub(crate) const ANY: &str = "0x0000000000000000000000000000000000000000000000000000000000000000";
 /// The rights "claim".
 pub(crate) const CLAIM: &str = "0x636c61696d000000000000000000000000000000000000000000000000000000";
@@ -26,25 +27,26 @@ pub(crate) const CLAIM: &str = "0x636c61696d000000000000000000000000000000000000
 pub(crate) const MAX: &str =
     "115792089237316195423570985008687907853269984665640564039457584007913129639935";
 
-/// The code of the registry.
-pub(crate) async fn runtime() -> &'static str {
+/// Returns the registry's runtime code.
+pub(crate) async fn runtime_code() -> &'static str {
     static RUNTIME: OnceCell<String> = OnceCell::const_new();
     let compile = async || {
-        let mut command = programs::node(&["solc"]);
-        command.arg(programs::script("compile.mjs"));
+        let mut command = programs::node_js(&["solc"]);
+        command.arg(programs::script_path("compile.mjs"));
         command.arg(crate::fixtures::path("tests/fixtures/delegation/Registry.sol"));
-        let compiled: Value = serde_json::from_str(&programs::success(command).await).unwrap();
+        let compiled: Value =
+            serde_json::from_str(&programs::expect_success(command).await).unwrap();
         compiled["Registry"]["runtime"].as_str().unwrap().to_owned()
     };
     RUNTIME.get_or_init(compile).await
 }
 
-/// Puts `code` where the registry is.
-pub(crate) async fn put(node: &Anvil, code: &str) {
+/// Installs `code` at the registry's address.
+pub(crate) async fn install_code(node: &Anvil, code: &str) {
     node.call("anvil_setCode", json!([ADDRESS, code])).await;
 }
 
-/// A chain at this node whose blocks come often, for the chain's `key`.
+/// Returns the configuration of a chain with this node and short blocks.
 pub(crate) fn chain(key: &str, id: u64, node: &str) -> String {
     format!(
         "[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{node}\"]\nblock_time = \"250ms\"\n\
@@ -52,80 +54,80 @@ pub(crate) fn chain(key: &str, id: u64, node: &str) -> String {
     )
 }
 
-/// A node with the registry, and a service that knows it as `ronin`.
+/// A node with the registry, and a service whose chain `ronin` uses the node.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) node: Anvil,
-    pub(crate) service: Service,
+    pub(crate) service: TestServer,
 }
 
 impl Registry {
-    /// On a node that mines by itself, with the chain for the source of look-ups.
+    /// Starts a node that mines each transaction, and a service with the chain as the source of look-ups.
     pub(crate) async fn start() -> Self {
-        Self::with("source = \"chain\"", &[]).await
+        Self::start_with("source = \"chain\"", &[]).await
     }
 
-    /// With this in the `[delegation]` section and these arguments for the node.
-    pub(crate) async fn with(delegation: &str, arguments: &[&str]) -> Self {
+    /// Starts a node with these arguments, and a service with this `[delegation]` section.
+    pub(crate) async fn start_with(delegation: &str, arguments: &[&str]) -> Self {
         let node = Anvil::start(0, arguments);
-        put(&node, runtime().await).await;
-        Self::of(node, delegation).await
+        install_code(&node, runtime_code().await).await;
+        Self::with_node(node, delegation).await
     }
 
-    /// With a node that has whatever it has at the registry's address.
-    pub(crate) async fn of(node: Anvil, delegation: &str) -> Self {
+    /// Starts a service with this `[delegation]` section on `node`, without installing the registry.
+    pub(crate) async fn with_node(node: Anvil, delegation: &str) -> Self {
         let chain = chain("ronin", 2020, &node.url());
-        let service = Service::start(&format!("[delegation]\n{delegation}\n{chain}")).await;
-        service.wait_for("/readyz", |answer| answer.status == 200).await;
+        let service = TestServer::start(&format!("[delegation]\n{delegation}\n{chain}")).await;
+        service.wait_for("/readyz", |response| response.status == 200).await;
         Self { node, service }
     }
 
-    /// The JSON that the chain answers to a look-up.
+    /// Returns the body of a look-up that the chain serves.
     pub(crate) async fn look_up(&self, path: &str) -> String {
         look_up(&self.service, path).await
     }
 
-    /// The same to a check of whether [`DELEGATE`] may act for [`VAULT`], with `more` in the query.
+    /// Returns the body of a check whether [`DELEGATE`] may act for [`VAULT`], with `more` in the query.
     pub(crate) async fn check(&self, scope: &str, more: &str) -> String {
         self.look_up(&format!("/registry/v2/check/{scope}?from={VAULT}&to={DELEGATE}{more}")).await
     }
 
-    /// Asks for the transaction of this request.
-    pub(crate) async fn ask_for(&self, request: &Value) -> Answer {
+    /// Requests a transaction and returns the response.
+    pub(crate) async fn request_transaction(&self, request: &Value) -> Response {
         post(&self.service, "/v1/ronin/delegations/transactions", request).await
     }
 
-    /// The transaction of a request that has to succeed.
+    /// Requests a transaction, which has to succeed, and returns it.
     pub(crate) async fn transaction(&self, request: &Value) -> Value {
-        let answer = self.ask_for(request).await;
-        assert_eq!(answer.status, 200, "{request}: {answer:?}");
-        answer.json()
+        let response = self.request_transaction(request).await;
+        assert_eq!(response.status, 200, "{request}: {response:?}");
+        response.json()
     }
 
-    /// Hands the transaction of this request to the node as it is, and gives its hash.
+    /// Requests a transaction, sends it to the node unchanged, and returns its hash.
     pub(crate) async fn send(&self, request: &Value) -> String {
         let transaction = self.transaction(request).await;
         let hash = self.node.call("eth_sendTransaction", json!([transaction])).await;
         hash.as_str().unwrap().to_owned()
     }
 
-    /// The same on a node that mines by itself, until the service knows of its block.
-    pub(crate) async fn give(&self, request: &Value) {
+    /// Requests and sends a transaction, and waits until the service has read its block.
+    pub(crate) async fn execute(&self, request: &Value) {
         let hash = self.send(request).await;
         self.wait_until_mined(&hash).await;
     }
 
-    /// Waits until the transaction is in a block that the service knows, and was not refused there.
+    /// Waits until the transaction has succeeded in a block that the service has read.
     pub(crate) async fn wait_until_mined(&self, hash: &str) {
         wait_for_receipt(&self.node, hash).await;
         self.service.wait_for_head("ronin", &self.node).await;
     }
 }
 
-/// Waits until the transaction is in a block, where it was not refused. A node that mines by itself does so
-/// after it has answered for it.
+/// Waits until the transaction has succeeded in a block. A node that mines each transaction does so after its
+/// reply to `eth_sendTransaction`.
 pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) {
-    let deadline = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + TIMEOUT;
     let receipt = loop {
         let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
         if !receipt.is_null() {
@@ -136,26 +138,25 @@ pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) {
     assert_eq!(receipt["status"], "0x1", "{receipt}");
 }
 
-/// The JSON that the chain answers to a look-up of this service.
-pub(crate) async fn look_up(service: &Service, path: &str) -> String {
-    let answer = service.get(path).await;
+/// Returns the body of a look-up that the chain serves.
+pub(crate) async fn look_up(service: &TestServer, path: &str) -> String {
+    let response = service.get(path).await;
     let names = ["x-delegation-source", "content-type", "cache-control"];
-    let headers = names.map(|name| answer.header(name));
+    let headers = names.map(|name| response.header(name));
     assert_eq!(
-        (answer.status, headers),
+        (response.status, headers),
         (200, ["chain", "application/json", "no-store"]),
-        "{path}: {answer:?}"
+        "{path}: {response:?}"
     );
-    answer.body
+    response.body
 }
 
-/// Posts this JSON.
-pub(crate) async fn post(service: &Service, path: &str, body: &Value) -> Answer {
+pub(crate) async fn post(service: &TestServer, path: &str, body: &Value) -> Response {
     let request = Client::new().request(Method::POST, service.url(path)).body(body.to_string());
-    Answer::of(request.send().await.unwrap()).await
+    Response::read(request.send().await.unwrap()).await
 }
 
-/// The request by which [`VAULT`] gives [`DELEGATE`] what `more` says.
+/// Returns a request for a delegation from [`VAULT`] to [`DELEGATE`] with the members `more`.
 pub(crate) fn request(action: &str, more: Value) -> Value {
     let mut request = json!({ "from": VAULT, "to": DELEGATE, "action": action });
     let Value::Object(more) = more else { panic!("{more}") };
@@ -163,16 +164,16 @@ pub(crate) fn request(action: &str, more: Value) -> Value {
     request
 }
 
-/// What an answer has to be where the service itself has an error to tell.
-pub(crate) fn assert_problem(answer: &Answer, status: u16, code: &str, detail: &str) {
+/// Asserts that the response is this problem of the service itself.
+pub(crate) fn assert_problem(response: &Response, status: u16, code: &str, detail: &str) {
     let title = reqwest::StatusCode::from_u16(status).unwrap().canonical_reason().unwrap();
     let expected = json!({
         "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code,
-        "request_id": answer.header("x-request-id"),
+        "request_id": response.header("x-request-id"),
     });
-    assert_eq!((answer.status, answer.json()), (status, expected), "{answer:?}");
+    assert_eq!((response.status, response.json()), (status, expected), "{response:?}");
     let headers = ["content-type", "cache-control", "x-delegation-source"];
-    let headers = headers.map(|name| answer.header(name));
-    assert_eq!(headers, ["application/problem+json", "no-store", ""], "{answer:?}");
-    assert_ne!(answer.header("x-request-id"), "");
+    let headers = headers.map(|name| response.header(name));
+    assert_eq!(headers, ["application/problem+json", "no-store", ""], "{response:?}");
+    assert_ne!(response.header("x-request-id"), "");
 }

@@ -1,129 +1,130 @@
-//! Several instances that share one poll per chain per block over Redis: processes, a real Redis, and nodes
-//! whose chains go on by the clock.
+//! Replicas that share one poll per chain and block over Redis: service processes, a real Redis, and mock
+//! nodes whose heads follow the clock.
 
 mod access;
-mod apart;
 mod chaos;
-mod clock_node;
+mod controlled_process;
 mod faults;
-mod life;
+mod isolation;
+mod mock_clock_node;
+mod monitor;
 mod nodes;
+mod publish_script;
 pub(crate) mod redis;
 mod replica;
-mod script;
-mod watch;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clock_node::{ClockNode, Terms};
+use mock_clock_node::{MockClockNode, PricingSettings};
+use monitor::{Monitor, ReadStats};
 use redis::Redis;
 use replica::{Counts, Replica};
-use watch::{Record, Watch};
 
-use crate::service::until;
+use crate::test_server::wait_until;
 
-/// The chain of most tests has a block so often, in the configuration and in fact.
-const BLOCK: Duration = Duration::from_secs(1);
-const ID: u64 = 7;
+/// Configured and real block time of the chain in most tests.
+const BLOCK_TIME: Duration = Duration::from_secs(1);
+const CHAIN_ID: u64 = 7;
 
-/// So long after Redis came back, everybody shares again.
-const REJOINING: Duration = Duration::from_secs(5);
+/// Time within which all replicas share again after Redis is back.
+const REJOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a watch reads.
-const READING: Duration = Duration::from_millis(50);
+/// Interval at which a monitor reads.
+const READ_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The `[redis]` section.
-fn at(url: &str) -> String {
+/// Returns the `[redis]` section.
+fn redis_section(url: &str) -> String {
     format!("[redis]\nurl = \"{url}\"\n")
 }
 
-/// A chain with a block a second, and more in its table.
-fn chain(key: &str, id: u64, node: &str, more: &str) -> String {
+/// Returns the section of a chain with a block time of 1 s, followed by `more`.
+fn chain_section(key: &str, id: u64, node: &str, more: &str) -> String {
     format!("[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nrpc_urls = [\"{node}\"]\n{more}")
 }
 
-/// Replicas of one chain, `a`, behind one Redis, each of which is read all the time.
+/// Replicas that serve one chain, `a`, and share one Redis; a monitor reads each of them.
 #[derive(Debug)]
-struct Group {
+struct Harness {
     redis: Redis,
-    node: ClockNode,
-    watches: Vec<Watch>,
+    node: MockClockNode,
+    monitors: Vec<Monitor>,
 }
 
-impl Group {
-    /// Starts so many, and waits until they share.
+impl Harness {
+    /// Starts `count` replicas and waits until they share.
     async fn start(name: &str, count: usize, redis: Redis) -> Self {
-        let node = ClockNode::start(ID, BLOCK).await;
-        let config = at(&redis.url(0)) + &chain("a", ID, &node.url(), "");
+        let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+        let config = redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &node.url(), "");
         let replicas: Vec<_> = (0..count)
-            .map(|place| Arc::new(Replica::start(&format!("{name}-{place}"), &config)))
+            .map(|index| Arc::new(Replica::start(&format!("{name}-{index}"), &config)))
             .collect();
-        Self::of(redis, node, &replicas).await
+        Self::from_replicas(redis, node, &replicas).await
     }
 
-    /// These, which have this node and this Redis.
-    async fn of(redis: Redis, node: ClockNode, replicas: &[Arc<Replica>]) -> Self {
-        let mut watches = Vec::new();
+    /// Monitors these running replicas and waits until they share.
+    async fn from_replicas(redis: Redis, node: MockClockNode, replicas: &[Arc<Replica>]) -> Self {
+        let mut monitors = Vec::new();
         for replica in replicas {
-            replica.is_ready().await;
-            let (clock, terms) = (node.clock(), Terms::default());
-            watches.push(Watch::start(replica, "a", clock, terms, READING));
+            replica.wait_until_ready().await;
+            let (clock, settings) = (node.clock(), PricingSettings::default());
+            monitors.push(Monitor::start(replica, "a", clock, settings, READ_INTERVAL));
         }
-        let group = Self { redis, node, watches };
-        until("all share", async || {
-            let counts = group.counts().await;
-            counts.iter().all(|one| one.redis_up == 1 && one.claimed + one.left >= 2)
+        let harness = Self { redis, node, monitors };
+        wait_until("all replicas share", async || {
+            let counts = harness.counts().await;
+            counts.iter().all(|one| one.redis_up == 1 && one.claimed + one.yielded >= 2)
         })
         .await;
-        group
+        harness
     }
 
     fn replicas(&self) -> impl Iterator<Item = &Replica> {
-        self.watches.iter().map(|watch| &*watch.replica)
+        self.monitors.iter().map(|monitor| &*monitor.replica)
     }
 
     async fn counts(&self) -> Vec<Counts> {
         counts(self.replicas()).await
     }
 
-    /// What all watches have seen since they were asked last.
-    fn take(&self) -> Record {
-        self.watches.iter().map(Watch::take).fold(Record::default(), Record::and)
+    /// Returns the statistics of all monitors since the last call.
+    fn take_stats(&self) -> ReadStats {
+        self.monitors.iter().map(Monitor::take_stats).fold(ReadStats::default(), ReadStats::merge)
     }
 
-    /// Nothing that must not be was seen.
-    fn is_well(&self) {
-        for watch in &self.watches {
-            assert_eq!(watch.record().failures, [""; 0], "{}", watch.replica.name);
+    /// Checks that no monitor has seen a failure.
+    fn check_no_failures(&self) {
+        for monitor in &self.monitors {
+            assert_eq!(monitor.stats().failures, [""; 0], "{}", monitor.replica.name);
         }
     }
 
     async fn share_again(&self, returned: Instant) -> Duration {
-        share_again(&self.watches, &self.node, returned).await
+        share_again(&self.monitors, &self.node, returned).await
     }
 
-    /// Waits until somebody polls; the number of the call, which is under way if the node takes its time, and
-    /// who that is.
-    async fn next_poll(&self) -> (usize, &Watch) {
+    /// Waits until a replica polls. Returns the index of the call, which is in flight if the node has a delay, and
+    /// the monitor of the polling replica.
+    async fn next_poll(&self) -> (usize, &Monitor) {
         loop {
-            let first = self.node.tally().calls;
+            let first = self.node.progress().calls;
             let before = self.counts().await;
-            until("a poll", async || self.node.tally().calls > first).await;
+            wait_until("a poll", async || self.node.progress().calls > first).await;
             let now = self.counts().await;
-            let mut claims = self.watches.iter().zip(before.iter().zip(&now));
-            if let Some((watch, _)) = claims.find(|(_, (before, now))| now.claimed > before.claimed)
+            let mut claims = self.monitors.iter().zip(before.iter().zip(&now));
+            if let Some((monitor, _)) =
+                claims.find(|(_, (before, now))| now.claimed > before.claimed)
             {
-                return (first, watch);
+                return (first, monitor);
             }
-            // It was claimed before it was looked who did.
+            // The slot was claimed before the counts were read; wait for the next poll.
         }
     }
 
-    /// Waits for so many blocks.
-    async fn blocks(&self, count: u64) {
+    /// Waits for `count` blocks.
+    async fn wait_for_blocks(&self, count: u64) {
         let last = self.node.head() + count;
-        until("blocks", async || self.node.head() >= last).await;
+        wait_until("blocks", async || self.node.head() >= last).await;
     }
 }
 
@@ -135,47 +136,51 @@ async fn counts(replicas: impl Iterator<Item = &Replica>) -> Vec<Counts> {
     all
 }
 
-/// Within [`REJOINING`] after `returned` all share, and go on so: of each block one asks the node, and none
-/// polls for itself. Gives when each had a turn with the others again.
-async fn share_again(watches: &[Watch], node: &ClockNode, returned: Instant) -> Duration {
-    const TURNS: usize = 4;
-    let replicas = || watches.iter().map(|watch| &*watch.replica);
+/// Checks that all replicas share within [`REJOIN_TIMEOUT`] after `returned` and then continue to share: one
+/// call per block and no standalone polls. Returns the time until all shared again.
+async fn share_again(monitors: &[Monitor], node: &MockClockNode, returned: Instant) -> Duration {
+    const SLOTS: usize = 4;
+    let replicas = || monitors.iter().map(|monitor| &*monitor.replica);
     let at_first = counts(replicas()).await;
     let rejoined = loop {
         let now = counts(replicas()).await;
         let mut pairs = now.iter().zip(&at_first);
         let shares = |(now, first): (&Counts, &Counts)| {
-            now.redis_up == 1 && now.claimed + now.left > first.claimed + first.left
+            now.redis_up == 1 && now.claimed + now.yielded > first.claimed + first.yielded
         };
         if pairs.all(shares) {
             break returned.elapsed();
         }
-        let told = || format!("{at_first:#?}, then {now:#?}");
-        assert!(returned.elapsed() < REJOINING, "they do not all share again: {}", told());
+        let details = || format!("{at_first:#?}, then {now:#?}");
+        assert!(returned.elapsed() < REJOIN_TIMEOUT, "not all replicas share again: {}", details());
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    // From one call to another, with what was counted right after each.
-    let call = async |number| until("a call", async || node.tally().calls > number).await;
-    let first = node.tally().calls;
+    // Compare the counts right after two calls that are `SLOTS` apart.
+    let call = async |number| wait_until("a call", async || node.progress().calls > number).await;
+    let first = node.progress().calls;
     call(first).await;
     let counts_before = counts(replicas()).await;
-    call(first + TURNS).await;
+    call(first + SLOTS).await;
     let counts_after = counts(replicas()).await;
     let calls = node.calls();
-    let took = calls[first + TURNS].at - calls[first].at;
-    let told = || format!("{counts_before:#?}, then {counts_after:#?}, {:#?}", &calls[first..]);
-    let (expected, least) = (u32::try_from(TURNS).unwrap() * BLOCK, TURNS as u64 - 1);
-    // Those who did not have the last turn go for theirs a little later.
-    let most = BLOCK / 2;
-    assert!(took + most >= expected && took <= expected + most, "{took:?}: {}", told());
-    let turns = least..=least + 2;
+    let took = calls[first + SLOTS].at - calls[first].at;
+    let details = || format!("{counts_before:#?}, then {counts_after:#?}, {:#?}", &calls[first..]);
+    let (expected, min_slots) = (u32::try_from(SLOTS).unwrap() * BLOCK_TIME, SLOTS as u64 - 1);
+    // Replicas that did not poll last claim the next slot a little later.
+    let tolerance = BLOCK_TIME / 2;
+    assert!(
+        took + tolerance >= expected && took <= expected + tolerance,
+        "{took:?}: {}",
+        details()
+    );
+    let slots = min_slots..=min_slots + 2;
     for (before, after) in counts_before.iter().zip(&counts_after) {
-        assert_eq!((after.redis_up, after.alone), (1, before.alone), "{}", told());
-        let count = after.claimed + after.left - before.claimed - before.left;
-        assert!(turns.contains(&count), "{count} turns: {}", told());
+        assert_eq!((after.redis_up, after.standalone), (1, before.standalone), "{}", details());
+        let count = after.claimed + after.yielded - before.claimed - before.yielded;
+        assert!(slots.contains(&count), "{count} slots: {}", details());
     }
     let claimed = |counts: &[Counts]| counts.iter().map(|counts| counts.claimed).sum::<u64>();
     let claimed = claimed(&counts_after) - claimed(&counts_before);
-    assert!(turns.contains(&claimed), "{claimed} claimed: {}", told());
+    assert!(slots.contains(&claimed), "{claimed} claimed: {}", details());
     rejoined
 }

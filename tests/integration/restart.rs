@@ -1,5 +1,4 @@
-//! Instances that are restarted one after the other, behind a balancer that asks them whether they
-//! are ready: no request may fail.
+//! Rolling restarts behind a balancer that probes readiness: no request may fail.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,34 +9,34 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::command::{FREE_PORTS, Process};
-use crate::raw::{Connection, PATIENCE, Response, free_port, get};
+use crate::raw_client::{RawClient, Response, TIMEOUT, free_port, get};
 
 const RESTARTS: usize = 20;
 const CLIENTS: usize = 4;
 const DRAIN_DELAY: Duration = Duration::from_millis(400);
-/// How often the balancer asks, which is far below the delay.
-const PROBING: Duration = Duration::from_millis(10);
+/// Probe interval, far below the drain delay.
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// An instance as the balancer sees it.
+/// An instance of the service behind the balancer.
 #[derive(Debug)]
 struct Backend {
     address: SocketAddr,
     admin: SocketAddr,
-    /// When it was last asked and said that it was ready; `None` when it said something else.
+    /// Start of the last probe if the instance was ready; `None` if it was not.
     ready: Mutex<Option<Instant>>,
-    /// Connections that may be used again.
-    idle: Mutex<Vec<Connection>>,
-    answered: AtomicU64,
-    told_to_close: AtomicU64,
+    /// Connections that can be reused.
+    idle: Mutex<Vec<RawClient>>,
+    served: AtomicU64,
+    closing_responses: AtomicU64,
 }
 
-/// Sends requests to whoever is ready.
+/// Sends requests to instances that are ready.
 #[derive(Debug)]
 struct Balancer {
     backends: [Backend; 2],
     next: AtomicU64,
     failures: Mutex<Vec<String>>,
-    is_over: AtomicBool,
+    is_finished: AtomicBool,
 }
 
 impl Backend {
@@ -48,8 +47,8 @@ impl Backend {
             admin: admin.into(),
             ready: Mutex::default(),
             idle: Mutex::default(),
-            answered: AtomicU64::new(0),
-            told_to_close: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            closing_responses: AtomicU64::new(0),
         }
     }
 
@@ -67,36 +66,36 @@ impl Backend {
     }
 
     async fn probe(&self) -> Option<u16> {
-        let mut client = Connection::of(TcpStream::connect(self.admin).await.ok()?);
+        let mut client = RawClient::from_stream(TcpStream::connect(self.admin).await.ok()?);
         client.try_send(get("/readyz", "Connection: close\r\n")).await.ok()?;
-        Some(client.next().await.ok()??.status)
+        Some(client.read_response().await.ok()??.status)
     }
 
-    /// Waits until the balancer has heard that the instance is ready, or is not.
+    /// Waits until the balancer's probes find the instance in this state.
     async fn wait_until_ready(&self, is_ready: bool) {
         let since = Instant::now();
         while self.ready.lock().unwrap().is_some() != is_ready {
-            assert!(since.elapsed() < PATIENCE, "ready is not {is_ready}");
-            tokio::time::sleep(PROBING).await;
+            assert!(since.elapsed() < TIMEOUT, "the probes do not find ready = {is_ready}");
+            tokio::time::sleep(PROBE_INTERVAL).await;
         }
     }
 
-    /// Waits until so many requests more were answered.
-    async fn wait_for_answers(&self, count: u64) {
-        let (since, before) = (Instant::now(), self.answered.load(Ordering::SeqCst));
-        while self.answered.load(Ordering::SeqCst) < before + count {
-            assert!(since.elapsed() < PATIENCE, "there is no load");
-            tokio::time::sleep(PROBING).await;
+    /// Waits until the instance has served `count` more requests.
+    async fn wait_for_responses(&self, count: u64) {
+        let (since, before) = (Instant::now(), self.served.load(Ordering::SeqCst));
+        while self.served.load(Ordering::SeqCst) < before + count {
+            assert!(since.elapsed() < TIMEOUT, "the instance gets too few requests");
+            tokio::time::sleep(PROBE_INTERVAL).await;
         }
     }
 
-    /// One request over a connection that the instance did not say it would close, or a new one.
-    async fn ask(&self, request: &str) -> Result<Response, String> {
+    /// Sends a request over an idle connection or a new one, and keeps the connection unless the response closes it.
+    async fn send(&self, request: &str) -> Result<Response, String> {
         let reused = self.idle.lock().unwrap().pop();
         let kind = if reused.is_some() { "a used connection" } else { "a new connection" };
         let mut connection = match reused {
             Some(connection) => connection,
-            None => Connection::of(
+            None => RawClient::from_stream(
                 TcpStream::connect(self.address)
                     .await
                     .map_err(|error| format!("{kind}: {error}"))?,
@@ -104,134 +103,142 @@ impl Backend {
         };
         let sent = connection.try_send(request).await;
         sent.map_err(|error| format!("{kind}: {error}"))?;
-        let answer = connection.next().await.map_err(|error| format!("{kind}: {error}"))?;
-        let answer = answer.ok_or_else(|| format!("{kind}: closed without an answer"))?;
-        if answer.closes() {
-            self.told_to_close.fetch_add(1, Ordering::SeqCst);
-            let rest = connection.until_closed().await;
-            assert_eq!(rest, [], "more than one answer");
+        let response =
+            connection.read_response().await.map_err(|error| format!("{kind}: {error}"))?;
+        let response = response.ok_or_else(|| format!("{kind}: closed without a response"))?;
+        if response.closes_connection() {
+            self.closing_responses.fetch_add(1, Ordering::SeqCst);
+            let rest = connection.read_until_closed().await;
+            assert_eq!(rest, [], "more than one response");
         } else {
             self.idle.lock().unwrap().push(connection);
         }
-        self.answered.fetch_add(1, Ordering::SeqCst);
-        Ok(answer)
+        self.served.fetch_add(1, Ordering::SeqCst);
+        Ok(response)
     }
 }
 
 impl Balancer {
-    /// Asks one of its instances again and again whether it is ready.
-    async fn watch(self: Arc<Self>, place: usize) {
-        let backend = &self.backends[place];
-        while !self.is_over.load(Ordering::SeqCst) {
-            let asked = Instant::now();
+    /// Probes the readiness of an instance until the test is over.
+    async fn probe_readiness(self: Arc<Self>, index: usize) {
+        let backend = &self.backends[index];
+        while !self.is_finished.load(Ordering::SeqCst) {
+            let probed_at = Instant::now();
             let is_ready = backend.probe().await == Some(200);
-            *backend.ready.lock().unwrap() = is_ready.then_some(asked);
+            *backend.ready.lock().unwrap() = is_ready.then_some(probed_at);
             if !is_ready {
-                // Nothing is sent over those that were open before.
+                // A balancer does not reuse connections to an instance that is not ready.
                 backend.idle.lock().unwrap().clear();
             }
-            tokio::time::sleep(PROBING).await;
+            tokio::time::sleep(PROBE_INTERVAL).await;
         }
     }
 
-    /// Asks without a pause, those that are ready in turn; one that is not answered is a failure.
-    async fn ask(self: Arc<Self>, client: usize) {
+    /// Sends requests to the ready instances in turn; each one without a good response is a failure.
+    async fn send_requests(self: Arc<Self>, client: usize) {
         for count in 0_u64.. {
-            if self.is_over.load(Ordering::SeqCst) {
+            if self.is_finished.load(Ordering::SeqCst) {
                 return;
             }
-            let turn = usize::try_from(self.next.fetch_add(1, Ordering::SeqCst)).unwrap();
-            let mut in_turn = (turn..turn + 2).map(|turn| &self.backends[turn % 2]);
-            let ready = in_turn.find_map(|one| one.ready.lock().unwrap().map(|asked| (one, asked)));
-            let Some((backend, asked)) = ready else {
-                self.failures.lock().unwrap().push("nobody is ready".into());
+            let position = usize::try_from(self.next.fetch_add(1, Ordering::SeqCst)).unwrap();
+            let mut candidates =
+                (position..position + 2).map(|position| &self.backends[position % 2]);
+            let ready = candidates
+                .find_map(|one| one.ready.lock().unwrap().map(|probed_at| (one, probed_at)));
+            let Some((backend, probed_at)) = ready else {
+                self.failures.lock().unwrap().push("no instance is ready".into());
                 return;
             };
             let id = format!("{client}-{count}");
             let request = get("/v1/ethereum/gas-suggestion", &format!("X-Request-Id: {id}\r\n"));
-            let failure = match backend.ask(&request).await {
-                Ok(answer) if answer.status == 200 && answer.header("x-request-id") == id => None,
-                Ok(answer) => Some(format!("{answer:#?}")),
-                // Had this test slept for longer than an instance drains, it could not know better.
-                Err(_) if asked.elapsed() >= DRAIN_DELAY => None,
+            let failure = match backend.send(&request).await {
+                Ok(response) if response.status == 200 && response.header("x-request-id") == id => {
+                    None
+                }
+                Ok(response) => Some(format!("{response:#?}")),
+                // The probe is older than the drain delay, so the instance may have stopped since.
+                Err(_) if probed_at.elapsed() >= DRAIN_DELAY => None,
                 Err(failure) => Some(failure),
             };
             if let Some(failure) = failure {
                 self.failures.lock().unwrap().push(failure);
             }
-            // A few hundred requests a second are load enough.
+            // Limits the load to a few hundred requests a second.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn instances_can_be_restarted_in_turn_without_one_failed_request() {
+async fn rolling_restarts_fail_no_request() {
     let balancer = Arc::new(Balancer {
         backends: [Backend::new(), Backend::new()],
         next: AtomicU64::new(0),
         failures: Mutex::default(),
-        is_over: AtomicBool::new(false),
+        is_finished: AtomicBool::new(false),
     });
     let mut instances = balancer.backends.each_ref().map(|backend| Some(backend.start()));
     let mut tasks = JoinSet::new();
-    for place in 0..2 {
-        tasks.spawn(Arc::clone(&balancer).watch(place));
+    for index in 0..2 {
+        tasks.spawn(Arc::clone(&balancer).probe_readiness(index));
     }
     for backend in &balancer.backends {
         backend.wait_until_ready(true).await;
     }
     for client in 0..CLIENTS {
-        tasks.spawn(Arc::clone(&balancer).ask(client));
+        tasks.spawn(Arc::clone(&balancer).send_requests(client));
     }
     let mut draining_seen = 0;
     for restart in 0..RESTARTS {
-        let place = restart % 2;
-        let (backend, other) = (&balancer.backends[place], &balancer.backends[1 - place]);
-        backend.wait_for_answers(20).await;
-        let instance = instances[place].take().unwrap();
+        let index = restart % 2;
+        let (backend, other) = (&balancer.backends[index], &balancer.backends[1 - index]);
+        backend.wait_for_responses(20).await;
+        let instance = instances[index].take().unwrap();
         instance.signal("-TERM");
         let signalled = Instant::now();
-        let status = not_ready(backend).await;
-        // It is not ready, but takes connections still, and tells each to close.
+        let status = wait_until_not_ready(backend).await;
+        // A draining instance still accepts connections and closes each after its response.
         let late = TcpStream::connect(backend.address).await;
         if signalled.elapsed() < DRAIN_DELAY {
             assert_eq!(status, Some(503), "{restart}");
-            let answer = Connection::of(late.unwrap()).ask(get("/livez", "")).await;
-            assert!(answer.status == 200 && answer.closes(), "{restart}: {answer:#?}");
+            let response = RawClient::from_stream(late.unwrap()).request(get("/livez", "")).await;
+            assert!(
+                response.status == 200 && response.closes_connection(),
+                "{restart}: {response:#?}"
+            );
             draining_seen += 1;
         }
         backend.wait_until_ready(false).await;
-        other.wait_for_answers(20).await;
-        let ended = tokio::task::spawn_blocking(|| instance.end()).await.unwrap();
-        assert_eq!(ended.0, Some(0), "{restart}: {}", ended.1);
-        assert!(ended.1.contains("\"message\":\"stopping\""), "{restart}: {}", ended.1);
+        other.wait_for_responses(20).await;
+        let exit = tokio::task::spawn_blocking(|| instance.wait()).await.unwrap();
+        assert_eq!(exit.0, Some(0), "{restart}: {}", exit.1);
+        assert!(exit.1.contains("\"message\":\"shutting down\""), "{restart}: {}", exit.1);
         assert!(TcpStream::connect(backend.address).await.is_err(), "{restart}");
-        other.wait_for_answers(20).await;
-        instances[place] = Some(backend.start());
+        other.wait_for_responses(20).await;
+        instances[index] = Some(backend.start());
         backend.wait_until_ready(true).await;
         assert_eq!(*balancer.failures.lock().unwrap(), [""; 0], "{restart}");
     }
-    balancer.is_over.store(true, Ordering::SeqCst);
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
+    balancer.is_finished.store(true, Ordering::SeqCst);
+    while let Some(exit) = tasks.join_next().await {
+        exit.unwrap();
     }
     assert_eq!(*balancer.failures.lock().unwrap(), [""; 0]);
-    assert!(draining_seen > RESTARTS / 2, "{draining_seen} times it was seen to drain");
+    assert!(draining_seen > RESTARTS / 2, "draining was observed {draining_seen} times only");
     for backend in &balancer.backends {
-        let told = backend.told_to_close.load(Ordering::SeqCst);
-        assert!(told > 0, "no connection that was in use was told to close");
+        let count = backend.closing_responses.load(Ordering::SeqCst);
+        assert!(count > 0, "no response closed a connection");
     }
 }
 
-/// What the instance says first that is not that it is ready.
-async fn not_ready(backend: &Backend) -> Option<u16> {
+/// Probes until the instance is not ready, and returns its status; `None` if it is unreachable.
+async fn wait_until_not_ready(backend: &Backend) -> Option<u16> {
     let since = Instant::now();
     loop {
         let status = backend.probe().await;
         if status != Some(200) {
             return status;
         }
-        assert!(since.elapsed() < PATIENCE, "it stays ready");
+        assert!(since.elapsed() < TIMEOUT, "the instance stays ready");
     }
 }

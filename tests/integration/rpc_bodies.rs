@@ -1,22 +1,22 @@
-//! The bodies of `POST /rpc/{chain}` byte by byte: where each ends, and that nothing in one or behind
-//! one is taken for a request that nobody sent.
+//! Framing of `POST /rpc/{chain}` bodies: no byte in or after a body is parsed as a request that the client did not
+//! send.
 
-use crate::raw::Connection;
-use crate::read_node::{ReadNode, Say};
-use crate::service::Service;
+use crate::mock_read_node::{MockReadNode, Reply};
+use crate::raw_client::RawClient;
+use crate::test_server::TestServer;
 
 /// 46 (2e) bytes.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"net_version"}"#;
-const HIDDEN: &str = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smuggled\r\n\r\n";
+const SMUGGLED: &str = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smuggled\r\n\r\n";
 
-async fn start() -> (ReadNode, Service) {
-    let node = ReadNode::start(Say::Result("\"2020\"".into())).await;
+async fn start() -> (MockReadNode, TestServer) {
+    let node = MockReadNode::start(Reply::Result("\"2020\"".into())).await;
     let text = format!(
         "[chains.ronin]\nchain_id = 2020\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [{:?}]\n",
         node.url()
     );
     let more = "[limits]\nrequests_per_second_per_client = 0\nbody_timeout = \"500ms\"\n";
-    let service = Service::with_server(more, &text).await;
+    let service = TestServer::with_server(more, &text).await;
     (node, service)
 }
 
@@ -24,20 +24,28 @@ fn post(headers: &str, body: &str) -> String {
     format!("POST /rpc/ronin HTTP/1.1\r\nHost: a\r\n{headers}\r\n{body}")
 }
 
-fn whole(body: &str) -> String {
+fn with_content_length(body: &str) -> String {
     post(&format!("Content-Length: {}\r\n", body.len()), body)
 }
 
 #[tokio::test]
-async fn calls_on_one_connection_are_answered_in_order() {
+async fn pipelined_calls_get_responses_in_order() {
     let (_node, service) = start().await;
-    let mut connection = Connection::open(service.address()).await;
+    let mut connection = RawClient::connect(service.address()).await;
     let other = CALL.replace("\"id\":1", "\"id\":2");
     let notification = r#"{"jsonrpc":"2.0","method":"net_version"}"#;
     connection
-        .send([whole(CALL), whole(notification), HIDDEN.to_owned(), whole(&other)].concat())
+        .send(
+            [
+                with_content_length(CALL),
+                with_content_length(notification),
+                SMUGGLED.to_owned(),
+                with_content_length(&other),
+            ]
+            .concat(),
+        )
         .await;
-    let mut next = async || connection.next().await.unwrap().expect("an answer");
+    let mut next = async || connection.read_response().await.unwrap().expect("a response");
     assert_eq!(next().await.body, r#"{"jsonrpc":"2.0","id":1,"result":"2020"}"#);
     assert_eq!(next().await.status, 204);
     assert_eq!(next().await.header("x-request-id"), "smuggled");
@@ -45,7 +53,7 @@ async fn calls_on_one_connection_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_body_ends_where_it_says_and_what_is_in_it_is_no_request() {
+async fn body_framing_leaves_no_room_for_smuggled_requests() {
     let (_node, service) = start().await;
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
     let last = "0\r\n\r\n";
@@ -66,11 +74,11 @@ async fn a_body_ends_where_it_says_and_what_is_in_it_is_no_request() {
             &[200],
         ),
         (
-            "chunks and a request behind them",
-            post(chunked, &format!("{}{last}{HIDDEN}", chunk(CALL))),
+            "chunks followed by a request",
+            post(chunked, &format!("{}{last}{SMUGGLED}", chunk(CALL))),
             &[200],
         ),
-        ("a request in a chunk", post(chunked, &format!("{}{last}", chunk(HIDDEN))), &[200]),
+        ("a request in a chunk", post(chunked, &format!("{}{last}", chunk(SMUGGLED))), &[200]),
         (
             "a chunk extension",
             post(chunked, &format!("{:x};a=b\r\n{CALL}\r\n{last}", CALL.len())),
@@ -78,61 +86,70 @@ async fn a_body_ends_where_it_says_and_what_is_in_it_is_no_request() {
         ),
         (
             "a chunk size that is no number",
-            post(chunked, &format!("zz\r\n{CALL}\r\n{last}{HIDDEN}")),
+            post(chunked, &format!("zz\r\n{CALL}\r\n{last}{SMUGGLED}")),
             &[400],
         ),
         (
             "a chunk size over 64 bits",
-            post(chunked, &format!("10000000000000000\r\n{CALL}\r\n{last}{HIDDEN}")),
+            post(chunked, &format!("10000000000000000\r\n{CALL}\r\n{last}{SMUGGLED}")),
             &[400],
         ),
         (
-            "a chunk that is longer than it says",
-            post(chunked, &format!("5\r\n{CALL}\r\n{last}{HIDDEN}")),
+            "a chunk longer than its size",
+            post(chunked, &format!("5\r\n{CALL}\r\n{last}{SMUGGLED}")),
             &[400],
         ),
         ("chunks without an end", post(chunked, &chunk(CALL)), &[408]),
-        ("a chunk that does not come whole", post(chunked, "ff\r\n{"), &[408]),
-        ("less than its length", post("Content-Length: 100\r\n", CALL), &[408]),
-        ("a length and chunks", post(&both, &format!("{}{last}{HIDDEN}", chunk(CALL))), &[400]),
-        ("a request as a body", format!("{}{}", whole(HIDDEN), whole(CALL)), &[200, 200]),
-        ("no length", format!("{}{HIDDEN}", post("", "")), &[200, 200]),
+        ("an incomplete chunk", post(chunked, "ff\r\n{"), &[408]),
+        ("a body shorter than its length", post("Content-Length: 100\r\n", CALL), &[408]),
+        ("a length and chunks", post(&both, &format!("{}{last}{SMUGGLED}", chunk(CALL))), &[400]),
+        (
+            "a request as a body",
+            format!("{}{}", with_content_length(SMUGGLED), with_content_length(CALL)),
+            &[200, 200],
+        ),
+        ("no length", format!("{}{SMUGGLED}", post("", "")), &[200, 200]),
     ] {
-        let mut connection = Connection::open(service.address()).await;
+        let mut connection = RawClient::connect(service.address()).await;
         connection.send(request).await;
         for status in statuses {
-            let answer = connection.next().await.unwrap().unwrap_or_else(|| panic!("{name}"));
-            assert_eq!(answer.status, *status, "{name}: {answer:?}");
-            let is_sent = name == "no length";
-            let is_hidden = answer.header("x-request-id") == "smuggled";
-            assert!(is_sent || !is_hidden, "{name}: {answer:?}");
+            let response =
+                connection.read_response().await.unwrap().unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(response.status, *status, "{name}: {response:?}");
+            let is_expected = name == "no length";
+            let is_smuggled = response.header("x-request-id") == "smuggled";
+            assert!(is_expected || !is_smuggled, "{name}: {response:?}");
         }
         if statuses.len() == 1 {
-            let more = connection.until_closed().await;
+            let more = connection.read_until_closed().await;
             assert!(more.is_empty(), "{name}: {more:?}");
         } else {
-            let closing =
-                connection.ask("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+            let closing = connection
+                .request("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                .await;
             assert_eq!(closing.status, 200, "{name}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_is_asked_for_where_the_client_waits_for_that() {
+async fn expect_100_continue_requests_the_body() {
     let (_node, service) = start().await;
-    let mut connection = Connection::open(service.address()).await;
+    let mut connection = RawClient::connect(service.address()).await;
     let head = format!("Expect: 100-continue\r\nContent-Length: {}\r\n", CALL.len());
     connection.send(post(&head, "")).await;
     let expected = b"HTTP/1.1 100 Continue\r\n\r\n";
-    assert_eq!(connection.bytes(expected.len()).await, expected);
+    assert_eq!(connection.read_bytes(expected.len()).await, expected);
     connection.send(CALL).await;
-    let answer = connection.next().await.unwrap().expect("an answer");
-    assert_eq!(answer.body, r#"{"jsonrpc":"2.0","id":1,"result":"2020"}"#);
+    let response = connection.read_response().await.unwrap().expect("a response");
+    assert_eq!(response.body, r#"{"jsonrpc":"2.0","id":1,"result":"2020"}"#);
 
-    // Nobody waits for a body that is too large as announced.
-    let mut connection = Connection::open(service.address()).await;
-    let answer =
-        connection.ask(post("Expect: 100-continue\r\nContent-Length: 300000\r\n", "")).await;
-    assert_eq!((answer.outcome(), answer.closes()), ((413, "payload_too_large".into()), true));
+    // The service refuses an announced body that is too large without reading it.
+    let mut connection = RawClient::connect(service.address()).await;
+    let response =
+        connection.request(post("Expect: 100-continue\r\nContent-Length: 300000\r\n", "")).await;
+    assert_eq!(
+        (response.outcome(), response.closes_connection()),
+        ((413, "payload_too_large".into()), true)
+    );
 }

@@ -1,17 +1,16 @@
-//! Real replies of many kinds of nodes: each has a decided outcome, with the network's floors and
-//! without any.
+//! Recorded replies of many kinds of nodes, priced with the network's floors and without floors.
 
 use std::fmt::Write;
 
 use gas_suggestion::config::Pricing;
 use gas_suggestion::fees::{self, PricingType};
-use gas_suggestion::rpc::FeeHistoryRequest;
+use gas_suggestion::upstream::FeeHistoryRequest;
 use serde_json::value::RawValue;
 
 use crate::fixtures;
 
 #[test]
-fn every_recorded_shape_has_its_outcome() {
+fn every_recorded_reply_has_its_expected_outcome() {
     insta::assert_snapshot!(outcomes(), @r"
     arbitrum-one-430145516.json
       network    eip-1559 at 430145519 over 4: base 2000000000, medium 20000000000, high 24000000000
@@ -122,10 +121,10 @@ fn outcomes() -> String {
     outcomes
 }
 
-/// The newest block, the window's length, whether the next base fee is known, and the amounts in
-/// wei: base fee, then tip of medium and of high.
+/// Returns the newest block, the window's length, a note if the next base fee is unknown, and the amounts in wei:
+/// base fee, then the tips of medium and high.
 fn outcome(result: &RawValue, pricing: &Pricing) -> String {
-    let history = match FeeHistoryRequest::new(pricing).read(result) {
+    let history = match FeeHistoryRequest::new(pricing).parse(result) {
         Ok(history) => history,
         Err(malformed) => return format!("rejected: {malformed}"),
     };

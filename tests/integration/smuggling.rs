@@ -1,7 +1,7 @@
-//! Requests that two readers could take for different ones, and paths that lead elsewhere: what the
-//! service answers to each, and that a proxy in front of it never gets out of step.
+//! Request smuggling and path traversal: the response to each shape, and whether a proxy in front of the
+//! service stays in sync.
 //!
-//! `docs/reliability-shapes.md` has the same table; a test holds the two against each other.
+//! `docs/reliability-shapes.md` has the same table; a test compares the two.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 
-use crate::fake_node::{Answer, FakeNode, fee_history};
-use crate::raw::{Connection, PATIENCE, Response, free_port, get};
-use crate::service::Service;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::raw_client::{RawClient, Response, TIMEOUT, free_port, get};
+use crate::test_server::TestServer;
 
 const DOCUMENTED: &str = include_str!("../../docs/reliability-shapes.md");
 
-/// What the connection does after the answers.
+/// State of the connection after the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Closes,
@@ -24,10 +24,10 @@ enum After {
 }
 use After::{Closes, Stays};
 
-/// A name, the bytes, the status and code of the only answer, and what the connection does then.
+/// Name, request bytes, status and problem code of the only response, and the connection's state after it.
 type Shape = (&'static str, &'static [u8], u16, &'static str, After);
 
-/// The request that must not be seen: 60 (3c) bytes.
+/// The smuggled request: 60 (0x3c) bytes.
 macro_rules! inner {
     () => {
         "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smuggled\r\n\r\n"
@@ -40,7 +40,7 @@ macro_rules! post {
     };
 }
 
-/// A body that ends at once for those who go by chunks, and the request behind it.
+/// A chunked body that ends at once, followed by the smuggled request.
 macro_rules! chunked {
     ($headers:expr) => {
         post!($headers, concat!("0\r\n\r\n", inner!()))
@@ -323,7 +323,7 @@ const SMUGGLING: &[Shape] = &[
 const NOT_FOUND: &str = "not_found";
 const NO_CHAIN: &str = "unknown_chain";
 
-/// A path as it is on the request's first line, and the rest as above.
+/// Like [`Shape`], with the request target in place of the request.
 type Target = (&'static str, &'static [u8], u16, &'static str, After);
 
 const TRAVERSAL: &[Target] = &[
@@ -373,7 +373,7 @@ const TRAVERSAL: &[Target] = &[
     ("a path over 16 KiB", b"/v1/LONGER", 414, "uri_too_long", Closes),
 ];
 
-/// All shapes as whole requests.
+/// All shapes as complete requests.
 fn shapes() -> impl Iterator<Item = (&'static str, Vec<u8>, u16, &'static str, After)> {
     let requests = SMUGGLING
         .iter()
@@ -390,11 +390,11 @@ fn shapes() -> impl Iterator<Item = (&'static str, Vec<u8>, u16, &'static str, A
     requests.chain(targets)
 }
 
-async fn start() -> (FakeNode, Service) {
-    let node = FakeNode::start(7, Answer::Result(fee_history(1000, 3, 40))).await;
+async fn start() -> (MockNode, TestServer) {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let chains = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url());
-    let service = Service::start(&chains).await;
-    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    let service = TestServer::start(&chains).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
     (node, service)
 }
 
@@ -403,46 +403,47 @@ fn marker(id: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_shape_has_its_documented_answer_and_a_hidden_request_none() {
+async fn each_shape_gets_its_documented_response_and_nothing_smuggled() {
     let (_node, service) = start().await;
-    let mut faults = Vec::new();
+    let mut failures = Vec::new();
     for (name, bytes, status, code, after) in shapes() {
-        let mut client = Connection::open(service.address()).await;
+        let mut client = RawClient::connect(service.address()).await;
         client.send(&bytes).await;
-        let mut answers = match after {
-            Closes => client.until_closed().await,
+        let mut responses = match after {
+            Closes => client.read_until_closed().await,
             Stays => {
-                // Whatever else would be answered comes before this.
+                // The response to a smuggled request would come before the marker's.
                 client.send(marker("marker", "")).await;
-                let mut answers = Vec::new();
-                while let Some(answer) = client.next().await.unwrap() {
-                    let is_marker = answer.header("x-request-id") == "marker";
-                    answers.push(answer);
+                let mut responses = Vec::new();
+                while let Some(response) = client.read_response().await.unwrap() {
+                    let is_marker = response.header("x-request-id") == "marker";
+                    responses.push(response);
                     if is_marker {
                         break;
                     }
                 }
-                let last = answers.pop().filter(|last| last.status == 200);
+                let last = responses.pop().filter(|last| last.status == 200);
                 if last.is_none_or(|last| last.header("x-request-id") != "marker") {
-                    faults.push(format!("{name}: the next request is not answered"));
+                    failures.push(format!("{name}: no response to the next request"));
                 }
-                answers
+                responses
             }
         };
-        let first = (!answers.is_empty()).then(|| answers.remove(0));
+        let first = (!responses.is_empty()).then(|| responses.remove(0));
         let found = first.as_ref().map(Response::outcome);
-        if found != Some((status, code.to_owned())) || !answers.is_empty() {
-            faults.push(format!("{name}: not {status} {code} alone: {first:#?} and {answers:#?}"));
+        if found != Some((status, code.to_owned())) || !responses.is_empty() {
+            failures
+                .push(format!("{name}: not {status} {code} alone: {first:#?} and {responses:#?}"));
         }
-        if first.is_some_and(|first| first.closes() != (after == Closes)) {
-            faults.push(format!("{name}: it does not tell what becomes of the connection"));
+        if first.is_some_and(|first| first.closes_connection() != (after == Closes)) {
+            failures.push(format!("{name}: the Connection header does not match"));
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
-fn the_documentation_has_every_shape_as_it_is_tested_here() {
+fn documentation_lists_every_shape_tested_here() {
     let rows: Vec<_> = shapes()
         .map(|(name, _, status, code, after)| {
             let code = if code.is_empty() { String::new() } else { format!(" `{code}`") };
@@ -456,54 +457,53 @@ fn the_documentation_has_every_shape_as_it_is_tested_here() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_still_sending_a_body_gets_its_answer_all_the_same() {
+async fn client_still_sending_a_body_can_read_the_response() {
     let (_node, service) = start().await;
     let piece = vec![b'x'; 60_000];
     for (headers, before, behind) in [
         ("Content-Length: 120000\r\n", "", ""),
         ("Transfer-Encoding: chunked\r\n", "1d4c0\r\n", "\r\n0\r\n\r\n"),
     ] {
-        let mut client = Connection::open(service.address()).await;
+        let mut client = RawClient::connect(service.address()).await;
         let since = Instant::now();
         client.send(format!("POST /v1/chains HTTP/1.1\r\nHost: a\r\n{headers}\r\n{before}")).await;
-        // By now the answer is on its way, and the body is not.
+        // By now the response has been sent, and the body has not.
         service.get("/livez").await;
         let sent = [client.try_send(&piece).await, client.try_send(&piece).await];
         client.send(behind).await;
-        // The service takes the rest for a second, so that a client that sends first and reads then
-        // can read.
+        // The service reads the rest for 1 s, for clients that send everything before they read.
         if since.elapsed() < Duration::from_millis(500) {
             assert!(sent.iter().all(Result::is_ok), "{sent:?}");
         }
-        let answers = client.until_closed().await;
-        assert_eq!(answers.len(), 1, "{answers:#?}");
-        assert_eq!(answers[0].outcome(), (405, NO_METHOD.to_owned()));
-        assert!(answers[0].closes());
+        let responses = client.read_until_closed().await;
+        assert_eq!(responses.len(), 1, "{responses:#?}");
+        assert_eq!(responses[0].outcome(), (405, NO_METHOD.to_owned()));
+        assert!(responses[0].closes_connection());
     }
 }
 
 #[tokio::test]
-async fn pipelined_requests_are_answered_in_order_up_to_the_one_that_cannot_be_read() {
+async fn pipelined_requests_are_served_in_order_until_a_malformed_one() {
     let (_node, service) = start().await;
-    let mut client = Connection::open(service.address()).await;
+    let mut client = RawClient::connect(service.address()).await;
     let good: String = (0..20).map(|count| marker(&format!("marker-{count}"), "")).collect();
     client.send(good + "G@T / HTTP/1.1\r\n\r\n" + inner!()).await;
-    let answers = client.until_closed().await;
-    let ids: Vec<_> = answers.iter().map(|answer| answer.header("x-request-id")).collect();
+    let responses = client.read_until_closed().await;
+    let ids: Vec<_> = responses.iter().map(|response| response.header("x-request-id")).collect();
     let expected: Vec<_> = (0..20).map(|count| format!("marker-{count}")).collect();
     assert_eq!(ids[..20], expected);
-    assert_eq!(answers.len(), 21);
-    assert_eq!(answers[20].outcome(), (400, BAD.to_owned()));
-    assert!(answers[20].closes());
+    assert_eq!(responses.len(), 21);
+    assert_eq!(responses[20].outcome(), (400, BAD.to_owned()));
+    assert!(responses[20].closes_connection());
 }
 
-/// A real nginx in front of a service; it ends when this is dropped.
+/// A real nginx in front of a service, killed on drop.
 struct Nginx {
     process: Child,
     folder: PathBuf,
-    /// It reads a whole request before it passes it on.
+    /// Address that buffers a whole request before forwarding it.
     buffering: SocketAddr,
-    /// It passes a body on as it comes, in chunks if it came so.
+    /// Address that streams request bodies, chunked if they arrive chunked.
     streaming: SocketAddr,
 }
 
@@ -516,7 +516,7 @@ impl Nginx {
             [free_port(), free_port()].map(|port| (Ipv4Addr::LOCALHOST, port).into());
         let text = configuration(upstream, buffering, streaming);
         std::fs::write(folder.join("nginx.conf"), text).unwrap();
-        // Debian has it in a folder that is not in everybody's path.
+        // Debian installs it in /usr/sbin, which is not always in PATH.
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
         let process = Command::new("nginx")
             .env("PATH", path)
@@ -526,7 +526,7 @@ impl Nginx {
             .spawn()
             .expect("nginx is needed (Debian: apt-get install nginx)");
         let nginx = Self { process, folder, buffering, streaming };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         for address in [buffering, streaming] {
             while TcpStream::connect(address).await.is_err() {
                 assert!(Instant::now() < deadline, "nginx does not listen on {address}");
@@ -545,12 +545,12 @@ impl Drop for Nginx {
     }
 }
 
-/// Few connections to the service for many clients: whoever gets out of step, others notice.
+/// Two upstream connections for many clients, so that a desynchronised one affects other clients.
 fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketAddr) -> String {
     let server = |address: SocketAddr, buffers: &str| {
         format!(
             "server {{ listen {address}; location / {{ proxy_pass http://service; \
-             proxy_http_version 1.1; proxy_set_header Connection \"\"; \
+             proxy_http_version 1.1; proxy_set_header RawClient \"\"; \
              proxy_request_buffering {buffers}; }} }}\n"
         )
     };
@@ -569,34 +569,36 @@ fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketA
     )
 }
 
-/// The ids in the heads of all answers, in their order.
+/// Request ids of all responses, in order.
 fn ids(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("x-request-id: ")).collect()
 }
 
 #[tokio::test]
-async fn nginx_in_front_is_never_out_of_step_whatever_comes_through_it() {
+async fn nginx_connections_stay_in_sync_for_every_shape() {
     let (_node, service) = start().await;
     let nginx = Nginx::start(service.address()).await;
     for proxy in [nginx.buffering, nginx.streaming] {
-        let mut others = Vec::new();
+        let mut other_clients = Vec::new();
         for _ in 0..4 {
-            others.push(Connection::open(proxy).await);
+            other_clients.push(RawClient::connect(proxy).await);
         }
-        let expected = others[0].ask(marker("first", "")).await;
+        let expected = other_clients[0].request(marker("first", "")).await;
         assert_eq!((expected.status, expected.header("x-request-id")), (200, "first"));
         for (count, (name, bytes, ..)) in shapes().enumerate() {
-            let mut client = Connection::open(proxy).await;
+            let mut client = RawClient::connect(proxy).await;
             client.send(&bytes).await;
             let own = format!("own-{count}");
             client.send(marker(&own, "Connection: close\r\n")).await;
-            // Others ask while the shape is under way and when it is done with.
-            ask_all(&mut others, name, &format!("before-{count}"), &expected).await;
-            let bytes = client.bytes_until_closed().await;
-            ask_all(&mut others, name, &format!("behind-{count}"), &expected).await;
+            // Other clients send requests while the shape is in flight and after it.
+            assert_all_in_sync(&mut other_clients, name, &format!("before-{count}"), &expected)
+                .await;
+            let bytes = client.read_bytes_until_closed().await;
+            assert_all_in_sync(&mut other_clients, name, &format!("behind-{count}"), &expected)
+                .await;
             let text = String::from_utf8_lossy(&bytes);
-            // nginx may take what follows on the same connection for requests of the client; then
-            // their answers are those, each once and in order.
+            // nginx may take the bytes that follow for further requests of the same client. Each then
+            // has one response, in order.
             let ids = ids(&text);
             let named: Vec<_> = ids.iter().filter(|id| **id == "smuggled" || **id == own).collect();
             let in_order = [vec![], vec!["smuggled"], vec![&own], vec!["smuggled", &own]];
@@ -608,20 +610,25 @@ async fn nginx_in_front_is_never_out_of_step_whatever_comes_through_it() {
             if ids.last() == Some(&own.as_str()) {
                 assert!(text.ends_with(&expected.body), "{name}: {text}");
             }
-            // 501 is nginx's own word for a coding that it does not know; the others would be about
-            // the service.
+            // nginx itself responds 501 to an unknown transfer coding. The others would mean that the
+            // service failed.
             let gateway = ["500", "502", "503", "504"].map(|status| format!("HTTP/1.1 {status}"));
             assert!(!gateway.iter().any(|line| text.contains(line)), "{name}: {text}");
         }
     }
 }
 
-/// Each of these clients asks, and gets what it asked for.
-async fn ask_all(clients: &mut [Connection], name: &str, prefix: &str, expected: &Response) {
+/// Sends one request per client and checks that each gets its own response.
+async fn assert_all_in_sync(
+    clients: &mut [RawClient],
+    name: &str,
+    prefix: &str,
+    expected: &Response,
+) {
     for (count, client) in clients.iter_mut().enumerate() {
         let id = format!("{prefix}-{count}");
-        let answer = client.ask(marker(&id, "")).await;
-        let found = (answer.status, answer.header("x-request-id"), answer.body.as_str());
+        let response = client.request(marker(&id, "")).await;
+        let found = (response.status, response.header("x-request-id"), response.body.as_str());
         assert_eq!(found, (200, id.as_str(), expected.body.as_str()), "{name}");
     }
 }

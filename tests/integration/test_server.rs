@@ -1,23 +1,21 @@
-//! The whole service in this process, on ports of its own.
+//! The whole service in this process, on free ports.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::Config;
 use gas_suggestion::server::Server;
-use reqwest::{Client, Method, Response};
+use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::anvil::Anvil;
+use crate::raw_client::TIMEOUT;
 
-/// No event that a test waits for takes this long unless it never comes.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
-
-/// A running service; it stops when this is dropped.
+/// A running service. Stopped when dropped.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct TestServer {
     address: SocketAddr,
     admin: SocketAddr,
     client: Client,
@@ -25,31 +23,31 @@ pub(crate) struct Service {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-impl Service {
-    /// Starts with `chains` on free loopback ports.
+impl TestServer {
+    /// Starts the service with `chains` on free loopback ports.
     pub(crate) async fn start(chains: &str) -> Self {
         Self::with_server("", chains).await
     }
 
-    /// The same with `more` in the `[server]` section, or after it.
-    pub(crate) async fn with_server(more: &str, chains: &str) -> Self {
+    /// Like [`start`](Self::start), with additions to the `[server]` section, or sections after it.
+    pub(crate) async fn with_server(server_options: &str, chains: &str) -> Self {
         let text = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
-             drain_delay = \"0s\"\n{more}\n{chains}"
+             drain_delay = \"0s\"\n{server_options}\n{chains}"
         );
-        // All tests are one client, which asks as often as it can.
+        // All requests of a test come from one client, at any rate.
         let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
         let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
         Self::with_config(&text).await
     }
 
-    /// With this whole configuration.
+    /// Starts the service with a whole configuration.
     pub(crate) async fn with_config(text: &str) -> Self {
         let server = Server::bind(Config::from_toml(text).unwrap()).await.unwrap();
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {
-            // A dropped handle stops the service as well.
+            // A dropped sender stops the service as well.
             let _ = stopped.await;
         }));
         Self { address, admin, client: Client::new(), stop, task }
@@ -63,7 +61,7 @@ impl Service {
         self.address
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.send(Method::GET, path, &[]).await
     }
 
@@ -71,11 +69,11 @@ impl Service {
         format!("http://{}{path}", self.admin)
     }
 
-    pub(crate) async fn admin(&self, path: &str) -> Answer {
-        Answer::of(self.client.get(self.admin_url(path)).send().await.unwrap()).await
+    pub(crate) async fn admin(&self, path: &str) -> Response {
+        Response::read(self.client.get(self.admin_url(path)).send().await.unwrap()).await
     }
 
-    /// The count of the counter with this name and these labels, `name{a="b",c="d"}`.
+    /// Returns the value of a counter, given as `name{a="b",c="d"}`.
     pub(crate) async fn count(&self, counter: &str) -> u64 {
         let text = self.admin("/metrics").await.body;
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(counter));
@@ -88,89 +86,89 @@ impl Service {
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
-    ) -> Answer {
+    ) -> Response {
         let mut request = self.client.request(method, self.url(path));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Answer::of(request.send().await.unwrap()).await
+        Response::read(request.send().await.unwrap()).await
     }
 
-    /// Asks again and again until the answer is `as_expected`.
+    /// Repeats a GET request until the response is `as_expected`.
     pub(crate) async fn wait_for(
         &self,
         path: &str,
-        as_expected: impl Fn(&Answer) -> bool,
-    ) -> Answer {
+        as_expected: impl Fn(&Response) -> bool,
+    ) -> Response {
         wait_for(&self.client, &self.url(path), as_expected).await
     }
 
-    /// The same of the admin listener, which limits nobody.
-    pub(crate) async fn wait_admin(
+    /// Like [`wait_for`](Self::wait_for), on the admin listener, which has no rate limit.
+    pub(crate) async fn wait_for_admin(
         &self,
         path: &str,
-        as_expected: impl Fn(&Answer) -> bool,
-    ) -> Answer {
+        as_expected: impl Fn(&Response) -> bool,
+    ) -> Response {
         wait_for(&self.client, &self.admin_url(path), as_expected).await
     }
 
-    /// Waits until the polls have seen the newest block of `node`, which does not mine meanwhile.
+    /// Waits until the newest block of `node`, which must not mine meanwhile, is published.
     pub(crate) async fn wait_for_head(&self, chain: &str, node: &Anvil) {
         let head = node.call("eth_blockNumber", json!([])).await;
         let head = u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap().to_string();
-        let is_seen = |answer: &Answer| answer.header("x-newest-block") == head;
-        self.wait_for(&format!("/v1/{chain}/gas-suggestion"), is_seen).await;
+        let has_head = |response: &Response| response.header("x-newest-block") == head;
+        self.wait_for(&format!("/v1/{chain}/gas-suggestion"), has_head).await;
     }
 
-    /// Stops the service and gives what its run came to.
+    /// Stops the service and returns the result of its run.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         drop(self.stop);
         self.task.await.unwrap()
     }
 }
 
-/// Looks again and again until it is so.
-pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "never: {what}");
+/// Polls `condition` until it is true. `what` describes it in the panic message.
+pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "timed out: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Asks at `url` again and again until the answer is `as_expected`.
+/// Repeats a GET request to `url` until the response is `as_expected`.
 pub(crate) async fn wait_for(
     client: &Client,
     url: &str,
-    as_expected: impl Fn(&Answer) -> bool,
-) -> Answer {
-    let deadline = Instant::now() + DEADLINE;
+    as_expected: impl Fn(&Response) -> bool,
+) -> Response {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        let answer = Answer::of(client.get(url).send().await.unwrap()).await;
-        if as_expected(&answer) {
-            return answer;
+        let response = Response::read(client.get(url).send().await.unwrap()).await;
+        if as_expected(&response) {
+            return response;
         }
-        assert!(Instant::now() < deadline, "{url} stays at {answer:#?}");
-        // Whoever is waited for needs the processor too.
+        assert!(Instant::now() < deadline, "{url} stays at {response:#?}");
+        // Leave the processor to the service and the nodes.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 /// A whole response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) body: String,
 }
 
-impl Answer {
-    pub(crate) async fn of(response: Response) -> Self {
+impl Response {
+    pub(crate) async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Self { status, headers, body: response.text().await.unwrap() }
     }
 
-    /// A header's text; empty when there is none.
+    /// Returns a header's value, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Spans as a collector gets them.
+//! OpenTelemetry spans as the collector receives them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::collector::{Collector, Span};
 use crate::command::{FREE_PORTS, File, Process, command};
-use crate::logged;
-use crate::raw::{Connection, PATIENCE, get};
-use crate::read_node::{ReadNode, Say};
+use crate::logged_process;
+use crate::mock_collector::{MockCollector, Span};
+use crate::mock_read_node::{MockReadNode, Reply};
+use crate::raw_client::{RawClient, TIMEOUT, get};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-fn chain(node: &ReadNode) -> String {
+fn chain(node: &MockReadNode) -> String {
     format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url())
 }
 
-/// The service with this chain, which sends spans to wherever `more` says.
-fn start(name: &str, node: &ReadNode, more: &[(&str, &str)]) -> (Process, File) {
+/// Starts the service with this chain and the environment variables `more`.
+fn start(name: &str, node: &MockReadNode, more: &[(&str, &str)]) -> (Process, File) {
     let file = File::new(name, &chain(node));
     let mut command = command(&["--config", file.path()], &FREE_PORTS);
     command.envs(more.iter().copied());
-    (Process::of(command), file)
+    (Process::spawn(command), file)
 }
 
-async fn ready(address: SocketAddr) -> Connection {
-    let mut client = Connection::open(address).await;
+async fn ready(address: SocketAddr) -> RawClient {
+    let mut client = RawClient::connect(address).await;
     let since = Instant::now();
-    while client.ask(get("/readyz", "")).await.status != 200 {
-        assert!(since.elapsed() < PATIENCE, "the node is not read");
+    while client.request(get("/readyz", "")).await.status != 200 {
+        assert!(since.elapsed() < TIMEOUT, "the service does not become ready");
     }
     client
 }
@@ -54,17 +54,17 @@ fn named(name: &str) -> impl Fn(&Span) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_polls_and_calls_are_spans_with_the_names_of_the_conventions() {
+async fn requests_polls_and_calls_follow_span_naming_conventions() {
     let (node, collector) =
-        (ReadNode::start(Say::Result("\"0x7\"".into())).await, Collector::start().await);
+        (MockReadNode::start(Reply::Result("\"0x7\"".into())).await, MockCollector::start().await);
     let (service, _file) =
         start("spans", &node, &[("GAS_TRACING__OTLP_ENDPOINT", &collector.url())]);
     let mut client = ready(service.address).await;
 
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    assert_eq!(client.ask(get("/v1/a/gas-suggestion", &parent)).await.status, 200);
+    assert_eq!(client.request(get("/v1/a/gas-suggestion", &parent)).await.status, 200);
     let suggestion = collector.wait_for(named("GET /v1/{chain}/gas-suggestion")).await;
-    // It goes on from the client's.
+    // The span continues the client's trace.
     assert_eq!((suggestion.trace.as_str(), suggestion.parent.as_str()), (TRACE, PARENT));
     assert_eq!((suggestion.kind, &suggestion.error), (2, &None));
     assert_eq!(
@@ -80,12 +80,12 @@ async fn requests_polls_and_calls_are_spans_with_the_names_of_the_conventions() 
 
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance",
         "params": ["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "pending"]});
-    assert_eq!(client.ask(post(&call)).await.status, 200);
+    assert_eq!(client.request(post(&call)).await.status, 200);
     let request = collector.wait_for(named("POST /rpc/{chain}")).await;
     let read = collector.wait_for(named("eth_getBalance")).await;
     assert_eq!((&read.trace, &read.parent), (&request.trace, &request.id));
     assert_eq!((read.kind, &read.error, request.parent.as_str()), (3, &None, ""));
-    let of_call = |method| {
+    let call_attributes = |method| {
         attributes([
             ("gas_suggestion.chain_id", "2020"),
             ("gas_suggestion.upstream", "0"),
@@ -94,25 +94,27 @@ async fn requests_polls_and_calls_are_spans_with_the_names_of_the_conventions() 
             ("rpc.system.name", "jsonrpc"),
         ])
     };
-    assert_eq!(read.attributes, of_call("eth_getBalance"));
+    assert_eq!(read.attributes, call_attributes("eth_getBalance"));
 
-    let asked = collector.wait_for(named("eth_feeHistory")).await;
-    assert_eq!((asked.kind, &asked.attributes), (3, &of_call("eth_feeHistory")));
-    let poll = collector.wait_for(|span| span.id == asked.parent).await;
+    let call_span = collector.wait_for(named("eth_feeHistory")).await;
+    assert_eq!((call_span.kind, &call_span.attributes), (3, &call_attributes("eth_feeHistory")));
+    let poll = collector.wait_for(|span| span.id == call_span.parent).await;
     assert_eq!((poll.name.as_str(), poll.kind, poll.parent.as_str()), ("poll", 1, ""));
     assert_eq!(poll.attributes, attributes([("gas_suggestion.chain", "a")]));
-    assert_eq!(asked.trace, poll.trace);
+    assert_eq!(call_span.trace, poll.trace);
 
     let resource = collector.resource();
     assert_eq!(resource["service.name"], "gas-suggestion");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(service.end_by("-TERM").0, Some(0));
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fails_says_so_and_its_trace_is_named_in_the_problem_and_the_log() {
-    let (node, collector) =
-        (ReadNode::start(Say::Error("{\"code\":-32000}".into())).await, Collector::start().await);
+async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
+    let (node, collector) = (
+        MockReadNode::start(Reply::Error("{\"code\":-32000}".into())).await,
+        MockCollector::start().await,
+    );
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [log]\nformat = \"json\"\n[tracing]\notlp_endpoint = \"{}\"\n\
@@ -120,18 +122,18 @@ async fn what_fails_says_so_and_its_trace_is_named_in_the_problem_and_the_log() 
         collector.url(),
         chain(&node)
     );
-    let service = logged::Process::start("failing-spans", &config);
+    let service = logged_process::LoggedProcess::start("failing-spans", &config);
     let mut client = ready(service.addresses[0]).await;
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    let wrong = client.ask(get("/v1/nowhere/fee-market", &parent)).await;
+    let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
     let problem: Value = serde_json::from_str(&wrong.body).unwrap();
     assert_eq!((&problem["trace_id"], &problem["status"]), (&json!(TRACE), &json!(404)));
-    let unreachable = client.ask(get("/verification/health", "")).await;
+    let unreachable = client.request(get("/verification/health", "")).await;
     let problem: Value = serde_json::from_str(&unreachable.body).unwrap();
     let trace = problem["trace_id"].as_str().unwrap().to_owned();
-    client.ask("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    // What was not sent yet is, before the end.
-    let log = service.end();
+    client.request("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    // The process exports the remaining spans before it ends.
+    let log = service.stop();
     let spans = collector.spans();
     let one = |name: &str| {
         spans
@@ -141,16 +143,19 @@ async fn what_fails_says_so_and_its_trace_is_named_in_the_problem_and_the_log() 
     };
 
     let not_found = one("GET /v1/{chain}/fee-market");
-    // A client's mistake is no error of the server.
+    // By the conventions, a 4xx is not an error of a server span.
     assert_eq!((not_found.trace.as_str(), &not_found.error), (TRACE, &None));
     assert_eq!(not_found.attributes["http.response.status_code"], "404");
     let failed = one("GET /verification/{*path}");
     assert_eq!((failed.trace.as_str(), failed.error.as_deref()), (trace.as_str(), Some("502")));
     assert_eq!(failed.attributes["error.type"], "502");
-    let errand = one("GET");
-    assert_eq!((&errand.parent, errand.error.as_deref()), (&failed.id, Some("unreachable")));
+    let upstream_call = one("GET");
     assert_eq!(
-        errand.attributes,
+        (&upstream_call.parent, upstream_call.error.as_deref()),
+        (&failed.id, Some("unreachable"))
+    );
+    assert_eq!(
+        upstream_call.attributes,
         attributes([
             ("error.type", "unreachable"),
             ("gas_suggestion.upstream", "verification"),
@@ -165,15 +170,15 @@ async fn what_fails_says_so_and_its_trace_is_named_in_the_problem_and_the_log() 
     let line = |path: &str| entries.iter().find(|entry| entry["path"] == path).unwrap();
     assert_eq!(line("/v1/nowhere/fee-market")["trace_id"], TRACE);
     assert_eq!(line("/verification/health")["trace_id"], json!(trace));
-    // Also what is logged on the way to the answer.
+    // So have the lines that are logged while the request is handled.
     let warned = entries.iter().find(|entry| entry["message"] == "upstream failed").unwrap();
     assert_eq!(warned["span"]["trace_id"], json!(trace), "{warned}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_setting_nothing_is_sent_whatever_the_environment_says() {
+async fn otel_environment_variables_alone_export_nothing() {
     let (node, collector) =
-        (ReadNode::start(Say::Result("\"0x7\"".into())).await, Collector::start().await);
+        (MockReadNode::start(Reply::Result("\"0x7\"".into())).await, MockCollector::start().await);
     let url = collector.url();
     let (service, _file) = start(
         "no-spans",
@@ -182,19 +187,19 @@ async fn without_the_setting_nothing_is_sent_whatever_the_environment_says() {
     );
     let mut client = ready(service.address).await;
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    client.ask(get("/v1/a/gas-suggestion", &parent)).await;
-    let wrong = client.ask(get("/v1/nowhere/fee-market", &parent)).await;
+    client.request(get("/v1/a/gas-suggestion", &parent)).await;
+    let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
     assert!(!wrong.body.contains("trace_id"), "{}", wrong.body);
-    // Its end is when it would send what it has.
-    let (code, log) = service.end_by("-TERM");
+    // The process would export the remaining spans when it ends.
+    let (code, log) = service.stop_with("-TERM");
     assert_eq!((code, collector.requests()), (Some(0), 0));
     assert!(!log.contains("trace_id"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_sampled_is_not_sent_unless_the_client_sampled_it() {
+async fn unsampled_spans_are_not_exported_unless_the_client_sampled() {
     let (node, collector) =
-        (ReadNode::start(Say::Result("\"0x7\"".into())).await, Collector::start().await);
+        (MockReadNode::start(Reply::Result("\"0x7\"".into())).await, MockCollector::start().await);
     let url = collector.url();
     let (service, _file) = start(
         "sampled",
@@ -202,17 +207,19 @@ async fn what_is_not_sampled_is_not_sent_unless_the_client_sampled_it() {
         &[("GAS_TRACING__OTLP_ENDPOINT", &url), ("GAS_TRACING__SAMPLE_RATIO", "0")],
     );
     let mut client = ready(service.address).await;
-    client.ask(get("/v1/a/gas-suggestion", "")).await;
-    client.ask(get("/v1/chains", &format!("traceparent: 00-{TRACE}-{PARENT}-00\r\n"))).await;
-    client.ask(get("/v1/a/fee-market", &format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n"))).await;
-    assert_eq!(service.end_by("-TERM").0, Some(0));
+    client.request(get("/v1/a/gas-suggestion", "")).await;
+    client.request(get("/v1/chains", &format!("traceparent: 00-{TRACE}-{PARENT}-00\r\n"))).await;
+    client
+        .request(get("/v1/a/fee-market", &format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n")))
+        .await;
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
     let names: Vec<_> = collector.spans().into_iter().map(|span| span.name).collect();
     assert_eq!(names, ["GET /v1/{chain}/fee-market"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_that_is_not_there_costs_a_line_of_the_log_and_no_more() {
-    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
+async fn unreachable_collector_is_logged_once() {
+    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
     let (service, _file) = start(
         "no-collector",
         &node,
@@ -222,25 +229,25 @@ async fn a_collector_that_is_not_there_costs_a_line_of_the_log_and_no_more() {
         ],
     );
     let mut client = ready(service.address).await;
-    // Several batches, none of which is taken.
+    // Long enough for several batches, each of which fails.
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(2500) {
-        assert_eq!(client.ask(get("/v1/a/gas-suggestion", "")).await.status, 200);
+        assert_eq!(client.request(get("/v1/a/gas-suggestion", "")).await.status, 200);
     }
-    let told = Instant::now();
-    let (code, log) = service.end_by("-TERM");
+    let stopping = Instant::now();
+    let (code, log) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
-    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+    assert!(stopping.elapsed() < Duration::from_secs(10), "{:?}", stopping.elapsed());
     assert_eq!(log.matches("\"reason\":\"unreachable\"").count(), 1, "{log}");
     assert!(!log.contains("canary"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn spans_that_find_no_place_are_counted_and_told_of_once() {
+async fn spans_dropped_on_a_full_queue_are_counted_and_logged_once() {
     const REQUESTS: usize = 3000;
-    const AT_A_TIME: usize = 100;
-    let node = ReadNode::start(Say::Result("\"0x7\"".into())).await;
-    // It takes connections, and says nothing.
+    const PIPELINED: usize = 100;
+    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
+    // A collector that accepts connections and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let (service, _file) = start(
@@ -253,21 +260,21 @@ async fn spans_that_find_no_place_are_counted_and_told_of_once() {
         ],
     );
     let mut client = ready(service.address).await;
-    for _ in 0..REQUESTS / AT_A_TIME {
-        client.send(get("/v1/chains", "").repeat(AT_A_TIME)).await;
-        for _ in 0..AT_A_TIME {
-            assert_eq!(client.next().await.unwrap().unwrap().status, 200);
+    for _ in 0..REQUESTS / PIPELINED {
+        client.send(get("/v1/chains", "").repeat(PIPELINED)).await;
+        for _ in 0..PIPELINED {
+            assert_eq!(client.read_response().await.unwrap().unwrap().status, 200);
         }
     }
-    let metrics = Connection::open(service.admin).await.ask(get("/metrics", "")).await.body;
+    let metrics = RawClient::connect(service.admin).await.request(get("/metrics", "")).await.body;
     let lost = metrics
         .lines()
-        .find_map(|line| line.strip_prefix("gas_suggestion_spans_lost_total "))
+        .find_map(|line| line.strip_prefix("gas_suggestion_spans_dropped_total "))
         .unwrap_or_else(|| panic!("{metrics}"));
     assert!(lost.parse::<usize>().unwrap() >= REQUESTS - 2048, "{lost}");
-    let told = Instant::now();
-    let (code, log) = service.end_by("-TERM");
+    let stopping = Instant::now();
+    let (code, log) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
-    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
-    assert_eq!(log.matches("\"no_place\"").count(), 1, "{log}");
+    assert!(stopping.elapsed() < Duration::from_secs(10), "{:?}", stopping.elapsed());
+    assert_eq!(log.matches("\"queue_full\"").count(), 1, "{log}");
 }

@@ -1,8 +1,7 @@
-//! The programs that verify contracts, unchanged, with the service for their verifier.
+//! Unmodified verification tools (Forge, Hardhat 2 and 3, hardhat-deploy) with the service as their verifier.
 //!
-//! Each verifies on both networks, through the service at its root and below a base path; is told that
-//! it has done so already; and shows its user when the code is not what the sources compile to. What
-//! arrived upstream is known to the last request.
+//! Each verifies on both networks, with and without a base path; recognises a verified contract; and reports
+//! code that the sources do not compile to. The tests compare the complete list of upstream requests.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,37 +14,38 @@ use serde_json::{Value, json};
 use crate::anvil::{Anvil, foundry};
 use crate::contract::word;
 use crate::fixtures;
-use crate::programs::{run, success};
-use crate::service::{Answer, Service};
+use crate::programs::{expect_success, run};
+use crate::test_server::{Response, TestServer};
 use crate::verifier::{Contract, Verifier};
 
 const RONIN: u64 = 2020;
 const TESTNET: u64 = 202_601;
 
-/// Where nothing listens, for what needs no network.
-const NOWHERE: &str = "http://127.0.0.1:9";
+/// Address where nothing listens, for commands that need no network.
+const UNREACHABLE: &str = "http://127.0.0.1:9";
 
-/// What the constructor of Counter is given.
+/// Constructor argument of Counter.
 const START: u64 = 7;
 
-/// Two networks, the verifier of their contracts below `/server`, and the service before it.
+/// Two networks, their verifier below `/server`, and the service in front of it.
 #[derive(Debug)]
 struct Networks {
     ronin: Anvil,
     testnet: Anvil,
     verifier: Verifier,
-    service: Service,
+    service: TestServer,
     /// The same service below [`Self::BASE_PATH`].
-    below: Service,
+    below: TestServer,
 }
 
 impl Networks {
     const BASE_PATH: &str = "/proxy/public";
 
     async fn start() -> Self {
-        let (ronin, testnet) = (Anvil::of_chain(RONIN, 0, &[]), Anvil::of_chain(TESTNET, 0, &[]));
+        let (ronin, testnet) =
+            (Anvil::with_chain_id(RONIN, 0, &[]), Anvil::with_chain_id(TESTNET, 0, &[]));
         let chains = [(RONIN, ronin.url()), (TESTNET, testnet.url())];
-        // Whoever asks for a job finds it running at first.
+        // The first poll of a job finds it running.
         let arguments = ["--prefix", "/server", "--job-ms", "100", "--job-polls", "1"];
         let verifier =
             Verifier::start(&chains.each_ref().map(|(id, url)| (*id, url.as_str())), &arguments);
@@ -54,25 +54,25 @@ impl Networks {
         };
         let networks = chains.each_ref().map(network).concat();
         let text = format!("[verification]\nurl = \"{}/server\"\n{networks}", verifier.url());
-        let service = Service::start(&text).await;
+        let service = TestServer::start(&text).await;
         let base_path = format!("base_path = \"{}\"", Self::BASE_PATH);
-        let below = Service::with_server(&base_path, &text).await;
+        let below = TestServer::with_server(&base_path, &text).await;
         Self { ronin, testnet, verifier, service, below }
     }
 
-    /// The verifier's URL, without a slash at its end.
+    /// The verifier URL without a trailing slash.
     fn url(&self) -> String {
         self.service.url("/verification")
     }
 
-    /// The same with the base path.
+    /// The verifier URL below the base path.
     fn url_below(&self) -> String {
         self.below.url(&format!("{}/verification", Self::BASE_PATH))
     }
 
-    /// What has arrived upstream, as `METHOD path status`, with the name in the place of each address or
-    /// job. How often somebody asks for a job is a matter of time: from the third on, that is left out.
-    /// There was nothing among it that no proxy may send on.
+    /// Upstream requests as `METHOD path status`, with names instead of addresses and job ids. Polls of a job
+    /// after the second are left out: their number depends on timing. Asserts that no request had a header
+    /// that a proxy must not forward.
     async fn received(&self, names: &[(&str, &str)]) -> Vec<String> {
         let mut lines = vec![];
         let mut jobs = HashMap::<_, u32>::new();
@@ -85,9 +85,9 @@ impl Networks {
                 && !job.contains('/')
             {
                 path = path.replace(job, "JOB");
-                let asked = jobs.entry(job.to_owned()).or_default();
-                *asked += 1;
-                if *asked > 2 {
+                let polls = jobs.entry(job.to_owned()).or_default();
+                *polls += 1;
+                if *polls > 2 {
                     continue;
                 }
             }
@@ -99,7 +99,7 @@ impl Networks {
         lines
     }
 
-    /// The headers and the body of the only POST so far to this path upstream.
+    /// The only upstream POST to this path.
     async fn posted(&self, path: &str) -> Value {
         let mut received = self.verifier.received().await;
         received.retain(|entry| entry["method"] == "POST" && entry["url"] == path);
@@ -108,7 +108,7 @@ impl Networks {
     }
 }
 
-/// A contract's creation by one of the accounts of `node`; its address as the node writes it.
+/// Deploys `creation` from one of the node's accounts; returns the address as the node writes it.
 async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
     let from = node.call("eth_accounts", json!([])).await[account].clone();
     let creation = json!({ "from": from, "data": format!("{creation}{}", word(START)) });
@@ -117,15 +117,14 @@ async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
     receipt["contractAddress"].as_str().unwrap().to_owned()
 }
 
-/// A directory with the files of `tests/fixtures/verification/{name}` and Counter; it goes when this is
-/// dropped.
+/// A temporary directory with the files of `tests/fixtures/verification/{name}` and Counter, removed on drop.
 #[derive(Debug)]
 struct Project {
     root: PathBuf,
 }
 
 impl Project {
-    /// `test` tells it from those of the other tests.
+    /// `test` makes the directory unique.
     fn new(name: &str, test: &str) -> Self {
         let directory = format!("gas-suggestion-{name}-{test}-{}", std::process::id());
         let project = Self { root: std::env::temp_dir().join(directory) };
@@ -133,11 +132,11 @@ impl Project {
         copy(&fixtures::path(&format!("tests/fixtures/verification/{name}")), &project.root);
         fs::create_dir_all(project.root.join("contracts")).unwrap();
         fs::create_dir_all(project.home()).unwrap();
-        fs::write(project.source(), Contract::of_fixture("Counter").source()).unwrap();
+        fs::write(project.source(), Contract::fixture("Counter").source()).unwrap();
         project
     }
 
-    /// With a Counter that does something else: it counts by two.
+    /// Changes Counter to count by two.
     fn with_change(self) -> Self {
         let source = fs::read_to_string(self.source()).unwrap();
         let changed = source.replace("count += 1", "count += 2");
@@ -146,7 +145,7 @@ impl Project {
         self
     }
 
-    /// With these packages.
+    /// Links these packages as `node_modules`.
     fn with_modules(self, modules: &Path) -> Self {
         assert!(
             modules.join("hardhat").exists(),
@@ -165,7 +164,7 @@ impl Project {
         self.root.join("home")
     }
 
-    /// `program` in this directory, with no settings but its own.
+    /// `program` in this directory, with a clean environment.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().current_dir(&self.root);
@@ -193,15 +192,15 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// One that has to fail; what it told and what it complained of.
-async fn failure(command: Command) -> (String, String) {
+/// Runs a command that must fail; returns its stdout and stderr.
+async fn expect_failure(command: Command) -> (String, String) {
     let line = format!("{command:?}");
-    let (is_well, told, complaints) = run(command).await;
-    assert!(!is_well, "{line}\n{told}\n{complaints}");
-    (told, complaints)
+    let (is_success, stdout, stderr) = run(command).await;
+    assert!(!is_success, "{line}\n{stdout}\n{stderr}");
+    (stdout, stderr)
 }
 
-/// The compiler as the program that Foundry looks for.
+/// The compiler as an executable for Foundry.
 fn solc() -> PathBuf {
     fixtures::path("tests/node/solc.mjs")
 }
@@ -216,7 +215,7 @@ impl Project {
     fn forge(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(&foundry("FORGE", "forge"));
         command.args(arguments).env("FOUNDRY_SOLC", solc()).env("FOUNDRY_OFFLINE", "true");
-        // Where it looks for the compiler of a contract that it did not compile a moment ago.
+        // Forge looks here for the compiler of a contract that it has not just compiled.
         let installed = self.home().join(".svm/0.8.28");
         if !installed.exists() {
             fs::create_dir_all(&installed).unwrap();
@@ -226,16 +225,16 @@ impl Project {
         command
     }
 
-    /// Deploys Counter and gives its address.
+    /// Deploys Counter and returns its address.
     async fn forge_create(&self, node: &Anvil) -> String {
-        // Of the first of anvil's accounts, which are the same everywhere.
+        // Key of anvil's first default account.
         let key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
         let contract = "contracts/Counter.sol:Counter";
         let mut command = self.forge(&["create", contract, "--broadcast", "--private-key", key]);
         command.args(["--rpc-url", &node.url(), "--constructor-args", &START.to_string()]);
-        let told = success(command).await;
-        let address = told.lines().find_map(|line| line.strip_prefix("Deployed to: "));
-        address.unwrap_or_else(|| panic!("{told}")).to_owned()
+        let stdout = expect_success(command).await;
+        let address = stdout.lines().find_map(|line| line.strip_prefix("Deployed to: "));
+        address.unwrap_or_else(|| panic!("{stdout}")).to_owned()
     }
 
     fn forge_verify(&self, url: &str, chain: u64, address: &str) -> Command {
@@ -248,13 +247,13 @@ impl Project {
 }
 
 #[tokio::test]
-async fn forge_verifies_on_both_networks_and_exits_non_zero_when_the_code_differs() {
+async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
     let networks = Networks::start().await;
     let project = Project::new("forge", "networks");
     let changed = Project::new("forge", "changed").with_change();
     let on_ronin = project.forge_create(&networks.ronin).await;
     let other = changed.forge_create(&networks.ronin).await;
-    // A block more, so that it lies elsewhere than on the other network.
+    // Further nonces, so that the address differs from the other network's.
     deploy(&networks.testnet, 0, "0x00").await;
     deploy(&networks.testnet, 0, "0x00").await;
     let on_testnet = project.forge_create(&networks.testnet).await;
@@ -262,35 +261,38 @@ async fn forge_verifies_on_both_networks_and_exits_non_zero_when_the_code_differ
 
     let url = networks.url() + "/";
     let below = networks.url_below() + "/";
-    let watched = |url: &str, chain, address: &str| {
+    let verify_and_watch = |url: &str, chain, address: &str| {
         let mut command = project.forge_verify(url, chain, address);
         command.arg("--watch");
         command
     };
-    // It looks again after 15 s.
-    let (first, second, (told, complaint)) = tokio::join!(
-        success(watched(&url, RONIN, &on_ronin)),
-        success(watched(&below, TESTNET, &on_testnet)),
-        failure(watched(&url, RONIN, &other)),
+    // With `--watch` Forge polls again after 15 s, so the three run concurrently.
+    let (first, second, (stdout, stderr)) = tokio::join!(
+        expect_success(verify_and_watch(&url, RONIN, &on_ronin)),
+        expect_success(verify_and_watch(&below, TESTNET, &on_testnet)),
+        expect_failure(verify_and_watch(&url, RONIN, &other)),
     );
-    for told in [&first, &second] {
-        assert!(told.ends_with("Contract successfully verified:\nStatus: `exact_match`"), "{told}");
+    for stdout in [&first, &second] {
+        assert!(
+            stdout.ends_with("Contract successfully verified:\nStatus: `exact_match`"),
+            "{stdout}"
+        );
     }
-    assert!(!told.contains("successfully"), "{told}");
+    assert!(!stdout.contains("successfully"), "{stdout}");
     let reason = "Verification job failed:\nError Code: `no_match`\n\
                   Message: `The deployed and recompiled bytecode don't match.`";
-    assert!(complaint.contains(reason), "{complaint}");
+    assert!(stderr.contains(reason), "{stderr}");
 
     for (url, chain, address) in [(&below, RONIN, &on_ronin), (&url, TESTNET, &on_testnet)] {
-        let told = success(project.forge_verify(url, chain, address)).await;
+        let stdout = expect_success(project.forge_verify(url, chain, address)).await;
         let already =
             format!("Contract [Counter] \"{address}\" is already verified. Skipping verification.");
-        assert!(told.ends_with(&already), "{told}");
+        assert!(stdout.ends_with(&already), "{stdout}");
     }
 
     let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&other, "C")];
     let mut received = networks.received(&names).await;
-    // The three ran side by side.
+    // The three ran concurrently: the order varies.
     received.sort();
     let expected = [
         "GET /server/v2/contract/2020/A 200",
@@ -314,45 +316,44 @@ async fn forge_verifies_on_both_networks_and_exits_non_zero_when_the_code_differ
 }
 
 #[tokio::test]
-async fn forge_shows_what_the_service_says_of_a_url_without_its_slash() {
+async fn forge_shows_the_missing_slash_detail() {
     let networks = Networks::start().await;
     let project = Project::new("forge", "slash");
     let address = project.forge_create(&networks.ronin).await;
     for url in [networks.url(), networks.url_below()] {
         let mut command = project.forge_verify(&url, RONIN, &address);
-        // It would go on trying for half a minute.
+        // By default Forge retries for half a minute.
         command.args(["--retries", "1", "--delay", "0"]);
-        let (told, complaint) = failure(command).await;
-        assert!(!told.contains("verified"), "{told}");
+        let (stdout, stderr) = expect_failure(command).await;
+        assert!(!stdout.contains("verified"), "{stdout}");
         let reason = "failed with status code 404 Not Found";
-        let detail = "a slash is missing behind /verification";
-        assert!(complaint.contains(reason) && complaint.contains(detail), "{complaint}");
+        let detail = "missing slash after /verification";
+        assert!(stderr.contains(reason) && stderr.contains(detail), "{stderr}");
     }
     assert_eq!(networks.received(&[]).await, [""; 0]);
 }
 
-/// Forge up to 1.3, which nothing distributes any more, asked so; it has not learned the second
-/// generation of the API.
+/// Forge up to 1.3, which is no longer distributed, uses the v1 API in this way.
 #[tokio::test]
-async fn what_forge_sent_before_it_knew_jobs_is_verified_too() {
+async fn requests_of_forge_up_to_1_3_are_verified() {
     let networks = Networks::start().await;
-    let counter = Contract::of_fixture("Counter");
+    let counter = Contract::fixture("Counter");
     let address = deploy(&networks.ronin, 0, &counter.creation("")).await;
     let client = Client::new();
     let post = async |url: &str, address: &str| {
-        // Its files are the metadata, written anew, and the sources by their names alone.
+        // Forge sends the reformatted metadata, and the sources under their file names.
         let metadata: Value = serde_json::from_str(counter.metadata()).unwrap();
         let metadata = serde_json::to_string_pretty(&metadata).unwrap();
         let files = json!({ "metadata.json": metadata, "Counter.sol": counter.source() });
         let body = json!({ "address": address, "chain": RONIN.to_string(), "files": files });
         let request = client.post(url).header("Content-Type", "application/json");
-        Answer::of(request.body(body.to_string()).send().await.unwrap()).await
+        Response::read(request.body(body.to_string()).send().await.unwrap()).await
     };
     let check = async |url: &str| {
         let url = format!("{url}check-by-addresses?addresses={address}&chainIds={RONIN}");
-        Answer::of(client.get(url).send().await.unwrap()).await.json()[0]["status"].clone()
+        Response::read(client.get(url).send().await.unwrap()).await.json()[0]["status"].clone()
     };
-    // It posts to the URL as it is given.
+    // Forge posts to the URL as configured.
     let url = networks.url() + "/";
     assert_eq!(check(&url).await, "false");
     let verified = post(&networks.url(), &address).await;
@@ -382,23 +383,23 @@ async fn what_forge_sent_before_it_knew_jobs_is_verified_too() {
     assert_eq!(networks.received(&[(&address, "A")]).await, expected);
 }
 
-/// A Hardhat with its packages and the Node.js that runs it.
+/// A Hardhat installation and the Node.js that runs it.
 #[derive(Debug)]
 struct Hardhat {
     node: PathBuf,
     modules: PathBuf,
-    /// Its command, below its packages.
+    /// Path of the CLI below `modules`.
     command: &'static str,
 }
 
 impl Hardhat {
-    fn two() -> Self {
+    fn v2() -> Self {
         let modules = fixtures::path("tests/node/hardhat-2/node_modules");
         Self { node: "node".into(), modules, command: "hardhat/internal/cli/bootstrap.js" }
     }
 
-    /// It needs Node.js 22 and a part for this machine.
-    fn three() -> Self {
+    /// Hardhat 3 needs Node.js 22 and a native package.
+    fn v3() -> Self {
         let named = |variable| std::env::var_os(variable).map(PathBuf::from);
         let modules = named("HARDHAT_3")
             .unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"))
@@ -416,7 +417,7 @@ impl Hardhat {
         project
     }
 
-    /// Hardhat in `project`, whose networks are at the URLs.
+    /// The Hardhat command in `project`, with the networks at these URLs.
     fn run(
         &self,
         project: &Project,
@@ -432,28 +433,32 @@ impl Hardhat {
         command
     }
 
-    /// Compiles Counter as it is in `project` and gives its creation code.
+    /// Compiles Counter in `project` and returns its creation code.
     async fn compiled(&self, project: &Project, arguments: &[&str]) -> String {
-        success(self.run(project, arguments, NOWHERE, [NOWHERE; 2])).await;
+        expect_success(self.run(project, arguments, UNREACHABLE, [UNREACHABLE; 2])).await;
         let artifact = project.root.join("artifacts/contracts/Counter.sol/Counter.json");
         let artifact: Value = serde_json::from_slice(&fs::read(artifact).unwrap()).unwrap();
         artifact["bytecode"].as_str().unwrap().to_owned()
     }
 }
 
-/// A network's own node where a contract is as compiled, though the one that the verifier asks has other
-/// code at its address: else Hardhat itself would see the difference and send nothing.
-async fn differing(networks: &Networks, good: &str, changed: &str) -> (Anvil, String) {
-    let own = Anvil::of_chain(RONIN, 0, &[]);
-    // Of accounts that have sent nothing before, so that the addresses are one.
+/// A node with the compiled code at an address where the verifier's node has other code. Without it,
+/// Hardhat detects the difference itself and sends nothing.
+async fn node_with_different_code(
+    networks: &Networks,
+    good: &str,
+    changed: &str,
+) -> (Anvil, String) {
+    let own = Anvil::with_chain_id(RONIN, 0, &[]);
+    // Unused accounts have the same nonce, so the addresses are equal.
     let address = deploy(&own, 9, good).await;
     assert_eq!(deploy(&networks.ronin, 9, changed).await, address);
     (own, address)
 }
 
-/// What reaches the upstream in its first generation, where `check` is the way to look a contract up: A
-/// and B are verified, looked up again, and C is refused.
-fn by_first_generation(check: &str) -> [String; 8] {
+/// Expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified and
+/// looked up again, and C is refused.
+fn v1_requests(check: &str) -> [String; 8] {
     let check = |name, chain| format!("GET /server/{check}?addresses={name}&chainIds={chain} 200");
     let (post, refused) = ("POST /server/ 200".to_owned(), "POST /server/ 500".to_owned());
     [
@@ -469,9 +474,9 @@ fn by_first_generation(check: &str) -> [String; 8] {
 }
 
 #[tokio::test]
-async fn hardhat_2_verifies_on_both_networks_and_shows_why_it_could_not() {
+async fn hardhat_2_verifies_on_both_networks_and_reports_failures() {
     let networks = Networks::start().await;
-    let hardhat = Hardhat::two();
+    let hardhat = Hardhat::v2();
     let project = hardhat.project("hardhat-2", "networks");
     let changed = hardhat.project("hardhat-2", "changed").with_change();
     let (creation, other) = tokio::join!(
@@ -480,43 +485,46 @@ async fn hardhat_2_verifies_on_both_networks_and_shows_why_it_could_not() {
     );
     let on_ronin = deploy(&networks.ronin, 0, &creation).await;
     let on_testnet = deploy(&networks.testnet, 1, &creation).await;
-    let (own, differs) = differing(&networks, &creation, &other).await;
+    let (own, different) = node_with_different_code(&networks, &creation, &other).await;
     let urls = [&*networks.ronin.url(), &networks.testnet.url()];
     let verify = |network, address: &str, url: &str| {
         let start = START.to_string();
         let arguments = ["verify", "--network", network, address, &start];
         hardhat.run(&project, &arguments, url, urls)
     };
-    // Its own URLs have doubled slashes where that of its configuration ends with one.
+    // Hardhat doubles slashes when the configured URL ends with one.
     let (plain, slash) = (networks.url(), networks.url_below() + "/");
     for (network, address, url) in
         [("ronin", &on_ronin, &plain), ("ronin-testnet", &on_testnet, &slash)]
     {
-        let told = success(verify(network, address, url)).await;
-        assert!(told.starts_with("Successfully verified contract Counter on Sourcify."), "{told}");
+        let stdout = expect_success(verify(network, address, url)).await;
+        assert!(
+            stdout.starts_with("Successfully verified contract Counter on Sourcify."),
+            "{stdout}"
+        );
     }
     for (network, address, url) in
         [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
     {
-        let told = success(verify(network, address, url)).await;
+        let stdout = expect_success(verify(network, address, url)).await;
         let already = format!("The contract {address} has already been verified on Sourcify.");
-        assert!(told.starts_with(&already), "{told}");
+        assert!(stdout.starts_with(&already), "{stdout}");
     }
-    let arguments = ["verify", "--network", "ronin", &differs, &START.to_string()];
+    let arguments = ["verify", "--network", "ronin", &different, &START.to_string()];
     let wrong = hardhat.run(&project, &arguments, &slash, [&own.url(), &own.url()]);
-    let (told, complaint) = failure(wrong).await;
-    assert_eq!(told, "");
+    let (stdout, stderr) = expect_failure(wrong).await;
+    assert_eq!(stdout, "");
     let reason = "The deployed and recompiled bytecode don't match.";
-    assert!(complaint.contains("500") && complaint.contains(reason), "{complaint}");
+    assert!(stderr.contains("500") && stderr.contains(reason), "{stderr}");
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&differs, "C")];
-    assert_eq!(networks.received(&names).await, by_first_generation("check-all-by-addresses"));
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
+    assert_eq!(networks.received(&names).await, v1_requests("check-all-by-addresses"));
 }
 
 #[tokio::test]
-async fn hardhat_3_verifies_on_both_networks_and_shows_why_it_could_not() {
+async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
     let networks = Networks::start().await;
-    let hardhat = Hardhat::three();
+    let hardhat = Hardhat::v3();
     let project = hardhat.project("hardhat-3", "networks");
     let changed = hardhat.project("hardhat-3", "changed").with_change();
     let build = ["build", "--build-profile", "production"];
@@ -524,7 +532,7 @@ async fn hardhat_3_verifies_on_both_networks_and_shows_why_it_could_not() {
         tokio::join!(hardhat.compiled(&project, &build), hardhat.compiled(&changed, &build));
     let on_ronin = deploy(&networks.ronin, 0, &creation).await;
     let on_testnet = deploy(&networks.testnet, 1, &creation).await;
-    let (own, differs) = differing(&networks, &creation, &other).await;
+    let (own, different) = node_with_different_code(&networks, &creation, &other).await;
     let urls = [&*networks.ronin.url(), &networks.testnet.url()];
     let verify = |network, address: &str, url: &str, urls| {
         let start = START.to_string();
@@ -535,33 +543,41 @@ async fn hardhat_3_verifies_on_both_networks_and_shows_why_it_could_not() {
     for (network, address, url) in
         [("ronin", &on_ronin, &plain), ("ronin-testnet", &on_testnet, &slash)]
     {
-        let told = success(verify(network, address, url, urls)).await;
-        assert!(told.contains("Contract verified successfully on Sourcify!"), "{told}");
-        assert!(!told.contains("failed"), "{told}");
+        let stdout = expect_success(verify(network, address, url, urls)).await;
+        assert!(stdout.contains("Contract verified successfully on Sourcify!"), "{stdout}");
+        assert!(!stdout.contains("failed"), "{stdout}");
     }
     for (network, address, url) in
         [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
     {
-        let told = success(verify(network, address, url, urls)).await;
+        let stdout = expect_success(verify(network, address, url, urls)).await;
         let already = format!("The contract at {address} has already been verified on Sourcify.");
-        assert!(told.contains(&already), "{told}");
+        assert!(stdout.contains(&already), "{stdout}");
     }
-    let wrong = verify("ronin", &differs, &slash, [&own.url(), &own.url()]);
-    let (told, complaint) = failure(wrong).await;
-    assert!(!told.contains("successfully"), "{told}");
+    let wrong = verify("ronin", &different, &slash, [&own.url(), &own.url()]);
+    let (stdout, stderr) = expect_failure(wrong).await;
+    assert!(!stdout.contains("successfully"), "{stdout}");
     let reason = "The deployed and recompiled bytecode don't match.";
-    assert!(complaint.contains(reason), "{complaint}");
+    assert!(stderr.contains(reason), "{stderr}");
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&differs, "C")];
-    let look = |chain, name, status| format!("GET /server/v2/contract/{chain}/{name} {status}");
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
+    let lookup = |chain, name, status| format!("GET /server/v2/contract/{chain}/{name} {status}");
     let post = |chain, name| format!("POST /server/v2/verify/{chain}/{name} 202");
     let job = || "GET /server/v2/verify/JOB 200".to_owned();
     let expected = [
-        vec![look(RONIN, "A", 404), post(RONIN, "A"), job(), job()],
-        vec![look(TESTNET, "B", 404), post(TESTNET, "B"), job(), job()],
-        vec![look(RONIN, "A", 200), look(TESTNET, "B", 200)],
-        // After a failure it tries once more with all that it has compiled.
-        vec![look(RONIN, "C", 404), post(RONIN, "C"), job(), job(), post(RONIN, "C"), job(), job()],
+        vec![lookup(RONIN, "A", 404), post(RONIN, "A"), job(), job()],
+        vec![lookup(TESTNET, "B", 404), post(TESTNET, "B"), job(), job()],
+        vec![lookup(RONIN, "A", 200), lookup(TESTNET, "B", 200)],
+        // After a failure Hardhat retries with the full compiler input.
+        vec![
+            lookup(RONIN, "C", 404),
+            post(RONIN, "C"),
+            job(),
+            job(),
+            post(RONIN, "C"),
+            job(),
+            job(),
+        ],
     ];
     assert_eq!(networks.received(&names).await, expected.concat());
     let posted = networks.posted(&format!("/server/v2/verify/{RONIN}/{on_ronin}")).await;
@@ -569,52 +585,52 @@ async fn hardhat_3_verifies_on_both_networks_and_shows_why_it_could_not() {
 }
 
 #[tokio::test]
-async fn hardhat_deploy_verifies_on_both_networks_and_shows_why_it_could_not() {
+async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
     let networks = Networks::start().await;
-    let hardhat = Hardhat::two();
+    let hardhat = Hardhat::v2();
     let project = hardhat.project("hardhat-deploy", "networks");
     let changed = hardhat.project("hardhat-deploy", "changed").with_change();
     let urls = [&*networks.ronin.url(), &networks.testnet.url()];
-    let deployed = async |project: &Project, network: &str| {
+    let deploy_project = async |project: &Project, network: &str| {
         let arguments = ["deploy", "--network", network];
-        success(hardhat.run(project, &arguments, NOWHERE, urls)).await;
+        expect_success(hardhat.run(project, &arguments, UNREACHABLE, urls)).await;
         let record = project.root.join(format!("deployments/{network}/Counter.json"));
         let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
         record["address"].as_str().unwrap().to_owned()
     };
-    let on_ronin = deployed(&project, "ronin").await;
-    let differs = deployed(&changed, "ronin").await;
+    let on_ronin = deploy_project(&project, "ronin").await;
+    let different = deploy_project(&changed, "ronin").await;
     deploy(&networks.testnet, 0, "0x00").await;
     deploy(&networks.testnet, 0, "0x00").await;
-    let on_testnet = deployed(&project, "ronin-testnet").await;
-    assert!(on_ronin != on_testnet && differs != on_testnet);
+    let on_testnet = deploy_project(&project, "ronin-testnet").await;
+    assert!(on_ronin != on_testnet && different != on_testnet);
 
     let verify = |network, url: &str| {
         let arguments = ["sourcify", "--network", network, "--endpoint", url];
-        hardhat.run(&project, &arguments, NOWHERE, urls)
+        hardhat.run(&project, &arguments, UNREACHABLE, urls)
     };
     let (plain, slash) = (networks.url(), networks.url_below() + "/");
     for (network, url) in [("ronin", &plain), ("ronin-testnet", &slash)] {
-        let told = success(verify(network, url)).await;
-        assert!(told.ends_with("=> contract Counter is now verified"), "{told}");
+        let stdout = expect_success(verify(network, url)).await;
+        assert!(stdout.ends_with("=> contract Counter is now verified"), "{stdout}");
     }
     for (network, address, url) in
         [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
     {
-        let told = success(verify(network, url)).await;
-        assert_eq!(told, format!("already verified: Counter ({address}), skipping."));
+        let stdout = expect_success(verify(network, url)).await;
+        assert_eq!(stdout, format!("already verified: Counter ({address}), skipping."));
     }
-    // What it keeps of the deployment leads to a contract from changed sources.
+    // Point the deployment record to the contract from changed sources.
     let record = project.root.join("deployments/ronin/Counter.json");
-    let kept = fs::read_to_string(&record).unwrap();
-    fs::write(&record, kept.replace(&on_ronin, &differs)).unwrap();
-    // It says so and ends as if all were well.
-    let told = success(verify("ronin", &plain)).await;
+    let recorded = fs::read_to_string(&record).unwrap();
+    fs::write(&record, recorded.replace(&on_ronin, &different)).unwrap();
+    // hardhat-deploy reports the failure and still exits with 0.
+    let stdout = expect_success(verify("ronin", &plain)).await;
     let reason = "{\"error\":\"The deployed and recompiled bytecode don't match.\"";
-    assert!(told.contains(reason) && !told.contains("now verified"), "{told}");
+    assert!(stdout.contains(reason) && !stdout.contains("now verified"), "{stdout}");
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&differs, "C")];
-    assert_eq!(networks.received(&names).await, by_first_generation("checkByAddresses"));
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
+    assert_eq!(networks.received(&names).await, v1_requests("checkByAddresses"));
     for entry in networks.verifier.received().await {
         if entry["method"] == "POST" {
             let headers = &entry["headers"];

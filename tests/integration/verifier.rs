@@ -1,5 +1,5 @@
-//! The upstream of contract verification: a stand-in for a Sourcify server that compiles and judges
-//! what it is sent, as a process, and what there is to verify with it.
+//! The Sourcify stand-in as a process, and contracts to verify with it. It compiles and compares what it
+//! receives.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::anvil::Anvil;
 use crate::contract::word;
 use crate::fixtures;
-use crate::service::{Answer, wait_for};
+use crate::test_server::{Response, wait_for};
 
-/// A `tests/node/verifier/server.mjs`; killed when dropped.
+/// A running `tests/node/verifier/server.mjs`, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     process: Child,
@@ -20,7 +20,7 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Starts for `chains`, ids with the URLs of their nodes, with `more` arguments.
+    /// Starts the server for `chains` (ids and node URLs) with `more` arguments.
     pub(crate) fn start(chains: &[(u64, &str)], more: &[&str]) -> Self {
         for package in ["solc", "busboy"] {
             let path = fixtures::path("tests/node/node_modules").join(package);
@@ -30,7 +30,7 @@ impl Verifier {
             .arg(fixtures::path("tests/node/verifier/server.mjs"))
             .args(chains.iter().flat_map(|(id, url)| ["--chain".to_owned(), format!("{id}={url}")]))
             .args(more)
-            // It ends when this does, however that comes about.
+            // The server ends when its stdin closes, even if the test is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -38,19 +38,18 @@ impl Verifier {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let port = lines
             .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
-            .expect("the verifier says where it listens");
+            .expect("the verifier prints its address");
         Self { process, port }
     }
 
-    /// Where it listens, without the prefix that it may have.
+    /// Its URL without the prefix.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// All requests so far, in the order in which they came: `method`, `url` as it was sent, `headers`
-    /// with their names in lower case, `body` with its `length` and `sha256`, the `status` of the answer,
-    /// and `violations`, a list of what a proxy may not send on. The first three are there as soon as a
-    /// request's headers have arrived; `body` and `status` are null until they are whole and sent.
+    /// All requests so far, in order: `method`, raw `url`, `headers` (lower-case names), `body` with `length`
+    /// and `sha256`, response `status`, and `violations` (headers that a proxy must not forward). `body` is
+    /// null until it is complete, `status` until the response is sent.
     pub(crate) async fn received(&self) -> Vec<Value> {
         let url = format!("{}/__received", self.url());
         Client::new().get(url).send().await.unwrap().json().await.unwrap()
@@ -64,12 +63,12 @@ impl Drop for Verifier {
     }
 }
 
-/// What Hardhat keeps of the compilation of `tests/fixtures/verification/contracts`.
+/// Hardhat's build info of `tests/fixtures/verification/contracts`.
 pub(crate) fn build_info() -> Value {
     serde_json::from_slice(&fixtures::read("tests/fixtures/verification/build-info.json")).unwrap()
 }
 
-/// One of those contracts.
+/// One of the fixture contracts.
 #[derive(Debug)]
 pub(crate) struct Contract {
     name: &'static str,
@@ -78,11 +77,11 @@ pub(crate) struct Contract {
 
 impl Contract {
     /// `Counter` or `Switch`.
-    pub(crate) fn of_fixture(name: &'static str) -> Self {
+    pub(crate) fn fixture(name: &'static str) -> Self {
         Self { name, build_info: build_info() }
     }
 
-    /// The path of its source.
+    /// Path of the source file.
     pub(crate) fn path(&self) -> String {
         format!("contracts/{}.sol", self.name)
     }
@@ -95,17 +94,17 @@ impl Contract {
         &self.build_info["output"]["contracts"][self.path()][self.name]
     }
 
-    /// The text of its metadata.
+    /// The metadata as JSON text.
     pub(crate) fn metadata(&self) -> &str {
         self.output()["metadata"].as_str().unwrap()
     }
 
-    /// What a transaction without a receiver creates it with; `arguments` are the constructor's, in hex.
+    /// Creation code with the constructor's `arguments` in hex.
     pub(crate) fn creation(&self, arguments: &str) -> String {
         format!("0x{}{arguments}", self.output()["evm"]["bytecode"]["object"].as_str().unwrap())
     }
 
-    /// What lies at its address.
+    /// Deployed code.
     pub(crate) fn runtime(&self) -> String {
         format!("0x{}", self.output()["evm"]["deployedBytecode"]["object"].as_str().unwrap())
     }
@@ -132,16 +131,16 @@ impl Contract {
     }
 }
 
-/// Where the first contract of the first of anvil's accounts comes to lie.
+/// Address of the first contract that anvil's first account deploys.
 const EXACT: &str = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
 const INEXACT: &str = "0x00000000000000000000000000000000000000b2";
 const OTHER: &str = "0x00000000000000000000000000000000000000C3";
 const LONGER: &str = "0x00000000000000000000000000000000000000D4";
 const EMPTY: &str = "0x00000000000000000000000000000000000000E5";
 
-/// A node where `contract` was created at [`EXACT`]. Its code is also at [`INEXACT`], but with another
-/// hash of the metadata, at [`OTHER`] with another instruction, and at [`LONGER`] with one more.
-async fn node_with(contract: &Contract, arguments: &str) -> Anvil {
+/// A node with `contract` deployed at [`EXACT`]; its code with another metadata hash at [`INEXACT`], with another
+/// instruction at [`OTHER`], and with one instruction more at [`LONGER`].
+async fn node_with_contract(contract: &Contract, arguments: &str) -> Anvil {
     let node = Anvil::start(0, &[]);
     let from = node.call("eth_accounts", json!([])).await[0].clone();
     let creation = json!({ "from": from, "data": contract.creation(arguments) });
@@ -149,7 +148,7 @@ async fn node_with(contract: &Contract, arguments: &str) -> Anvil {
     let runtime = contract.runtime();
     let created = node.call("eth_getCode", json!([EXACT, "latest"])).await;
     assert_eq!(created.as_str(), Some(runtime.as_str()));
-    // The hash ends 11 bytes before the end: `64736f6c6343` with the compiler's version, and a length.
+    // 11 bytes follow the hash: `64736f6c6343`, the compiler version and a length.
     let at = runtime.len() - 22;
     let swapped = if runtime[..at].ends_with('0') { "1" } else { "0" };
     let inexact = format!("{}{swapped}{}", &runtime[..at - 1], &runtime[at..]);
@@ -164,28 +163,28 @@ async fn node_with(contract: &Contract, arguments: &str) -> Anvil {
     node
 }
 
-async fn get(verifier: &Verifier, path: &str) -> Answer {
-    Answer::of(Client::new().get(verifier.url() + path).send().await.unwrap()).await
+async fn get(verifier: &Verifier, path: &str) -> Response {
+    Response::read(Client::new().get(verifier.url() + path).send().await.unwrap()).await
 }
 
-async fn post(verifier: &Verifier, path: &str, body: &Value) -> Answer {
+async fn post(verifier: &Verifier, path: &str, body: &Value) -> Response {
     let request = Client::new().post(verifier.url() + path).json(body);
-    Answer::of(request.send().await.unwrap()).await
+    Response::read(request.send().await.unwrap()).await
 }
 
 #[tokio::test]
-async fn the_first_generation_judges_by_the_code_at_the_address() {
-    let counter = Contract::of_fixture("Counter");
-    let node = node_with(&counter, &word(7)).await;
+async fn v1_api_compares_with_the_code_at_the_address() {
+    let counter = Contract::fixture("Counter");
+    let node = node_with_contract(&counter, &word(7)).await;
     let verifier = Verifier::start(&[(2020, &node.url())], &["--generation", "v1"]);
     let no_match = "The deployed and recompiled bytecode don't match.";
     let longer = "The recompiled bytecode length doesn't match the onchain bytecode length.";
     let empty = format!("Chain #2020 does not have a contract deployed at {EMPTY}.");
     for (address, reason) in [(OTHER, no_match), (LONGER, longer), (EMPTY, &empty)] {
-        let answer = post(&verifier, "/", &counter.v1_body(2020, address)).await;
-        assert_eq!(answer.status, 500, "{}", answer.body);
-        assert_eq!(answer.json(), json!({ "error": reason, "message": reason }));
-        assert_eq!(answer.header("deprecation"), "true");
+        let response = post(&verifier, "/", &counter.v1_body(2020, address)).await;
+        assert_eq!(response.status, 500, "{}", response.body);
+        assert_eq!(response.json(), json!({ "error": reason, "message": reason }));
+        assert_eq!(response.header("deprecation"), "true");
     }
     let query = format!("addresses={EXACT}%2C{INEXACT}%2C{OTHER}&chainIds=2020");
     let unknown = |address| json!({ "address": address, "status": "false" });
@@ -193,9 +192,9 @@ async fn the_first_generation_judges_by_the_code_at_the_address() {
     assert_eq!(checked.json(), json!([unknown(EXACT), unknown(INEXACT), unknown(OTHER)]));
 
     for (address, status) in [(EXACT, "perfect"), (INEXACT, "partial")] {
-        let answer = post(&verifier, "/verify", &counter.v1_body(2020, address)).await;
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        let result = answer.json()["result"][0].clone();
+        let response = post(&verifier, "/verify", &counter.v1_body(2020, address)).await;
+        assert_eq!(response.status, 200, "{}", response.body);
+        let result = response.json()["result"][0].clone();
         assert_eq!(result["status"], status);
         assert_eq!([&result["address"], &result["chainId"]], [address, "2020"]);
     }
@@ -220,15 +219,15 @@ async fn the_first_generation_judges_by_the_code_at_the_address() {
     assert_eq!(files["status"], "partial");
     assert_eq!(files["files"][0]["content"], counter.source());
     assert_eq!(get(&verifier, &format!("/files/2020/{INEXACT}")).await.status, 404);
-    // There is no second generation here.
-    let look = get(&verifier, &format!("/v2/contract/2020/{EXACT}")).await;
-    assert_eq!((look.status, look.header("content-type")), (404, "text/html; charset=utf-8"));
+    // `--generation v1` disables the v2 API.
+    let lookup = get(&verifier, &format!("/v2/contract/2020/{EXACT}")).await;
+    assert_eq!((lookup.status, lookup.header("content-type")), (404, "text/html; charset=utf-8"));
 }
 
 #[tokio::test]
-async fn the_second_generation_judges_in_jobs_that_take_their_time() {
-    let counter = Contract::of_fixture("Counter");
-    let node = node_with(&counter, &word(7)).await;
+async fn v2_api_verifies_in_asynchronous_jobs() {
+    let counter = Contract::fixture("Counter");
+    let node = node_with_contract(&counter, &word(7)).await;
     let arguments = ["--job-polls", "2", "--job-ms", "0", "--prefix", "/server"];
     let verifier = Verifier::start(&[(2020, &node.url())], &arguments);
     let outcome = async |path: &str, body: &Value| {
@@ -244,7 +243,8 @@ async fn the_second_generation_judges_in_jobs_that_take_their_time() {
         }
         let url = verifier.url() + &job;
         let job =
-            wait_for(&Client::new(), &url, |answer| answer.json()["isJobCompleted"] == true).await;
+            wait_for(&Client::new(), &url, |response| response.json()["isJobCompleted"] == true)
+                .await;
         (job.json()["contract"]["match"].clone(), job.json()["error"]["customCode"].clone())
     };
     let standard = |address| format!("/server/v2/verify/2020/{address}");
@@ -280,7 +280,7 @@ async fn the_second_generation_judges_in_jobs_that_take_their_time() {
     assert_eq!(found.json()["abi"][0]["type"], "constructor");
     assert_eq!(found.json()["creationMatch"], "exact_match");
 
-    // A source that is not the one of the metadata.
+    // A source that does not match the metadata.
     let mut changed = counter.v2_metadata_body();
     changed["sources"][counter.path()] = json!(counter.source().replace("Counts", "Count"));
     let by_metadata = format!("/server/v2/verify/metadata/2020/{OTHER}");
@@ -289,26 +289,26 @@ async fn the_second_generation_judges_in_jobs_that_take_their_time() {
 }
 
 #[tokio::test]
-async fn a_build_info_has_several_contracts_to_choose_from() {
-    let switch = Contract::of_fixture("Switch");
-    let node = node_with(&switch, "").await;
+async fn build_info_offers_a_choice_of_contracts() {
+    let switch = Contract::fixture("Switch");
+    let node = node_with_contract(&switch, "").await;
     let verifier = Verifier::start(&[(2020, &node.url())], &[]);
     let files = json!({ "build-info.json": build_info().to_string() });
     let mut body = json!({ "address": EXACT, "chainId": "2020", "files": files });
-    let answer = post(&verifier, "/", &body).await;
-    assert_eq!(answer.status, 400, "{}", answer.body);
+    let response = post(&verifier, "/", &body).await;
+    assert_eq!(response.status, 400, "{}", response.body);
     let choice = |name| json!({ "name": name, "path": format!("contracts/{name}.sol") });
-    assert_eq!(answer.json()["contractsToChoose"], json!([choice("Counter"), choice("Switch")]));
+    assert_eq!(response.json()["contractsToChoose"], json!([choice("Counter"), choice("Switch")]));
     for (chosen, status) in [("2", 404), ("0", 500), ("1", 200)] {
         body["chosenContract"] = json!(chosen);
-        let answer = post(&verifier, "/", &body).await;
-        assert_eq!(answer.status, status, "{}", answer.body);
+        let response = post(&verifier, "/", &body).await;
+        assert_eq!(response.status, status, "{}", response.body);
     }
 }
 
 #[tokio::test]
-async fn it_tells_what_is_wrong_with_a_request() {
-    let counter = Contract::of_fixture("Counter");
+async fn invalid_requests_get_descriptive_errors() {
+    let counter = Contract::fixture("Counter");
     let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &[]);
     let without = |mut body: Value, name| {
         body.as_object_mut().unwrap().remove(name).unwrap();
@@ -316,12 +316,12 @@ async fn it_tells_what_is_wrong_with_a_request() {
     };
     let v1 = counter.v1_body(2020, EXACT);
     for name in ["address", "chain", "files"] {
-        let answer = post(&verifier, "/", &without(v1.clone(), name)).await;
-        assert_eq!(answer.status, 400, "{}", answer.body);
+        let response = post(&verifier, "/", &without(v1.clone(), name)).await;
+        assert_eq!(response.status, 400, "{}", response.body);
         let message = format!("must have required property '{name}'");
         let errors = json!([{ "path": "/body", "message": message }]);
         let expected = json!({ "message": format!("request/body {message}"), "errors": errors });
-        assert_eq!(answer.json(), expected);
+        assert_eq!(response.json(), expected);
     }
     for (name, value, message) in [
         ("address", json!("0x12"), "Invalid address: 0x12"),
@@ -329,9 +329,9 @@ async fn it_tells_what_is_wrong_with_a_request() {
     ] {
         let mut body = v1.clone();
         body[name] = value;
-        let answer = post(&verifier, "/", &body).await;
-        assert_eq!(answer.status, 400, "{}", answer.body);
-        assert_eq!(answer.json(), json!({ "error": message, "message": message }));
+        let response = post(&verifier, "/", &body).await;
+        assert_eq!(response.status, 400, "{}", response.body);
+        assert_eq!(response.json(), json!({ "error": message, "message": message }));
     }
     let v2 = counter.v2_body();
     let here = format!("/v2/verify/2020/{EXACT}");
@@ -343,9 +343,9 @@ async fn it_tells_what_is_wrong_with_a_request() {
         (&here.replace("2020", "1"), v2.clone(), "unsupported_chain"),
         (&here, json!("no object"), "invalid_json"),
     ] {
-        let answer = post(&verifier, path, &body).await;
-        assert_eq!(answer.status, 400, "{}", answer.body);
-        assert_eq!(answer.json()["customCode"], code);
+        let response = post(&verifier, path, &body).await;
+        assert_eq!(response.status, 400, "{}", response.body);
+        assert_eq!(response.json()["customCode"], code);
     }
     let request = Client::new().post(verifier.url() + "/verify").body("address=1");
     let form = request.header("content-type", "application/x-www-form-urlencoded");
@@ -356,7 +356,7 @@ async fn it_tells_what_is_wrong_with_a_request() {
 }
 
 #[tokio::test]
-async fn paths_that_are_not_quite_a_route_are_none() {
+async fn paths_must_match_routes_exactly() {
     let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &["--prefix", "/server"]);
     for path in ["/health", "/chains", "/version"] {
         assert_eq!(get(&verifier, &format!("/server{path}")).await.status, 200, "{path}");
@@ -377,14 +377,14 @@ async fn paths_that_are_not_quite_a_route_are_none() {
         &format!("/server/check-by-addresses/?addresses={EXACT}&chainIds=2020"),
         &format!("/server/files/any/2020/{EXACT}/"),
     ] {
-        let answer = get(&verifier, path).await;
-        assert_eq!(answer.status, 404, "{path}");
-        assert_eq!(answer.header("content-type"), "text/html; charset=utf-8", "{path}");
+        let response = get(&verifier, path).await;
+        assert_eq!(response.status, 404, "{path}");
+        assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
     }
     for path in ["", "/verify", "/server/verify/", "/server//verify", "/server/verify/create2"] {
-        let answer = post(&verifier, path, &json!({})).await;
-        assert_eq!(answer.status, 404, "{path}");
-        assert_eq!(answer.header("content-type"), "text/html; charset=utf-8", "{path}");
+        let response = post(&verifier, path, &json!({})).await;
+        assert_eq!(response.status, 404, "{path}");
+        assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
     }
     let received = verifier.received().await;
     assert_eq!(received.len(), 3 + 14 + 5);
@@ -392,7 +392,7 @@ async fn paths_that_are_not_quite_a_route_are_none() {
 }
 
 #[tokio::test]
-async fn what_no_proxy_may_send_on_is_refused_and_written_down() {
+async fn headers_a_proxy_must_not_forward_are_refused_and_recorded() {
     let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &[]);
     let client = Client::new();
     let mut expected = vec![];
@@ -426,7 +426,7 @@ async fn what_no_proxy_may_send_on_is_refused_and_written_down() {
     assert_eq!(received.len(), expected.len() + 1);
     assert_eq!((&last["method"], &last["url"]), (&json!("POST"), &json!("/verify/create2")));
     assert_eq!(last["headers"]["authorization"], "Bearer x");
-    // Of the two bytes `{}`.
+    // SHA-256 of `{}`.
     let sha256 = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
     assert_eq!(last["body"], json!({ "length": 2, "sha256": sha256 }));
 }

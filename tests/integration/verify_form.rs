@@ -1,4 +1,4 @@
-//! The form at `/verify`: what it is made of, and what people see of it in Chromium.
+//! The form at `/verify`: its files, its modules in Node.js, and the page in Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -9,24 +9,24 @@ use crate::anvil::Anvil;
 use crate::fixtures;
 use crate::pages::{self, policy};
 use crate::programs;
-use crate::service::Service;
+use crate::test_server::TestServer;
 use crate::verifier::Verifier;
 
-/// What the scripts for the form import.
+/// Packages that the test scripts import.
 const PACKAGES: &[&str] = &["@noble/hashes", "ethers", "playwright-core"];
 
 #[tokio::test]
-async fn files_are_told_apart_and_held_against_each_other_in_the_page() {
+async fn page_recognises_files_and_checks_that_they_match() {
     programs::node_test("files.test.mjs", PACKAGES).await;
 }
 
 #[tokio::test]
-async fn every_answer_of_a_verification_service_has_its_outcome_in_the_page() {
+async fn page_maps_every_verifier_response_to_an_outcome() {
     programs::node_test("submit.test.mjs", PACKAGES).await;
 }
 
 #[test]
-fn the_hash_function_is_as_its_authors_publish_it() {
+fn vendored_hash_files_match_the_published_package() {
     let folder = fixtures::path("src/pages/verify/noble");
     let names: Vec<_> =
         fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
@@ -42,33 +42,39 @@ fn the_hash_function_is_as_its_authors_publish_it() {
 const NO_NODES: [&str; 2] = ["http://127.0.0.1:9"; 2];
 
 #[tokio::test]
-async fn the_page_and_all_that_it_loads_are_served_below_any_base_path() {
+async fn page_and_its_files_are_served_below_any_base_path() {
     for base in ["", "/proxy/public"] {
-        let more = format!("base_path = \"{base}\"");
-        let service = Service::with_server(&more, &with("http://127.0.0.1:9", NO_NODES)).await;
-        let parts = pages::all_parts(&service, &format!("{base}/verify")).await;
+        let server = format!("base_path = \"{base}\"");
+        let service =
+            TestServer::with_server(&server, &config("http://127.0.0.1:9", NO_NODES)).await;
+        let parts = pages::check_page_and_resources(&service, &format!("{base}/verify")).await;
         let files = ["", "/files.js", "/noble/_u64.js", "/noble/sha3.js", "/noble/utils.js"];
         let files = files.into_iter().chain(["/page.js", "/style.css", "/submit.js"]);
         let own = files.map(|file| (format!("{base}/verify{file}"), policy("data:")));
         let palette = (format!("{base}/base.css"), policy("'self' data:"));
         assert_eq!(parts, [palette].into_iter().chain(own).collect::<Vec<_>>());
-        pages::leads(&service, &format!("{base}/verify/"), "../verify", &format!("{base}/verify"))
-            .await;
+        pages::check_redirect(
+            &service,
+            &format!("{base}/verify/"),
+            "../verify",
+            &format!("{base}/verify"),
+        )
+        .await;
     }
 }
 
 #[tokio::test]
-async fn without_a_verification_service_there_is_no_page() {
-    let service = Service::start(&with("", NO_NODES)).await;
+async fn page_is_404_without_a_verification_service() {
+    let service = TestServer::start(&config("", NO_NODES)).await;
     for path in ["/verify", "/verify/", "/verify/page.js"] {
-        let answer = service.get(path).await;
-        assert_eq!(answer.status, 404, "{path}: {}", answer.body);
-        assert_eq!(answer.header("content-type"), "application/problem+json");
+        let response = service.get(path).await;
+        assert_eq!(response.status, 404, "{path}: {}", response.body);
+        assert_eq!(response.header("content-type"), "application/problem+json");
     }
 }
 
-/// The configuration of a service with this upstream and, as Ronin and Saigon, nodes at these URLs.
-fn with(verification: &str, nodes: [&str; 2]) -> String {
+/// Configuration with this verification upstream and the nodes of Ronin and Saigon.
+fn config(verification: &str, nodes: [&str; 2]) -> String {
     let [ronin, saigon] = nodes;
     format!(
         "[verification]\nurl = \"{verification}\"\n\
@@ -78,8 +84,8 @@ fn with(verification: &str, nodes: [&str; 2]) -> String {
 }
 
 #[tokio::test]
-async fn people_verify_contracts_in_chromium() {
-    let nodes = [Anvil::of_chain(2020, 0, &[]), Anvil::of_chain(202_601, 0, &[])];
+async fn users_verify_contracts_in_chromium() {
+    let nodes = [Anvil::with_chain_id(2020, 0, &[]), Anvil::with_chain_id(202_601, 0, &[])];
     let [ronin, saigon] = nodes.each_ref().map(Anvil::url);
     let upstream = |more: &[&str]| Verifier::start(&[(2020, &ronin), (202_601, &saigon)], more);
     let verifiers = [
@@ -89,7 +95,7 @@ async fn people_verify_contracts_in_chromium() {
     ];
     let [both, first, slow] = verifiers.each_ref().map(Verifier::url);
     let service = async |more: &str, url: &str| {
-        Service::with_server(more, &with(url, [&ronin, &saigon])).await
+        TestServer::with_server(more, &config(url, [&ronin, &saigon])).await
     };
     let plain = service("", &both).await;
     let below = service("base_path = \"/proxy/public\"", &both).await;
@@ -97,7 +103,7 @@ async fn people_verify_contracts_in_chromium() {
     let slow = service("", &slow).await;
     let down = service("", "http://127.0.0.1:9").await;
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let world = json!({
+    let settings = json!({
         "services": {
             "plain": plain.url(""),
             "below": below.url("/proxy/public"),
@@ -108,12 +114,12 @@ async fn people_verify_contracts_in_chromium() {
         "nodes": { "2020": ronin, "202601": saigon },
         "shots": target.join("verify-form"),
     });
-    let mut command = programs::node(PACKAGES);
-    command.arg(programs::script("verify-form.mjs")).arg(world.to_string());
-    println!("{}", programs::success(command).await);
+    let mut command = programs::node_js(PACKAGES);
+    command.arg(programs::script_path("verify-form.mjs")).arg(settings.to_string());
+    println!("{}", programs::expect_success(command).await);
     for verifier in &verifiers {
-        for asked in verifier.received().await {
-            assert_eq!(asked["violations"], json!([]), "{asked:#}");
+        for request in verifier.received().await {
+            assert_eq!(request["violations"], json!([]), "{request:#}");
         }
     }
 }

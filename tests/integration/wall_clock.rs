@@ -1,15 +1,15 @@
-//! The time of day as one process sees it.
+//! A fake wall clock for one process.
 
 use std::path::{Path, PathBuf};
 
-/// The wall clock of a process under `faketime`.
+/// The wall clock of a process under `libfaketime`, controlled by a file with the offset.
 #[derive(Debug)]
 pub(crate) struct WallClock(PathBuf);
 
 impl WallClock {
     const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
-    /// The right time, until it steps. Two of one test process have different names.
+    /// Starts with the real time. `name` is unique within the test process.
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("{}-clock-{name}", std::process::id());
         let clock = Self(std::env::temp_dir().join(name));
@@ -17,8 +17,8 @@ impl WallClock {
         clock
     }
 
-    /// What makes a process follow this clock.
-    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+    /// Returns the environment environment that make a process use this clock.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let dirs =
             std::fs::read_dir("/usr/lib").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
         let library = dirs.map(|dir| dir.join(Self::LIBRARY)).find(|path| path.exists());
@@ -36,9 +36,9 @@ impl WallClock {
         ]
     }
 
-    /// From now on it is off by this, such as `+1h`.
+    /// Sets the offset from the real time, such as `+1h`.
     pub(crate) fn step(&self, offset: &str) {
-        // In one piece: the process reads the file at any moment.
+        // Replaced atomically, because the process may read the file at any moment.
         let new = self.0.with_extension("new");
         std::fs::write(&new, format!("{offset}\n")).unwrap();
         std::fs::rename(&new, &self.0).unwrap();

@@ -1,6 +1,6 @@
-// What the scripts for pages have in common: Chromium, and what must hold in every window of it.
+// Shared by the page scripts: starting Chromium, and checks that hold in every window.
 //
-// CHROMIUM names another browser than the one on the path.
+// The environment variable CHROMIUM names a browser other than the one on the PATH.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -9,10 +9,10 @@ import { setTimeout } from "node:timers/promises";
 
 import { chromium } from "playwright-core";
 
-// No event that is waited for takes this long unless it never comes.
+// Timeout for every awaited event.
 export const DEADLINE_MS = 20_000;
 
-// A browser with these further arguments.
+// Starts a browser with these additional arguments.
 export async function launch(...more) {
     const inPath = process.env.PATH.split(":").map((folder) => join(folder, "chromium")).find(existsSync);
     const executablePath = process.env.CHROMIUM || inPath;
@@ -20,27 +20,27 @@ export async function launch(...more) {
     return chromium.launch({ executablePath, args: ["--no-sandbox", ...more] });
 }
 
-// The browser notes every answer of 400 and above, that such an answer is no stream, and that a header is
-// for secure origins alone.
-const NOTES = [
+// Console messages that are expected: responses with 4xx or 5xx, such a response in place of a stream, and a
+// header that applies to secure origins only.
+const EXPECTED_MESSAGES = [
     "Failed to load resource", "EventSource's response", "The Cross-Origin-Opener-Policy header has been ignored",
 ];
 
-// Runs this with the page at `url` in a window of its own. In all of them must hold that nothing fails
-// unnoticed and that nobody is asked but the page's origin.
+// Runs `run` with the page at `url` in a new window. Checks that there were no errors and no policy
+// violations, and that all requests went to the page's origin.
 export async function visit(browser, url, options, run) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
     context.setDefaultTimeout(DEADLINE_MS);
     const page = await context.newPage();
-    // From the start, or a chooser might open in earnest before this is known to the browser.
+    // Without this handler from the start, the browser may open a native file chooser.
     page.on("filechooser", () => {});
     const requests = [];
-    const faults = [];
+    const errors = [];
     page.on("request", (request) => requests.push(request));
-    page.on("pageerror", (error) => faults.push(error));
+    page.on("pageerror", (error) => errors.push(error));
     page.on("console", (message) => {
-        const isNote = NOTES.some((note) => message.text().startsWith(note));
-        if (["error", "warning"].includes(message.type()) && !isNote) faults.push(message.text());
+        const isExpected = EXPECTED_MESSAGES.some((text) => message.text().startsWith(text));
+        if (["error", "warning"].includes(message.type()) && !isExpected) errors.push(message.text());
     });
     const violations = [];
     await context.exposeBinding("violated", (_, violation) => violations.push(violation));
@@ -50,8 +50,8 @@ export async function visit(browser, url, options, run) {
     });
     try {
         await page.goto(url);
-        await run(page, { requests, faults, violations });
-        assert.deepEqual([faults, violations], [[], []]);
+        await run(page, { requests, errors, violations });
+        assert.deepEqual([errors, violations], [[], []]);
         for (const request of requests) {
             assert.equal(new URL(request.url()).origin, new URL(url).origin);
         }
@@ -63,9 +63,9 @@ export async function visit(browser, url, options, run) {
     }
 }
 
-// Looks at a state in both schemes and these widths: everything is readable and within the width. The
-// folder `shots` gets a screenshot of each but the `unseen`.
-export async function look(page, name, { shots, widths, unseen = [] }) {
+// Checks in both colour schemes and at these widths that all texts are readable and fit. Saves screenshots in
+// the folder `shots`, except for the widths in `unseen`.
+export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
     for (const colorScheme of ["dark", "light"]) {
         await page.emulateMedia({ colorScheme });
         assert.deepEqual(await page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
@@ -84,27 +84,27 @@ export async function look(page, name, { shots, widths, unseen = [] }) {
     }
 }
 
-// How often to read what may change: the machine has others to serve.
+// Poll interval of `until`.
 const PAUSE_MS = 10;
 
-// Reads again and again until that is true of what is read.
+// Repeats `read` until `isTrue` accepts its result; returns the result.
 export async function until(read, isTrue) {
     for (const deadline = Date.now() + DEADLINE_MS; ; ) {
         const found = await read();
         if (isTrue(found)) return found;
         await setTimeout(PAUSE_MS);
-        assert(Date.now() < deadline, `it stays at ${JSON.stringify(found)}`);
+        assert(Date.now() < deadline, `still ${JSON.stringify(found)}`);
     }
 }
 
-// Waits until the function gives that in the page.
+// Waits until `read` returns `expected` in the page.
 export async function becomes(page, read, expected) {
     const isThere = new Function("expected", `return (${read})() === expected`);
     await page.waitForFunction(isThere, expected).catch(() => {});
     assert.equal(await page.evaluate(read), expected);
 }
 
-// In the page: texts that are not within the card, or the page, that they belong to.
+// In the page: texts that overflow their card or the page.
 function strayTexts() {
     const stray = [];
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -120,8 +120,8 @@ function strayTexts() {
     return stray;
 }
 
-// In the page: what has less contrast with what is behind it than WCAG 2.2 asks for, 4.5 for text (1.4.3)
-// and 3 for the edges of what one can use (1.4.11).
+// In the page: elements with less contrast than WCAG 2.2 requires, 4.5 for text (1.4.3) and 3 for the borders
+// of controls (1.4.11).
 function weakContrasts() {
     const parsed = (color) => {
         const [red, green, blue, alpha = 1] = color.match(/[\d.]+/g).map(Number);
@@ -178,7 +178,7 @@ function weakContrasts() {
     return weak;
 }
 
-// What has the focus, and whether one sees that.
+// Name of the focused element, and whether the focus is visible.
 export const focused = (page) => page.evaluate(() => {
     const { activeElement: node } = document;
     const shown = node.id === "picker" ? node.parentElement : node;

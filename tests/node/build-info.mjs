@@ -1,5 +1,5 @@
-// Writes tests/fixtures/verification/build-info.json: what Hardhat 2 would, had it compiled the contracts
-// beside it with solc 0.8.28.
+// Writes tests/fixtures/verification/build-info.json as Hardhat 2 would, from the contracts beside it and
+// solc 0.8.28.
 
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";

@@ -1,10 +1,9 @@
-// What applications see of pending state through the service:
+// Pending state as web3 applications see it through the service:
 // `node clients.mjs viem|viem-in-batches|ethers ROUTE NODE CREATION RUNTIME`.
 //
-// Reads go to ROUTE, the service's `/rpc/{chain}`. What a wallet sends and the order to mine go to NODE,
-// an anvil with an empty queue that mines when it is told to. CREATION and RUNTIME are the code of the
-// contract in tests/integration/contract.rs. Each line that this prints was found to be so; it ends with
-// 1 at the first that was not.
+// Reads go to ROUTE, the service's `/rpc/{chain}`. Transactions and requests to mine go to NODE, an anvil with
+// an empty queue and no automatic mining. CREATION and RUNTIME are the code of the contract in
+// tests/integration/contract.rs. Prints a line for each check, and ends with 1 at the first that fails.
 
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
@@ -26,11 +25,11 @@ const ABI = [
     "event Stored(uint256 value)",
     "error Refused(uint256 stored)",
 ];
-// The first of anvil's accounts, which are the same everywhere.
+// Key of anvil's first default account.
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
-const NOBODY = "0x00000000000000000000000000000000c0ffee00";
+const RECIPIENT = "0x00000000000000000000000000000000c0ffee00";
 const GWEI = 1_000_000_000n;
-// No event that is waited for takes this long unless it never comes.
+// Timeout for every awaited event.
 const DEADLINE_MS = 20_000;
 
 function checked(claim) {
@@ -40,12 +39,12 @@ function checked(claim) {
 async function mine() {
     const call = { jsonrpc: "2.0", id: 1, method: "anvil_mine", params: [] };
     const headers = { "content-type": "application/json" };
-    const reply = await fetch(node, { method: "POST", headers, body: JSON.stringify(call) });
-    assert.equal((await reply.json()).error, undefined);
+    const response = await fetch(node, { method: "POST", headers, body: JSON.stringify(call) });
+    assert.equal((await response.json()).error, undefined);
 }
 
-// Reads until the value is as expected. What was read before may be answered so again: under `pending`
-// for a flashblock, a revert too, and under `latest` until the service has seen the next block.
+// Repeats `read` until it gives the expected value. Earlier reads may come from the cache: `pending` results and
+// reverts for a flashblock, `latest` results until the service has read the next block.
 async function eventually(read, expected) {
     for (const deadline = Date.now() + DEADLINE_MS; ; ) {
         const found = await read().catch((error) => error);
@@ -54,25 +53,25 @@ async function eventually(read, expected) {
     }
 }
 
-// The promise's value; mines once `isWaiting`, so that there was nothing to find at first.
+// Mines once `isWaiting` and returns the promise's value. The first look-up has found nothing by then.
 async function minedMeanwhile(promise, isWaiting) {
     for (const deadline = Date.now() + DEADLINE_MS; !isWaiting(); ) {
-        assert(Date.now() < deadline, "nobody waits");
+        assert(Date.now() < deadline, "the client does not wait");
         await new Promise((resolve) => setImmediate(resolve));
     }
     await mine();
     return promise;
 }
 
-async function viem(batch) {
+async function viemChecks(batch) {
     const abi = parseAbi(ABI);
     const account = privateKeyToAccount(KEY);
-    const asked = [];
+    const requested = [];
     const refused = [];
-    let widest = 1;
+    let largestBatch = 1;
     const fetchFn = (url, init) => {
         const body = JSON.parse(init.body);
-        if (Array.isArray(body)) widest = Math.max(widest, body.length);
+        if (Array.isArray(body)) largestBatch = Math.max(largestBatch, body.length);
         return fetch(url, init);
     };
     const transport = (options) => {
@@ -80,7 +79,7 @@ async function viem(batch) {
         const writes = http(node)(options);
         const request = async (call, more) => {
             if (call.method === "eth_sendRawTransaction") return writes.request(call, more);
-            asked.push(call.method);
+            requested.push(call.method);
             return reads.request(call, more).catch((error) => {
                 if (error.code === -32601) refused.push(call.method);
                 throw error;
@@ -99,9 +98,9 @@ async function viem(batch) {
     const wallet = createWalletClient({ chain, transport, account });
     const latest = { blockTag: "latest" };
     const pending = { blockTag: "pending" };
-    const receiptOf = (hash) => {
-        const before = asked.length;
-        const isWaiting = () => asked.slice(before).includes("eth_getTransactionReceipt");
+    const mineAndGetReceipt = (hash) => {
+        const before = requested.length;
+        const isWaiting = () => requested.slice(before).includes("eth_getTransactionReceipt");
         return minedMeanwhile(reader.waitForTransactionReceipt({ hash }), isWaiting);
     };
 
@@ -113,16 +112,16 @@ async function viem(batch) {
     const address = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
     assert.equal(await reader.getCode({ address, ...pending }), runtime);
     assert.equal(await reader.getCode({ address }), undefined);
-    checked("the code of a queued contract is there under `pending` alone");
+    checked("the code of a queued contract is visible under `pending` only");
 
-    const deployment = await receiptOf(created);
+    const deployment = await mineAndGetReceipt(created);
     assert.equal(deployment.status, "success");
     assert.equal(deployment.contractAddress, address.toLowerCase());
     assert.equal(deployment.blockNumber, 1n);
     await eventually(() => reader.getCode({ address }), runtime);
     checked("waitForTransactionReceipt sees a contract's creation");
 
-    const spend = { address, abi, functionName: "spend", args: [NOBODY, 1n] };
+    const spend = { address, abi, functionName: "spend", args: [RECIPIENT, 1n] };
     const refuse = { address, abi, functionName: "refuse", args: [1n, 2n, 3n] };
     const reverted = async (read) => {
         const error = await read.then(() => assert.fail("it did not revert"), (error) => error);
@@ -134,18 +133,18 @@ async function viem(batch) {
         "nothing stored");
     const { errorName, args } = (await reverted(reader.readContract(refuse))).data;
     assert.deepEqual([errorName, args], ["Refused", [0n]]);
-    checked("a reason and a custom error reach the caller of a contract");
+    checked("revert reasons and custom errors reach the caller");
 
     const nonce = await reader.getTransactionCount({ address: account.address });
     assert.equal(nonce, 1);
     const stored = await wallet.writeContract({ address, abi, functionName: "store", args: [42n] });
-    const sent = await wallet.sendTransaction({ to: NOBODY, value: parseEther("1") });
+    const sent = await wallet.sendTransaction({ to: RECIPIENT, value: parseEther("1") });
     const count = (block) => reader.getTransactionCount({ address: account.address, ...block });
     await eventually(() => count(pending), 3);
     assert.equal(await count(latest), 1);
     checked("a nonce counts two queued transactions under `pending`");
 
-    const balance = (block) => reader.getBalance({ address: NOBODY, ...block });
+    const balance = (block) => reader.getBalance({ address: RECIPIENT, ...block });
     assert.deepEqual(await Promise.all([balance(), balance(latest)]), [parseEther("1"), 0n]);
     checked("a balance without a tag is the pending one");
 
@@ -169,79 +168,79 @@ async function viem(batch) {
     assert.equal((await reader.getTransaction({ hash: sent })).blockHash, null);
     checked("a block without a tag is the pending one");
 
-    const transfer = { account, to: NOBODY, value: 1n };
+    const transfer = { account, to: RECIPIENT, value: 1n };
     assert.equal(await reader.estimateGas(transfer), 21000n);
-    const ofNode = createPublicClient({ chain, transport: http(node) });
-    const ofSpend = { ...spend, account };
-    const gas = await ofNode.estimateContractGas(ofSpend);
-    await eventually(() => reader.estimateContractGas(ofSpend), gas);
-    checked("gas of a call that only queued state lets succeed");
+    const nodeClient = createPublicClient({ chain, transport: http(node) });
+    const spendCall = { ...spend, account };
+    const gas = await nodeClient.estimateContractGas(spendCall);
+    await eventually(() => reader.estimateContractGas(spendCall), gas);
+    checked("gas estimate of a call that needs queued state");
 
-    // Of the pending block, like all that viem asks for without a tag; viem adds a fifth.
+    // viem reads the pending block without a tag and adds 20 % to its base fee.
     const { maxFeePerGas, maxPriorityFeePerGas } = await reader.estimateFeesPerGas();
     assert.equal(maxPriorityFeePerGas, GWEI);
     assert.equal(maxFeePerGas, block.baseFeePerGas * 12n / 10n + GWEI);
-    assert.equal(await reader.getGasPrice(), await ofNode.getGasPrice());
+    assert.equal(await reader.getGasPrice(), await nodeClient.getGasPrice());
     const history = { blockCount: 2, rewardPercentiles: [60] };
-    assert.deepEqual(await reader.getFeeHistory(history), await ofNode.getFeeHistory(history));
+    assert.deepEqual(await reader.getFeeHistory(history), await nodeClient.getFeeHistory(history));
     checked("estimateFeesPerGas, gas price and fee history");
 
     const event = abi.find((item) => item.name === "Stored");
     const logs = (range) => reader.getLogs({ address, event, ...range });
     assert.deepEqual(await logs(), []);
-    const receipt = await receiptOf(stored);
+    const receipt = await mineAndGetReceipt(stored);
     assert.deepEqual([receipt.status, receipt.blockNumber, receipt.logs.length], ["success", 2n, 1]);
     const [log, ...others] = await logs({ fromBlock: 2n, toBlock: 2n });
     assert.deepEqual([log.args, log.transactionHash, others], [{ value: 42n }, stored, []]);
     const found = async () => (await logs()).map((log) => log.transactionHash);
     await eventually(found, [stored]);
-    checked("logs are there once their transaction is mined");
+    checked("logs are visible once their transaction is mined");
 
     await eventually(() => balance(latest), parseEther("1"));
     await eventually(() => word(latest), 42n);
     await eventually(() => count(latest), 3);
-    checked("what was pending is latest once it is mined");
+    checked("pending state becomes latest once mined");
 
-    // viem asks for this one before it works a transaction out by itself.
+    // viem tries this method before it fills a transaction itself.
     assert.deepEqual([...new Set(refused)], ["eth_fillTransaction"]);
-    if (batch) assert(widest >= 2, "nothing was sent in a batch");
-    else assert.equal(widest, 1);
-    checked(batch ? `batches of up to ${widest} calls` : "each call by itself");
+    if (batch) assert(largestBatch >= 2, "nothing was sent in a batch");
+    else assert.equal(largestBatch, 1);
+    checked(batch ? `batches of up to ${largestBatch} calls` : "each call by itself");
 }
 
-async function ofEthers() {
-    const asked = [];
+async function ethersChecks() {
+    const requested = [];
     const refused = [];
-    let widest = 1;
-    const ofNode = new ethers.JsonRpcProvider(node);
+    let largestBatch = 1;
+    const nodeClient = new ethers.JsonRpcProvider(node);
     class Split extends ethers.JsonRpcProvider {
         async send(method, params) {
             const isWrite = method === "eth_sendRawTransaction";
-            return isWrite ? ofNode.send(method, params) : super.send(method, params);
+            return isWrite ? nodeClient.send(method, params) : super.send(method, params);
         }
 
         async _send(payload) {
             const calls = [payload].flat();
-            asked.push(...calls.map((call) => call.method));
-            if (Array.isArray(payload)) widest = Math.max(widest, payload.length);
-            const answers = await super._send(payload);
-            for (const { id, error } of answers) {
+            requested.push(...calls.map((call) => call.method));
+            if (Array.isArray(payload)) largestBatch = Math.max(largestBatch, payload.length);
+            const responses = await super._send(payload);
+            for (const { id, error } of responses) {
                 if (error?.code === -32601) refused.push(calls.find((call) => call.id === id).method);
             }
-            return answers;
+            return responses;
         }
     }
     const provider = new Split(route);
-    // Its own default, 4 s, suits blocks of an older time.
+    // The default of 4 s is too slow for these blocks.
     provider.pollingInterval = 250;
     const wallet = new ethers.Wallet(KEY, provider);
-    // ethers looks for a receipt at each block that is new to it after its first look at the head, so that
-    // look has to come before the block: it has when the head is asked for again.
-    const receiptOf = (wait) => {
-        const before = asked.length;
+    // ethers looks for a receipt at each block after the first head that it reads. So the block must come after
+    // that read, which has happened when ethers requests the head again.
+    const mineAndGetReceipt = (wait) => {
+        const before = requested.length;
         const isWaiting = () => {
-            const heads = asked.slice(before).filter((method) => method === "eth_blockNumber");
-            return asked.slice(before).includes("eth_getTransactionReceipt") && heads.length > 3;
+            const heads = requested.slice(before).filter((method) => method === "eth_blockNumber");
+            return requested.slice(before).includes("eth_getTransactionReceipt") && heads.length > 3;
         };
         return minedMeanwhile(wait(), isWaiting);
     };
@@ -254,89 +253,89 @@ async function ofEthers() {
     const address = await contract.getAddress();
     const code = await Promise.all([provider.getCode(address, "pending"), provider.getCode(address)]);
     assert.deepEqual(code, [runtime, "0x"]);
-    checked("the code of a queued contract is there under `pending` alone");
+    checked("the code of a queued contract is visible under `pending` only");
 
-    const deployment = await receiptOf(() => contract.deploymentTransaction().wait());
+    const deployment = await mineAndGetReceipt(() => contract.deploymentTransaction().wait());
     assert.deepEqual([deployment.status, deployment.contractAddress], [1, address]);
     assert.equal(deployment.blockNumber, 1);
     await eventually(() => provider.getCode(address), runtime);
     checked("wait() sees a contract's creation");
 
     const reverted = (call) => call.then(() => assert.fail("it did not revert"), (error) => error);
-    for (const call of [contract.spend(NOBODY, 1n), contract.spend.estimateGas(NOBODY, 1n)]) {
+    for (const call of [contract.spend(RECIPIENT, 1n), contract.spend.estimateGas(RECIPIENT, 1n)]) {
         const { code, reason } = await reverted(call);
         assert.deepEqual([code, reason], ["CALL_EXCEPTION", "nothing stored"]);
     }
     const { revert } = await reverted(contract.refuse(1n, 2n, 3n));
     assert.deepEqual([revert.name, [...revert.args]], ["Refused", [0n]]);
-    checked("a reason and a custom error reach the caller of a contract");
+    checked("revert reasons and custom errors reach the caller");
 
-    // ethers itself keeps a nonce for 250 ms, so it is told the second one.
+    // ethers caches a nonce for 250 ms, so the nonces are explicit.
     const stored = await contract.store(42n, { nonce: 1 });
-    const sent = await wallet.sendTransaction({ to: NOBODY, value: ethers.parseEther("1"), nonce: 2 });
+    const sent = await wallet.sendTransaction({ to: RECIPIENT, value: ethers.parseEther("1"), nonce: 2 });
     const count = (tag) => provider.getTransactionCount(wallet.address, tag);
     await eventually(() => count("pending"), 3);
     assert.equal(await count("latest"), 1);
     checked("a nonce counts two queued transactions under `pending`");
 
-    const balance = (tag) => provider.getBalance(NOBODY, tag);
+    const balance = (tag) => provider.getBalance(RECIPIENT, tag);
     const ether = ethers.parseEther("1");
     assert.deepEqual(await Promise.all([balance("pending"), balance("latest")]), [ether, 0n]);
-    checked("a balance has a queued transfer under `pending` alone");
+    checked("a queued transfer changes the balance under `pending` only");
 
     const word = (blockTag) => contract.stored({ blockTag });
     assert.deepEqual(await Promise.all([word("pending"), word("latest")]), [42n, 0n]);
     const slot = (tag) => provider.getStorage(address, 0, tag);
     const [pendingSlot, latestSlot] = await Promise.all([slot("pending"), slot("latest")]);
     assert.deepEqual([BigInt(pendingSlot), BigInt(latestSlot)], [42n, 0n]);
-    checked("a call and a slot show a queued word under `pending` alone");
+    checked("a call and a storage slot see a queued write under `pending` only");
 
-    assert.equal(await provider.estimateGas({ from: wallet, to: NOBODY, value: 1n }), 21000n);
-    const spend = { from: wallet.address, ...(await contract.spend.populateTransaction(NOBODY, 1n)) };
-    const gas = await ofNode.estimateGas(spend);
+    assert.equal(await provider.estimateGas({ from: wallet, to: RECIPIENT, value: 1n }), 21000n);
+    const spend = { from: wallet.address, ...(await contract.spend.populateTransaction(RECIPIENT, 1n)) };
+    const gas = await nodeClient.estimateGas(spend);
     await eventually(() => provider.estimateGas(spend), gas);
-    checked("gas of a call that only queued state lets succeed");
+    checked("gas estimate of a call that needs queued state");
 
     const block = await provider.getBlock("pending");
     assert.deepEqual(new Set(block.transactions), new Set([stored.hash, sent.hash]));
     assert.equal((await provider.getTransaction(sent.hash)).blockHash, null);
-    checked("the pending block lists what is queued");
+    checked("the pending block lists the queued transactions");
 
-    // ethers takes the newest block's base fee twice.
-    const { baseFeePerGas } = await ofNode.getBlock("latest");
+    // ethers doubles the newest block's base fee.
+    const { baseFeePerGas } = await nodeClient.getBlock("latest");
     const fees = await provider.getFeeData();
     assert.equal(fees.maxPriorityFeePerGas, GWEI);
     assert.equal(fees.maxFeePerGas, baseFeePerGas * 2n + GWEI);
-    assert.equal(fees.gasPrice, BigInt(await ofNode.send("eth_gasPrice", [])));
+    assert.equal(fees.gasPrice, BigInt(await nodeClient.send("eth_gasPrice", [])));
     checked("getFeeData");
 
-    // ethers asks for a filter first, and polls for logs where a node has none.
-    const heard = new Promise((resolve) => contract.once("Stored", resolve));
+    // ethers requests a filter first, and polls for logs if the node refuses.
+    const eventValue = new Promise((resolve) => contract.once("Stored", resolve));
     assert.deepEqual(await contract.queryFilter("Stored"), []);
-    const receipt = await receiptOf(() => provider.waitForTransaction(stored.hash));
+    const receipt = await mineAndGetReceipt(() => provider.waitForTransaction(stored.hash));
     assert.deepEqual([receipt.status, receipt.blockNumber, receipt.logs.length], [1, 2, 1]);
     const [log, ...others] = await contract.queryFilter("Stored", 2, 2);
     assert.deepEqual([[...log.args], log.transactionHash, others], [[42n], stored.hash, []]);
     assert.equal((await sent.wait()).status, 1);
-    checked("logs are there once their transaction is mined");
-    assert.equal(await heard, 42n);
-    checked("a listener for an event hears of it");
+    checked("logs are visible once their transaction is mined");
+    assert.equal(await eventValue, 42n);
+    checked("an event listener is called");
 
     await eventually(() => balance("latest"), ether);
     await eventually(() => word("latest"), 42n);
     await eventually(() => count("latest"), 3);
-    checked("what was pending is latest once it is mined");
+    checked("pending state becomes latest once mined");
 
     assert.deepEqual([...new Set(refused)], ["eth_newFilter"]);
-    assert(widest >= 2, "nothing was sent in a batch");
-    checked(`batches of up to ${widest} calls`);
+    assert(largestBatch >= 2, "nothing was sent in a batch");
+    checked(`batches of up to ${largestBatch} calls`);
     provider.destroy();
-    ofNode.destroy();
+    nodeClient.destroy();
 }
 
-const runs = { viem: () => viem(false), "viem-in-batches": () => viem(true), ethers: ofEthers };
+const runs = { viem: () => viemChecks(false), "viem-in-batches": () => viemChecks(true), ethers: ethersChecks };
 setTimeout(() => {
-    console.error(`${client} did not come to an end`);
+    console.error(`${client} timed out`);
     process.exit(1);
 }, 3 * DEADLINE_MS).unref();
 await runs[client]();

@@ -1,5 +1,5 @@
-// `node compile.mjs FILE` compiles a Solidity file that imports nothing, and prints
-// `{"Name": {"abi": […], "creation": "0x…", "runtime": "0x…"}}` with each contract in it.
+// `node compile.mjs FILE` compiles a Solidity file without imports, and prints each contract as
+// `{"Name": {"abi": […], "creation": "0x…", "runtime": "0x…"}}`.
 
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
@@ -8,11 +8,11 @@ import { fileURLToPath } from "node:url";
 
 import solc from "solc";
 
-// The contracts in the file by their names. The compiler's warnings count as errors.
+// Returns the contracts in the file by name. Compiler warnings count as errors.
 export function compile(file) {
     const source = basename(file);
     const settings = {
-        // Code that chains without the newest hardforks can run.
+        // Also runs on chains without the newest hardforks.
         evmVersion: "paris",
         outputSelection: {
             "*": { "*": ["abi", "evm.bytecode.object", "evm.deployedBytecode.object"] },

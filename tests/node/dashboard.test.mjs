@@ -1,4 +1,4 @@
-// What the dashboard says of what it knows, and what it knows after all that the service may say.
+// Tests of src/pages/dashboard: its state after each service message, and the texts for each state.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -25,10 +25,10 @@ const market = (block, changes = {}) => ({
     gas_used_ratio: { latest: 0.51, average: 0.434 }, base_fee_trend: "rising",
     suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, ...changes,
 });
-// A chain that was told at block 7 and asked about at once.
+// A chain after an event and a response for block 7.
 const known = (changes = {}) => {
-    const answer = { market: market(7), ageMs: 1000, sentAt: 100 };
-    return { ...learn(hear(chainOf(ENTRY), event(7), 50), answer, true, 120), ...changes };
+    const response = { market: market(7), ageMs: 1000, sentAt: 100 };
+    return { ...learn(hear(chainOf(ENTRY), event(7), 50), response, true, 120), ...changes };
 };
 const event = (block, max) => ({ chainId: 2020, block, suggestion: suggestion(max) });
 const pick = (object, ...keys) => Object.fromEntries(keys.map((key) => [key, object[key]]));
@@ -49,7 +49,7 @@ test("gwei are exact to the last wei", () => {
     for (const [wei, expected] of Object.entries(cases)) assert.equal(gwei(wei), expected);
 });
 
-test("spans have their two largest units, rounded down", () => {
+test("durations show their two largest units, rounded down", () => {
     const cases = [
         [-1, "0 s"], [0, "0 s"], [999, "0 s"], [1000, "1 s"], [59_999, "59 s"], [60_000, "1 min"],
         [61_000, "1 min 1 s"], [3_599_999, "59 min 59 s"], [3_600_000, "1 h"], [7_261_000, "2 h 1 min"],
@@ -59,7 +59,7 @@ test("spans have their two largest units, rounded down", () => {
     assert.deepEqual([0, 999, 1000, 61_000].map(ago), ["just now", "just now", "1 s ago", "1 min 1 s ago"]);
 });
 
-test("the next block is counted down to, due, and then overdue", () => {
+test("the next block is counted down to, then due, then overdue", () => {
     const cases = [
         [undefined, 2000, "not known yet"], [0, 2000, "in about 2 s"], [499, 2000, "in about 2 s"],
         [501, 2000, "in about 1 s"], [1000, 2000, "in about 1 s"], [1001, 2000, "in less than 1 s"],
@@ -73,18 +73,18 @@ test("the next block is counted down to, due, and then overdue", () => {
     }
 });
 
-test("a hundred blocks are as many as the service counts", () => {
+test("covered blocks are capped at 100", () => {
     assert.deepEqual([0, 1, 99, 100].map(blocksCovered), ["0", "1", "99", "100 or more"]);
 });
 
 describe("events", () => {
     const data = JSON.stringify(suggestion());
 
-    test("are read with the chain and the block of their id", () => {
+    test("are read with the chain and block of their id", () => {
         assert.deepEqual(readEvent("2020-43447700-0123456789abcdef", data), event(43447700));
     });
 
-    test("that cannot be read are none", () => {
+    test("that are malformed are ignored", () => {
         for (const id of ["", "2020", "7-0123456789abcdef", "a-7-0", "2020-7", "2020-7-", " 2020-7-a"]) {
             assert.equal(readEvent(id, data), undefined, id);
         }
@@ -96,7 +96,7 @@ describe("events", () => {
     });
 });
 
-test("answers that lack what is shown are none", () => {
+test("responses without a displayed member are rejected", () => {
     assert(isMarket(market(7)) && isMarket(market(7, { next_base_fee_per_gas: null })));
     for (const member of Object.keys(market(7)).filter((key) => !["stale", "base_fee_trend"].includes(key))) {
         assert(!isMarket(market(7, { [member]: undefined })), member);
@@ -107,7 +107,7 @@ test("answers that lack what is shown are none", () => {
 });
 
 describe("a chain", () => {
-    test("of which nothing is known has no numbers", () => {
+    test("without data has no numbers", () => {
         const card = cardOf(chainOf(ENTRY), "opening", 0);
         assert.deepEqual(card, {
             name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
@@ -116,7 +116,7 @@ describe("a chain", () => {
         });
     });
 
-    test("is shown with all that is known of it", () => {
+    test("is shown with all its data", () => {
         assert.deepEqual(cardOf(known(), "live", 2100), {
             name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, isLive: true,
             block: "7", age: "read 3 s ago", bar: undefined, next: "not known yet",
@@ -141,7 +141,7 @@ describe("a chain", () => {
         assert.deepEqual([behind(7), behind(9), behind(10)], ["", "", ", 3 behind"]);
     });
 
-    test("has a market with a name that changes with all that is in it but the time", () => {
+    test("has a market key that changes with everything but the time", () => {
         const [one, same] = ["a", "b"].map((time) => markOf(market(7, { observed_at: time })));
         assert.equal(one, same);
         assert.match(one, /^7-[0-9a-z]+$/);
@@ -159,7 +159,7 @@ describe("a chain", () => {
         assert.equal(card.baseFee, undefined);
     });
 
-    test("says what it does not know", () => {
+    test("shows missing values as not known", () => {
         const unknown = market(7, {
             next_base_fee_per_gas: null, gas_used_ratio: { latest: null, average: 0 },
             window: { blocks: 1 },
@@ -169,64 +169,64 @@ describe("a chain", () => {
             ["not known", "not known, on average 0 %", "over 1 block"]);
     });
 
-    test("tells of each block what is that block's", () => {
+    test("keeps the price and the market of different blocks apart", () => {
         const card = cardOf(hear(known(), event(8, "23000000000"), 2000), "live", 2000);
         assert.deepEqual([card.block, card.market.block, card.tiers[0][0].wei], ["8", "7", "23000000000"]);
         assert.deepEqual([card.age, card.next], ["read just now", "in about 2 s"]);
         assert.deepEqual(card.bar, { from: 2000, milliseconds: 2000 });
     });
 
-    test("knows when its block came only if it has seen it come", () => {
+    test("knows its block's arrival time only if it saw it arrive", () => {
         const first = hear(chainOf(ENTRY), event(7), 50);
         assert.deepEqual(pick(first, "moved", "since", "age", "isWatched"),
             { moved: undefined, since: 50, age: undefined, isWatched: true });
         const second = hear(first, event(8), 2050);
         assert.deepEqual(pick(second, "moved", "since", "age"),
             { moved: 2050, since: 2050, age: { atLeast: 0, at: 2050 } });
-        // Another suggestion at one height is no new block.
+        // Another suggestion at the same height is not a new block.
         assert.equal(hear(second, event(8, "1"), 3000).moved, 2050);
         const missed = hear(leave(second), event(20), 9000);
         assert.deepEqual(pick(missed, "moved", "since", "age"),
             { moved: undefined, since: 9000, age: undefined });
         const same = hear(leave(second), event(8), 9000);
         assert.deepEqual(pick(same, "moved", "since", "age"), pick(second, "moved", "since", "age"));
-        // A lower block is one too: a chain can be reset.
+        // A lower block is new too: a chain can be reset.
         assert.equal(hear(second, event(3), 4000).moved, 4000);
     });
 
-    test("has not come by its block when it could not be served before", () => {
+    test("has no arrival time for the first block after an outage", () => {
         const gone = learn(known(), { code: "stale_data", sentAt: 200 }, true, 210);
-        const back = hear(gone, event(30), 9000);
-        assert.deepEqual(pick(back, "status", "moved", "block", "why"),
+        const returned = hear(gone, event(30), 9000);
+        assert.deepEqual(pick(returned, "status", "moved", "block", "why"),
             { status: "fresh", moved: undefined, block: 30, why: undefined });
     });
 
-    test("takes an answer that was asked for before an event only if it is no older", () => {
+    test("accepts a response to a request sent before an event if not older", () => {
         const heard = hear(known(), event(8, "23000000000"), 500);
-        const answer = (block, changes) => ({ market: market(block, changes), ageMs: 0, sentAt: 400 });
-        assert.equal(learn(heard, answer(7), true, 600), heard);
+        const response = (block, changes) => ({ market: market(block, changes), ageMs: 0, sentAt: 400 });
+        assert.equal(learn(heard, response(7), true, 600), heard);
         const bare = { ...heard, market: undefined };
-        assert.deepEqual(learn(bare, answer(7), true, 600), { ...bare, market: answer(7).market });
-        assert.equal(learn(heard, answer(8), true, 600), heard);
+        assert.deepEqual(learn(bare, response(7), true, 600), { ...bare, market: response(7).market });
+        assert.equal(learn(heard, response(8), true, 600), heard);
         assert.equal(learn(heard, { code: "no_data", sentAt: 400 }, true, 600), heard);
-        const same = answer(8, { suggestion: suggestion("23000000000") });
+        const same = response(8, { suggestion: suggestion("23000000000") });
         assert.equal(learn(heard, same, true, 600).market, same.market);
-        assert.equal(learn(heard, answer(9), true, 600).block, 9);
+        assert.equal(learn(heard, response(9), true, 600).block, 9);
     });
 
-    test("takes an answer that was asked for after the last event", () => {
+    test("accepts a response to a request sent after the last event", () => {
         const heard = hear(known(), event(8, "23000000000"), 500);
-        const answer = (block) => ({ market: market(block), ageMs: 3000, sentAt: 600 });
-        const same = learn(heard, answer(8), true, 700);
+        const response = (block) => ({ market: market(block), ageMs: 3000, sentAt: 600 });
+        const same = learn(heard, response(8), true, 700);
         assert.deepEqual([same.suggestion, same.age], [suggestion(), { atLeast: 3000, at: 600 }]);
-        const next = learn(heard, answer(9), true, 700);
+        const next = learn(heard, response(9), true, 700);
         assert.deepEqual([next.block, next.moved, next.market.newest_block], [9, 700, 9]);
-        // An instance that is behind the one with the stream; without a stream it is all there is.
-        assert.equal(learn(heard, answer(7), true, 700), heard);
-        assert.equal(learn(heard, answer(7), false, 700).block, 7);
+        // The response of an instance behind the stream's is used only without a stream.
+        assert.equal(learn(heard, response(7), true, 700), heard);
+        assert.equal(learn(heard, response(7), false, 700).block, 7);
     });
 
-    test("that cannot be served has no numbers, whoever says so", () => {
+    test("that cannot be served has no numbers", () => {
         const nothing = {
             state: "none", block: undefined, next: undefined, age: undefined, tiers: undefined, baseFee: undefined,
             market: undefined, bar: undefined,
@@ -245,18 +245,18 @@ describe("a chain", () => {
         }
         const listed = list(known(), { ...ENTRY, status: "unavailable", newest_block: null }, 200);
         assert.deepEqual(pick(cardOf(listed, "live", 300), ...Object.keys(nothing)), nothing);
-        // An event has come since.
+        // An event has arrived since.
         const heard = hear(known(), event(8), 500);
         assert.equal(list(heard, { ...ENTRY, status: "unavailable" }, 400).status, "fresh");
-        const told = learn(listed, { code: "no_data", sentAt: 200 }, true, 210);
-        assert.equal(list(told, { ...ENTRY, status: "unavailable" }, 900).why, "no_data");
+        const response = learn(listed, { code: "no_data", sentAt: 200 }, true, 210);
+        assert.equal(list(response, { ...ENTRY, status: "unavailable" }, 900).why, "no_data");
     });
 
-    test("is stale because of its data's age or because its block stands", () => {
+    test("is stale by the age of its data or by a stalled block", () => {
         const stale = (ageMs, moved) => {
             const chain = hear(known(), event(8), 1000);
-            const answer = { market: market(8, { stale: true }), ageMs, sentAt: 1500 };
-            return { ...learn({ ...chain, suggestion: suggestion() }, answer, true, 1500), moved };
+            const response = { market: market(8, { stale: true }), ageMs, sentAt: 1500 };
+            return { ...learn({ ...chain, suggestion: suggestion() }, response, true, 1500), moved };
         };
         const at = (chain) => pick(cardOf(chain, "live", 31_000), "state", "problem");
         const state = "stale";
@@ -268,7 +268,7 @@ describe("a chain", () => {
         const later = cardOf(stale(0), "live", 61_000 + 1000);
         assert.equal(later.problem, "Stale: the newest block has not changed for at least 1 min 1 s.");
         assert.equal(cardOf(stale(0), "live", 31_000).tiers[0][0].wei, "22000000000");
-        // Whatever it was before, a new block is fresh, and the same block is not.
+        // A new block makes the chain fresh; the same block does not.
         assert.equal(hear(stale(0), event(9), 2000).status, "fresh");
         assert.equal(hear(stale(0), event(8), 2000).status, "stale");
         assert.equal(list(known(), { ...ENTRY, status: "stale" }, 200).status, "stale");
@@ -277,7 +277,7 @@ describe("a chain", () => {
             [2000, 2000, 4000]);
     });
 
-    test("is not live without a connection, and goes on to age", () => {
+    test("is not live without a connection, and its data ages", () => {
         const moved = hear(known(), event(8), 1000);
         for (const [chain, connection] of [
             [moved, "interrupted"], [moved, "disconnected"], [leave(moved), "opening"], [leave(moved), "live"],
@@ -291,7 +291,7 @@ describe("a chain", () => {
         assert.equal(cardOf(moved, "opening", 1000).state, "live");
     });
 
-    test("is asked about again where no event may tell", () => {
+    test("is requested again where no event can report the change", () => {
         assert.equal(isBehind(known(), ENTRY, 2099, 2000), false);
         assert.equal(isBehind(known(), ENTRY, 2100, 2000), true);
         assert.equal(isBehind(known(), { ...ENTRY, newest_block: 8 }, 120, 2000), true);
@@ -303,7 +303,7 @@ describe("a chain", () => {
         assert.equal(isBehind(gone, away, 210, 2000), true);
     });
 
-    test("goes by the configuration that is listed", () => {
+    test("follows the listed configuration", () => {
         const listed = list(known(), { ...ENTRY, chain_name: "New", block_time_ms: 500 }, 200);
         assert.deepEqual(pick(listed, "key", "name", "id", "blockTimeMs", "block"),
             { key: "ronin", name: "New", id: 2020, blockTimeMs: 500, block: 7 });
@@ -313,14 +313,14 @@ describe("a chain", () => {
 describe("the connection", () => {
     const poll = (isWell, sentAt) => ({ isWell, sentAt });
 
-    test("is what the stream and the polls say together", () => {
+    test("combines the states of the stream and the polls", () => {
         const cases = [
             [{ stream: "opening" }, "opening"],
             [{ stream: "opening", poll: poll(true, 1) }, "opening"],
             [{ stream: "opening", poll: poll(false, 1) }, "disconnected"],
             [{ stream: "open", poll: poll(true, 1) }, "live"],
             [{ stream: "open" }, "live"],
-            // Bytes that no one sees come from a dead stream.
+            // A stream without recent events is dead if the polls fail.
             [{ stream: "open", poll: poll(false, 5) }, "disconnected"],
             [{ stream: "open", poll: poll(false, 5), heardAt: 5 }, "disconnected"],
             [{ stream: "open", poll: poll(false, 5), heardAt: 6 }, "live"],
@@ -334,30 +334,30 @@ describe("the connection", () => {
         }
     });
 
-    test("is tried again with bounded pauses that differ", () => {
+    test("is retried with bounded, jittered pauses", () => {
         assert.deepEqual([0, 1, 2, 3, 4, 1000].map((failures) => pauseOf(failures, 1)),
             [1000, 2000, 4000, 8000, 15_000, 15_000]);
         assert.deepEqual([0, 1000].map((failures) => pauseOf(failures, 0)), [500, 7500]);
     });
 
-    test("is polled once in the shortest block time within bounds", () => {
+    test("is polled once per shortest block time within bounds", () => {
         const pace = (...times) => paceOf(times.map((blockTimeMs) => ({ blockTimeMs })));
         assert.deepEqual([pace(), pace(200), pace(12_000, 3000), pace(12_000), pace(2000)],
             [5000, 2000, 3000, 5000, 2000]);
     });
 
-    test("has a silent stream when a chain was ahead of it for a whole pause", () => {
-        const told = new Map([[2020, 7]]);
+    test("has a silent stream if a chain was ahead of it for a whole pause", () => {
+        const received = new Map([[2020, 7]]);
         const at = (newest_block) => [{ ...ENTRY, newest_block }];
-        assert.equal(isSilent(told, at(7), true), false);
-        assert.equal(isSilent(told, at(8), true), true);
-        assert.equal(isSilent(told, at(8), false), false);
+        assert.equal(isSilent(received, at(7), true), false);
+        assert.equal(isSilent(received, at(8), true), true);
+        assert.equal(isSilent(received, at(8), false), false);
         assert.equal(isSilent(new Map(), at(null), true), false);
         assert.equal(isSilent(new Map(), at(0), true), true);
         assert.equal(isSilent(new Map(), [], true), false);
     });
 
-    test("has a banner in words while something is wrong", () => {
+    test("shows a banner while something is wrong", () => {
         const banner = (connection, more = {}) =>
             bannerOf({ connection, since: "12:00:00", paceMs: 2000, isFirst: false, ...more });
         assert.deepEqual([banner("opening"), banner("live")], ["", ""]);
@@ -375,7 +375,7 @@ describe("the connection", () => {
     });
 });
 
-test("changes of a state are told once, and no others", () => {
+test("only state changes are announced, and once", () => {
     const [fresh, old, wait] = ["live", "old", "wait"].map((state) => ({ state }));
     const stale = { state: "stale", problem: "Stale: of old." };
     const none = { state: "none", problem: "No data was read yet." };
@@ -393,7 +393,7 @@ test("changes of a state are told once, and no others", () => {
     }
 });
 
-test("the title has the price of an only chain, or what is wrong", () => {
+test("the title has a single chain's price, or the problem", () => {
     const live = cardOf(known(), "live", 100);
     const none = cardOf(learn(known(), { code: "no_data", sentAt: 200 }, true, 210), "live", 300);
     assert.equal(titleOf([live], "live"), "22 gwei on Ronin – Gas prices");
@@ -404,7 +404,7 @@ test("the title has the price of an only chain, or what is wrong", () => {
     assert.equal(titleOf([cardOf(known(), "interrupted", 100)], "interrupted"), "Gas prices");
 });
 
-test("a chart has its facts in words", () => {
+test("a chart has a text alternative", () => {
     assert.equal(chartText("Ronin", market(7)), "Chart of Ronin’s recent blocks. At block 7: " +
         "base fee rising, 1 gwei over 20 blocks, next 1.125 gwei; gas used 51 %, on average 43 %.");
 });

@@ -1,13 +1,13 @@
-// What applications do with delegations, each a command that prints one JSON object or fails:
+// Delegation as applications use it. Each command prints one JSON object or fails:
 //
-// - `ethers-send SERVICE NODE CHAIN REQUEST`, also `ethers-sign` and `viem-send`: asks the service
-//   for the transaction of REQUEST on CHAIN, the chain's key, and sends it as it was given. Prints
-//   `{"hash", "gasUsed", "gas"}`. `ethers-sign` signs for the first of anvil's accounts alone.
+// - `ethers-send SERVICE NODE CHAIN REQUEST`, also `ethers-sign` and `viem-send`: requests the
+//   transaction of REQUEST on CHAIN (the chain's key) from the service and sends it unchanged. Prints
+//   `{"hash", "gasUsed", "gas"}`. `ethers-sign` signs for anvil's first account only.
 // - `deploy-claim NODE`: deploys docs/examples/Claim.sol. Prints `{"address"}`.
-// - `claim NODE CLAIM CALLER VAULT`: claims for VAULT, or for CALLER where it is `0x0`. Prints
-//   `{"claimed": true, "for"}`, or `{"claimed": false, "reason"}` when the contract says why not.
+// - `claim NODE CLAIM CALLER VAULT`: claims for VAULT, or for CALLER if VAULT is `0x0`. Prints
+//   `{"claimed": true, "for"}`, or `{"claimed": false, "reason"}` when the contract reverts with a reason.
 //
-// NODE is an anvil that mines by itself. The service is asked for nothing but the transaction.
+// NODE is an anvil that mines automatically. Everything but the transaction goes to NODE.
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -17,23 +17,23 @@ import { createWalletClient, defineChain, http, transactionType } from "viem";
 
 import { compile } from "./compile.mjs";
 
-// The first of anvil's accounts, which are the same everywhere.
+// Key of anvil's first default account.
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
-// Nothing that is waited for takes this long unless it never comes.
+// Timeout for everything that is awaited.
 const DEADLINE_MS = 20_000;
 
 const FEES = { "0x2": ["maxFeePerGas", "maxPriorityFeePerGas"], "0x0": ["gasPrice"] };
 const quantities = (tx) => ["chainId", "value", "gas", ...FEES[tx.type]];
 
 async function transaction(service, chain, request) {
-    const reply = await fetch(`${service}/v1/${chain}/delegations/transactions`, {
+    const response = await fetch(`${service}/v1/${chain}/delegations/transactions`, {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: request,
     });
-    const text = await reply.text();
-    assert.equal(reply.status, 200, text);
-    assert.equal(reply.headers.get("content-type"), "application/json");
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
+    assert.equal(response.headers.get("content-type"), "application/json");
     const tx = JSON.parse(text);
     const first = ["chainId", "from", "to", "data", "value", "type", "gas"];
     assert.deepEqual(Object.keys(tx), [...first, ...(FEES[tx.type] ?? [])]);
@@ -42,23 +42,23 @@ async function transaction(service, chain, request) {
 }
 
 function connect(node) {
-    // A receipt that was missing is asked for again at once.
+    // A missing receipt must not be cached.
     return new ethers.JsonRpcProvider(node, undefined, { cacheTimeout: -1 });
 }
 
-// ethers itself looks for a receipt at each new block, and the one that it waits for may have come.
-async function receiptOf(provider, hash) {
+// Polls for the receipt: ethers would wait for the next block, which may never come.
+async function waitForReceipt(provider, hash) {
     for (;;) {
         const receipt = await provider.getTransactionReceipt(hash);
         if (receipt) return receipt;
     }
 }
 
-const send = (through) => async (service, node, chain, request) => {
+const send = (submit) => async (service, node, chain, request) => {
     const tx = await transaction(service, chain, request);
     const provider = connect(node);
-    const hash = await through(tx, provider, node);
-    const { status, gasUsed } = await receiptOf(provider, hash);
+    const hash = await submit(tx, provider, node);
+    const { status, gasUsed } = await waitForReceipt(provider, hash);
     assert.equal(status, 1);
     const mined = await provider.send("eth_getTransactionByHash", [hash]);
     for (const name of quantities(tx)) assert.equal(mined[name], tx[name], name);
@@ -74,7 +74,7 @@ const commands = {
 
     "ethers-sign": send(async (tx, provider) => {
         const wallet = new ethers.Wallet(KEY, provider);
-        // ethers has another name for it, and passes over the one that nodes have.
+        // ethers expects `gasLimit` and ignores `gas`.
         const { gas: gasLimit, ...others } = tx;
         return (await wallet.sendTransaction({ ...others, gasLimit })).hash;
     }),
@@ -84,7 +84,7 @@ const commands = {
         const amounts = Object.fromEntries(quantities(tx).map((name) => [name, BigInt(tx[name])]));
         const chain = defineChain({
             id: Number(tx.chainId),
-            name: "The chain that the transaction is for",
+            name: "Chain of the transaction",
             nativeCurrency: { name: "RON", symbol: "RON", decimals: 18 },
             rpcUrls: { default: { http: [node] } },
         });
@@ -98,7 +98,7 @@ const commands = {
         const { abi, creation } = compile(fileURLToPath(example)).Claim;
         const factory = new ethers.ContractFactory(abi, creation, await provider.getSigner());
         const { hash } = (await factory.deploy()).deploymentTransaction();
-        const { status, contractAddress } = await receiptOf(provider, hash);
+        const { status, contractAddress } = await waitForReceipt(provider, hash);
         assert.equal(status, 1);
         return { address: contractAddress };
     },
@@ -112,7 +112,7 @@ const commands = {
         const contract = new ethers.Contract(address, abi, await provider.getSigner(caller));
         try {
             const { hash } = await contract.claim(ethers.toBeHex(vault, 20));
-            const { status, logs } = await receiptOf(provider, hash);
+            const { status, logs } = await waitForReceipt(provider, hash);
             assert.equal(status, 1);
             assert.equal(logs.length, 1);
             const { account, by } = contract.interface.parseLog(logs[0]).args;
@@ -127,7 +127,7 @@ const commands = {
 
 const [, , name, ...values] = process.argv;
 setTimeout(() => {
-    console.error(`${name} did not come to an end`);
+    console.error(`${name} timed out`);
     process.exit(1);
 }, DEADLINE_MS).unref();
 console.log(JSON.stringify(await commands[name](...values)));

@@ -1,6 +1,6 @@
-// What people see of the OpenAPI document in Chromium: `node docs.mjs '{"binary":…,"shots":…}'`.
+// Tests of the /docs page in Chromium: `node docs.mjs '{"binary":…,"shots":…}'`.
 //
-// `binary` is the service. A screenshot of each state goes to the folder `shots`, in both schemes and several
+// `binary` is the service. The folder `shots` gets a screenshot of each state in both colour schemes and several
 // widths.
 
 import assert from "node:assert/strict";
@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
-import { becomes, focused, launch, look, visit } from "./browser.mjs";
+import { becomes, focused, launch, checkLayout, visit } from "./browser.mjs";
 import { Nodes, Proxy, Service, stopAll } from "./services.mjs";
 
 const { binary, shots } = JSON.parse(process.argv[2]);
@@ -32,7 +32,7 @@ after(async () => {
     rmSync(folder, { recursive: true });
 });
 
-// A service with everything switched on, and a chain whose blocks come so seldom that nothing changes.
+// Starts a service with every feature enabled, and a chain with blocks so rare that nothing changes.
 async function start(more = "") {
     const config = `${more}\n[delegation]\nsource = "chain"\n[chains.one]\nchain_id = 1\n` +
         `rpc_urls = ["${nodes.url(1)}"]\nblock_time = "1h"\nmax_age = "3h"\n`;
@@ -50,16 +50,16 @@ const open = (run, { url = service.url, hash = "", ...options } = {}) =>
         await run(page, log);
     });
 
-const documentOf = async (url = service.url) => (await fetch(`${url}/openapi.json`)).json();
+const fetchDocument = async (url = service.url) => (await fetch(`${url}/openapi.json`)).json();
 
-// Opens the operation with this id and gives the part of the page that shows it.
+// Opens the operation with this id and returns its element.
 async function unfold(page, id) {
     const operation = page.locator(`#${id}`);
     await operation.locator("> summary").click();
     return operation;
 }
 
-// Sends the request of an operation and gives the parts of its answer.
+// Sends an operation's request and returns the parts of the displayed response.
 async function send(operation) {
     await operation.getByRole("button", { name: "Send" }).click();
     await operation.locator(".outcome .status").waitFor();
@@ -71,10 +71,10 @@ async function send(operation) {
     };
 }
 
-const bodyOf = (operation) => operation.getByLabel("Body").innerText();
+const shownBody = (operation) => operation.getByLabel("Body").innerText();
 
-scenario("every route of the document is on the page, in its group", async () => {
-    const api = await documentOf();
+scenario("every documented route is on the page, in its group", async () => {
+    const api = await fetchDocument();
     await open(async (page) => {
         const shown = await page.evaluate(() => [...document.querySelectorAll(".operation")].map((node) => [
             node.closest(".group").querySelector("h2").textContent,
@@ -92,8 +92,8 @@ scenario("every route of the document is on the page, in its group", async () =>
     });
 });
 
-scenario("a route has its parameters, its answers, their headers and examples", async () => {
-    const api = await documentOf();
+scenario("a route has its parameters, responses, headers and examples", async () => {
+    const api = await fetchDocument();
     await open(async (page) => {
         const operation = await unfold(page, "getFeeHistory");
         const names = await operation.locator("h3:text('Parameters') + dl dt").allInnerTexts();
@@ -108,7 +108,7 @@ scenario("a route has its parameters, its answers, their headers and examples", 
         assert.deepEqual(headers.toSorted(), Object.keys(described[200].headers).toSorted());
         const { example } = described[200].content["application/json"];
         assert.deepEqual(JSON.parse(await operation.locator(".answer pre").innerText()), example);
-        // What it names can be followed.
+        // References are links.
         await operation.getByRole("link", { name: "FeeHistory" }).click();
         await page.waitForURL("**#schema-FeeHistory");
         const members = await page.locator("#schema-FeeHistory dt").allInnerTexts();
@@ -121,14 +121,14 @@ scenario("a route has its parameters, its answers, their headers and examples", 
     });
 });
 
-scenario("a request that is tried shows its real answer", async () => {
+scenario("trying a request shows the real response", async () => {
     await open(async (page) => {
         const chains = await unfold(page, "getChains");
-        const answer = await send(chains);
-        assert.deepEqual([answer.request, answer.status], [`GET ${service.url}/v1/chains`, "200 OK"]);
-        assert.match(answer.headers, /^x-request-id: [0-9a-f]{16}-\d+$/m);
+        const response = await send(chains);
+        assert.deepEqual([response.request, response.status], [`GET ${service.url}/v1/chains`, "200 OK"]);
+        assert.match(response.headers, /^x-request-id: [0-9a-f]{16}-\d+$/m);
         const real = await (await fetch(`${service.url}/v1/chains`)).json();
-        assert.equal(await bodyOf(chains), JSON.stringify(real, null, 2));
+        assert.equal(await shownBody(chains), JSON.stringify(real, null, 2));
 
         const history = await unfold(page, "getFeeHistory");
         await history.getByLabel("chain").selectOption("1");
@@ -137,15 +137,15 @@ scenario("a request that is tried shows its real answer", async () => {
         const { request, headers } = await send(history);
         assert.equal(request, `GET ${service.url}/v1/1/fee-history?blocks=2`);
         assert.match(headers, /^x-request-id: mine$/m);
-        assert.equal(JSON.parse(await bodyOf(history)).blocks.length, 2);
+        assert.equal(JSON.parse(await shownBody(history)).blocks.length, 2);
         await history.getByLabel("blocks").fill("0");
         await history.getByRole("button", { name: "Send" }).click();
         await history.getByText("400 Bad Request").waitFor();
-        assert.equal(JSON.parse(await bodyOf(history)).code, "invalid_parameter");
+        assert.equal(JSON.parse(await shownBody(history)).code, "invalid_parameter");
     });
 });
 
-scenario("a chart is seen, and a stream is told to its first event", async () => {
+scenario("a chart is displayed, and a stream up to its first event", async () => {
     await open(async (page) => {
         const chart = await unfold(page, "getFeeHistoryChart");
         await send(chart);
@@ -155,12 +155,12 @@ scenario("a chart is seen, and a stream is told to its first event", async () =>
         const stream = await unfold(page, "streamGasSuggestion");
         await send(stream);
         const suggestion = await (await fetch(`${service.url}/v1/one/gas-suggestion`)).text();
-        assert.match(await bodyOf(stream), /^retry: \d+\n\nevent: gas-suggestion\nid: \S+\ndata: /);
-        assert((await bodyOf(stream)).includes(`data: ${suggestion}`));
+        assert.match(await shownBody(stream), /^retry: \d+\n\nevent: gas-suggestion\nid: \S+\ndata: /);
+        assert((await shownBody(stream)).includes(`data: ${suggestion}`));
     });
 });
 
-scenario("everything is reached by the keyboard, and a link opens what it names", async () => {
+scenario("everything is reachable by keyboard, and links open their target", async () => {
     await open(async (page) => {
         await page.locator("#getChains > summary").focus();
         await page.keyboard.press("Enter");
@@ -179,23 +179,23 @@ scenario("everything is reached by the keyboard, and a link opens what it names"
     });
     await open(async (page) => {
         await becomes(page, () => document.querySelector("#callRpc").open, true);
-        // There is nothing to try where a request would have a body.
+        // Requests with a body cannot be tried.
         assert.equal(await page.locator("#callRpc form").count(), 0);
     }, { hash: "#callRpc" });
 });
 
-scenario("it is readable at every width, in both schemes", async () => {
+scenario("the page is readable at every width, in both colour schemes", async () => {
     await open(async (page) => {
-        await look(page, "closed", WIDTHS);
+        await checkLayout(page, "closed", WIDTHS);
         for (const id of ["getGasSuggestion", "getFeeHistoryChart", "prepareDelegation"]) await unfold(page, id);
         await send(page.locator("#getGasSuggestion"));
         await send(page.locator("#getFeeHistoryChart"));
         await page.locator("#getFeeHistoryChart img").evaluate((node) => node.decode());
-        await look(page, "open", WIDTHS);
+        await checkLayout(page, "open", WIDTHS);
     });
 });
 
-scenario("below a base path, and behind a proxy with another one, all is found", async () => {
+scenario("all requests work below a base path and behind a rewriting proxy", async () => {
     const based = await start('[server]\nbase_path = "/proxy/public"');
     const proxy = await Proxy.start(service.url, { prefix: "/some/where" });
     for (const url of [`${based.url}/proxy/public`, proxy.url]) {
@@ -207,7 +207,7 @@ scenario("below a base path, and behind a proxy with another one, all is found",
     }
 });
 
-scenario("a document that cannot be had is told", async () => {
+scenario("a document that cannot be loaded is reported", async () => {
     const fail = async (page) => page.route("**/openapi.json", (route) => route.fulfill({ status: 503 }));
     await open(async (page) => {
         await fail(page);
@@ -226,6 +226,6 @@ scenario("without JavaScript the page says that it needs it", async () => {
     });
 });
 
-describe("the page of the document", { concurrency: 2 }, () => {
+describe("the /docs page", { concurrency: 2 }, () => {
     for (const [name, check] of scenarios) test(name, check);
 });

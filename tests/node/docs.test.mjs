@@ -1,4 +1,4 @@
-// What the page of the OpenAPI document makes of what the document says.
+// Tests of the /docs page's reading of the OpenAPI document.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -28,7 +28,7 @@ const DOCUMENT = {
     },
 };
 
-test("operations are grouped by their tags, with all that they refer to", () => {
+test("operations are grouped by tag, with references resolved", () => {
     const [b, a] = groupsOf(DOCUMENT);
     assert.deepEqual([b.name, b.description, a.name, a.description], ["B", "of B", "A", undefined]);
     assert.deepEqual(a.operations.map(({ id, verb, path }) => [id, verb, path]), [["postA", "post", "/a/{b}"]]);
@@ -45,13 +45,13 @@ test("operations are grouped by their tags, with all that they refer to", () => 
     });
 });
 
-test("what is nowhere is nothing", () => {
+test("missing references resolve to undefined", () => {
     assert.equal(resolve(DOCUMENT, { $ref: "#/components/none/x" }), undefined);
     assert.equal(resolve(DOCUMENT, undefined), undefined);
     assert.deepEqual([nameOf(undefined), nameOf({}), nameOf({ $ref: "#/a/b" })], [undefined, undefined, "b"]);
 });
 
-test("types are told in words", () => {
+test("types are described in words", () => {
     const cases = [
         [undefined, "anything"], [true, "anything"], [{}, "anything"],
         [{ type: "string" }, "string"],
@@ -65,21 +65,21 @@ test("types are told in words", () => {
     for (const [schema, expected] of cases) assert.equal(typeOf(schema), expected);
 });
 
-test("limits are told in words", () => {
+test("limits are described in words", () => {
     const schema = { type: "integer", format: "int64", minimum: 0, maximum: 5, default: 3 };
     assert.deepEqual(limitsOf(schema), ["int64", "at least 0", "at most 5", "3 when absent"]);
     assert.deepEqual(limitsOf({ pattern: "^a$" }), ["matches ^a$"]);
     assert.deepEqual([limitsOf(undefined), limitsOf({})], [[], []]);
 });
 
-test("examples are found wherever they are", () => {
+test("examples are found inline and by reference", () => {
     assert.deepEqual(examplesOf(DOCUMENT, { example: null }), [["", null]]);
     const examples = { first: { $ref: "#/components/examples/one" }, second: { value: 2 } };
     assert.deepEqual(examplesOf(DOCUMENT, { examples }), [["first", 1], ["second", 2]]);
     assert.deepEqual(examplesOf(DOCUMENT, {}), []);
 });
 
-test("a parameter begins with what it has to have, and with nothing that it may have", () => {
+test("required parameters are prefilled, optional ones are empty", () => {
     const cases = [
         [{ required: true, example: 7, schema: { enum: ["a"] } }, "7"],
         [{ required: true, schema: { enum: ["a", "b"] } }, "a"],
@@ -91,7 +91,7 @@ test("a parameter begins with what it has to have, and with nothing that it may 
     for (const [parameter, expected] of cases) assert.equal(firstOf(parameter), expected);
 });
 
-test("a request has its values where they belong", () => {
+test("request values go to path, query and headers", () => {
     const operation = {
         path: "/v1/{chain}/x",
         parameters: [

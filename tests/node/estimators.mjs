@@ -1,7 +1,7 @@
-// What libraries make of the fees of a chain: `node estimators.mjs viem|ethers WINDOWS`.
+// Fee estimates of web3 libraries: `node estimators.mjs viem|ethers WINDOWS`.
 //
-// WINDOWS is a file with a list of windows as tests/integration/backtest/others.rs writes it. For each, a node of this
-// process is at its newest block, and a line with the library's tip and max fee is printed.
+// WINDOWS is a file with a list of windows, written by tests/integration/backtest. For each, a mock node is at the
+// window's newest block, and a line with the library's tip and max fee is printed.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -24,7 +24,7 @@ function block() {
     };
 }
 
-function answer({ id, method }) {
+function respond({ id, method }) {
     const results = {
         eth_chainId: () => "0x1",
         eth_blockNumber: () => "0x10",
@@ -32,7 +32,7 @@ function answer({ id, method }) {
         eth_maxPriorityFeePerGas: () => window.tip,
         eth_gasPrice: () => `0x${(BigInt(window.baseFee) + BigInt(window.tip)).toString(16)}`,
     };
-    assert(method in results, `asked for ${method}`);
+    assert(method in results, `unexpected method ${method}`);
     return { jsonrpc: "2.0", id, result: results[method]() };
 }
 
@@ -41,12 +41,12 @@ const server = createServer(async (request, response) => {
     for await (const part of request) parts.push(part);
     const call = JSON.parse(Buffer.concat(parts));
     response.setHeader("content-type", "application/json");
-    response.end(JSON.stringify(Array.isArray(call) ? call.map(answer) : answer(call)));
+    response.end(JSON.stringify(Array.isArray(call) ? call.map(respond) : respond(call)));
 });
 await new Promise((done) => server.listen(0, "127.0.0.1", done));
 const url = `http://127.0.0.1:${server.address().port}`;
 
-const makers = {
+const estimators = {
     async viem() {
         const { createPublicClient, http } = await import("viem");
         const client = createPublicClient({ transport: http(url), cacheTime: 0 });
@@ -54,13 +54,13 @@ const makers = {
     },
     async ethers() {
         const { JsonRpcProvider } = await import("ethers");
-        // What was asked a moment ago is of another window.
+        // The cache would return results of the previous window.
         const provider = new JsonRpcProvider(url, 1, { staticNetwork: true, cacheTimeout: -1, batchMaxCount: 1 });
         return () => provider.getFeeData();
     },
 };
 
-const fees = await makers[library]();
+const fees = await estimators[library]();
 for (window of windows) {
     const { maxPriorityFeePerGas, maxFeePerGas } = await fees();
     console.log(`${maxPriorityFeePerGas} ${maxFeePerGas}`);

@@ -1,4 +1,4 @@
-// What the form's files.js makes of chosen files.
+// Tests of src/pages/verify/files.js: recognising and checking chosen files.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -37,11 +37,11 @@ const COUNTER = "contracts/Counter.sol:Counter";
 const SWITCH = "contracts/Switch.sol:Switch";
 const nothing = { contracts: [], problems: [], notes: [], kinds: [] };
 
-test("nothing is found of nothing", () => {
+test("no files give no findings", () => {
     assert.deepEqual(found(), nothing);
 });
 
-test("metadata and its sources fit together, whatever the files' folders and names are", () => {
+test("metadata and sources match under any file name or folder", () => {
     for (const name of ["Counter.sol", "src/Counter.sol", "whatever"]) {
         const files = [METADATA, file(name, source("Counter"))];
         assert.deepEqual(found(...files), {
@@ -58,7 +58,7 @@ test("metadata and its sources fit together, whatever the files' folders and nam
     });
 });
 
-test("an artifact of Foundry has metadata in it, as text or as an object", () => {
+test("metadata is read from a Foundry artifact, as text or object", () => {
     const artifact = { abi: [], metadata: metadata("Counter") };
     for (const content of [artifact, { ...artifact, rawMetadata: output("Counter").metadata }]) {
         const { contracts } = examine([file("Counter.json", content), SOURCE]);
@@ -67,7 +67,7 @@ test("an artifact of Foundry has metadata in it, as text or as an object", () =>
     }
 });
 
-test("a build-info of Hardhat 2 fits alone", () => {
+test("a Hardhat 2 build-info needs no other file", () => {
     const build = file("b.json", buildInfo());
     assert.deepEqual(found(build), { ...nothing, contracts: [COUNTER, SWITCH], kinds: ["build-info"] });
     const { language, sources, settings } = buildInfo().input;
@@ -82,7 +82,7 @@ test("a build-info of Hardhat 2 fits alone", () => {
     });
 });
 
-test("a build-info of Hardhat 3 has the user's contracts in it and no output", () => {
+test("a Hardhat 3 build-info lists the user's contracts without output", () => {
     const code = `
         // contract InAComment {}
         /* contract InAnother {} */
@@ -118,12 +118,12 @@ test("a build-info of Hardhat 3 has the user's contracts in it and no output", (
     assert.deepEqual(found(file("b.output.json", outputAlone)).problems, [
         "b.output.json is the compiler’s output alone: choose the build-info beside it.",
     ]);
-    const beside = found(file("b.json", build), file("b.output.json", outputAlone));
-    assert.deepEqual([beside.problems, beside.notes], [[], ["Not needed: b.output.json."]]);
+    const together = found(file("b.json", build), file("b.output.json", outputAlone));
+    assert.deepEqual([together.problems, together.notes], [[], ["Not needed: b.output.json."]]);
 });
 
-// As `forge build --build-info` writes it.
-function ofFoundry() {
+// A build-info as `forge build --build-info` writes it.
+function foundryBuildInfo() {
     const { input, output } = buildInfo();
     return {
         _format: "ethers-rs-sol-build-info-1",
@@ -133,9 +133,9 @@ function ofFoundry() {
         input: {
             version: "0.8.28",
             ...input,
-            allowPaths: ["/home/somebody/project"],
-            basePath: "/home/somebody/project",
-            includePaths: ["/home/somebody/project"],
+            allowPaths: ["/home/user/project"],
+            basePath: "/home/user/project",
+            includePaths: ["/home/user/project"],
         },
         output,
         solcLongVersion: "0.8.28",
@@ -143,18 +143,18 @@ function ofFoundry() {
     };
 }
 
-test("of a build-info of Foundry only what the compiler takes is passed on", () => {
-    const { contracts } = examine([file("b.json", ofFoundry())]);
+test("only compiler input is sent from a Foundry build-info", () => {
+    const { contracts } = examine([file("b.json", foundryBuildInfo())]);
     assert.deepEqual(contracts.map(label), [COUNTER, SWITCH]);
     const { language, sources, settings } = buildInfo().input;
     assert.deepEqual(contracts[0].input, { language, sources, settings });
-    assert(!JSON.stringify(contracts).includes("/home/somebody"));
-    // `solcLongVersion` is too short for a version there; the metadata has it.
+    assert(!JSON.stringify(contracts).includes("/home/user"));
+    // Foundry's `solcLongVersion` lacks the commit; the metadata has it.
     assert.equal(contracts[0].compilerVersion, "0.8.28+commit.7893614a");
 });
 
-test("the build-info that Foundry writes unasked is told from a whole one", () => {
-    const { id, source_id_to_path, language } = ofFoundry();
+test("a Foundry build-info without sources is recognised", () => {
+    const { id, source_id_to_path, language } = foundryBuildInfo();
     assert.deepEqual(found(file("b.json", { id, source_id_to_path, language })).problems, [
         "b.json has no sources in it: run forge build --build-info and choose the file that it writes.",
     ]);
@@ -168,7 +168,7 @@ test("a missing source is named", () => {
     });
 });
 
-test("a changed source is told from a missing one", () => {
+test("a changed source is distinguished from a missing one", () => {
     const problem = (name) =>
         `${name} is not the file that was compiled: the metadata names a contracts/Counter.sol with ` +
         "other content.";
@@ -181,7 +181,7 @@ test("a changed source is told from a missing one", () => {
     assert.deepEqual(twice.notes, []);
 });
 
-test("of two files of one name the one that was compiled is used", () => {
+test("of two files with one name, the compiled one is used", () => {
     const other = file("Counter.sol", "contract Counter {}");
     for (const files of [[METADATA, other, SOURCE], [METADATA, SOURCE, other]]) {
         const { contracts, problems, notes } = found(...files);
@@ -190,7 +190,7 @@ test("of two files of one name the one that was compiled is used", () => {
     }
 });
 
-test("files that are not needed are named, and only so many of them", () => {
+test("unneeded files are named, up to ten", () => {
     const other = file("Other.sol", "contract Other {}");
     assert.deepEqual(found(METADATA, SOURCE, other).notes, [
         "Not named by the metadata, so not needed: Other.sol.",
@@ -205,7 +205,7 @@ test("files that are not needed are named, and only so many of them", () => {
     ]);
 });
 
-test("line endings that a checkout has changed are changed back", () => {
+test("line endings changed by a checkout are restored", () => {
     const crlf = source("Counter").replaceAll("\n", "\r\n");
     const note = "Counter.sol was compiled with other line endings; it is sent with those.";
     const { contracts, notes } = examine([METADATA, file("Counter.sol", crlf)]);
@@ -214,33 +214,33 @@ test("line endings that a checkout has changed are changed back", () => {
 
     const compiled = metadata("Counter");
     compiled.sources["contracts/Counter.sol"].keccak256 = keccak256(crlf);
-    const back = examine([file("m.json", compiled), SOURCE]);
-    assert.deepEqual(back.contracts[0].sources, { "contracts/Counter.sol": crlf });
-    assert.deepEqual(back.notes, [note]);
-    const asItIs = examine([file("m.json", compiled), file("Counter.sol", crlf)]);
-    assert.deepEqual([asItIs.contracts.length, asItIs.notes], [1, []]);
+    const restored = examine([file("m.json", compiled), SOURCE]);
+    assert.deepEqual(restored.contracts[0].sources, { "contracts/Counter.sol": crlf });
+    assert.deepEqual(restored.notes, [note]);
+    const unchanged = examine([file("m.json", compiled), file("Counter.sol", crlf)]);
+    assert.deepEqual([unchanged.contracts.length, unchanged.notes], [1, []]);
 });
 
-test("metadata with the sources in it needs no files, unless they are not those of its hashes", () => {
+test("metadata with literal sources needs no files if the hashes match", () => {
     const literal = metadata("Counter");
-    const inIt = literal.sources["contracts/Counter.sol"];
-    inIt.content = source("Counter");
+    const embedded = literal.sources["contracts/Counter.sol"];
+    embedded.content = source("Counter");
     assert.deepEqual(found(file("m.json", literal)).contracts, [COUNTER]);
-    inIt.content += " ";
+    embedded.content += " ";
     assert.deepEqual(found(file("m.json", literal)).problems, [
         "contracts/Counter.sol is missing: add this file.",
     ]);
     assert.deepEqual(found(file("m.json", literal), SOURCE).contracts, [COUNTER]);
 });
 
-test("a hash in upper case is the same hash", () => {
-    const loud = metadata("Counter");
-    const inIt = loud.sources["contracts/Counter.sol"];
-    inIt.keccak256 = `0x${inIt.keccak256.slice(2).toUpperCase()}`;
-    assert.deepEqual(found(file("m.json", loud), SOURCE).contracts, [COUNTER]);
+test("hashes match regardless of case", () => {
+    const upperCase = metadata("Counter");
+    const embedded = upperCase.sources["contracts/Counter.sol"];
+    embedded.keccak256 = `0x${embedded.keccak256.slice(2).toUpperCase()}`;
+    assert.deepEqual(found(file("m.json", upperCase), SOURCE).contracts, [COUNTER]);
 });
 
-test("several metadata files each find their own, and one's lack is no other's", () => {
+test("several metadata files are matched independently", () => {
     const other = file("Switch_meta.json", output("Switch").metadata);
     const all = found(METADATA, other, SOURCE, file("Switch.sol", source("Switch")));
     assert.deepEqual([all.contracts, all.problems, all.notes], [[COUNTER, SWITCH], [], []]);
@@ -251,7 +251,7 @@ test("several metadata files each find their own, and one's lack is no other's",
     assert.deepEqual(again.problems, ["contracts/Counter.sol is missing: add this file."]);
 });
 
-test("several build-infos give the contracts of all", () => {
+test("contracts of several build-infos are combined", () => {
     const builds = ["a.json", "b.json"].map((name) => file(name, buildInfo()));
     const { contracts } = examine(builds);
     assert.deepEqual(contracts.map((contract) => [label(contract), contract.file]), [
@@ -259,7 +259,7 @@ test("several build-infos give the contracts of all", () => {
     ]);
 });
 
-test("a build-info whose sources are not those of its output is refused", () => {
+test("a build-info whose sources do not match its output is refused", () => {
     const build = buildInfo();
     build.input.sources["contracts/Switch.sol"].content += " ";
     const { contracts, problems } = found(file("b.json", build));
@@ -271,7 +271,7 @@ test("a build-info whose sources are not those of its output is refused", () => 
     ]);
 });
 
-test("contracts without code of their own cannot be chosen", () => {
+test("contracts without code cannot be chosen", () => {
     const build = buildInfo();
     build.output.contracts["contracts/Switch.sol"].Switch.evm.bytecode.object = "";
     assert.deepEqual(found(file("b.json", build)).contracts, [COUNTER]);
@@ -281,14 +281,14 @@ test("contracts without code of their own cannot be chosen", () => {
     ]);
 });
 
-test("a build-info without the compiler's version is refused once, however many contracts it has", () => {
+test("a build-info without a compiler version gives one problem", () => {
     const { input } = buildInfo();
     assert.deepEqual(found(file("b.json", { input, solcLongVersion: "0.8.28" })).problems, [
         "b.json does not say which compiler made it.",
     ]);
 });
 
-test("what a JSON file is instead is said", () => {
+test("unusable JSON files are identified", () => {
     for (const [content, problem] of [
         ["", "is not JSON."],
         ["{", "is not JSON."],
@@ -306,20 +306,20 @@ test("what a JSON file is instead is said", () => {
     }
 });
 
-test("a byte order mark before JSON is passed over", () => {
+test("a byte order mark before JSON is ignored", () => {
     const marked = `\ufeff${output("Counter").metadata}`;
     assert.deepEqual(found(file("m.json", marked), SOURCE).contracts, [COUNTER]);
-    // Before a source it is part of what is hashed.
+    // Before a source it is part of the hashed content.
     const [problem] = found(METADATA, file("Counter.sol", `\ufeff${source("Counter")}`)).problems;
     assert.match(problem, /is not the file that was compiled/);
 });
 
-test("what is not UTF-8 is refused, but not beside what fits", () => {
+test("a non-UTF-8 file is a problem only if nothing else matches", () => {
     const binary = file("logo.png", Uint8Array.of(0x89, 0x50, 0xff, 0xfe));
     assert.deepEqual(found(binary).problems, ["logo.png is not text in UTF-8."]);
-    const beside = found(METADATA, SOURCE, binary, file("package.json", "{}"));
-    assert.deepEqual([beside.contracts, beside.problems], [[COUNTER], []]);
-    assert.deepEqual(beside.notes, ["Not needed: logo.png, package.json."]);
+    const together = found(METADATA, SOURCE, binary, file("package.json", "{}"));
+    assert.deepEqual([together.contracts, together.problems], [[COUNTER], []]);
+    assert.deepEqual(together.notes, ["Not needed: logo.png, package.json."]);
 });
 
 test("sources alone lack a JSON file", () => {
@@ -334,22 +334,22 @@ test("a source may be called __proto__", () => {
     assert.deepEqual([contracts.map(label), problems], [["__proto__:Counter"], []]);
     assert.deepEqual(Object.entries(contracts[0].sources), [["__proto__", source("Counter")]]);
     const build = JSON.stringify(buildInfo()).replaceAll("contracts/Counter.sol", "__proto__");
-    const ofBuild = examine([file("b.json", build)]);
-    assert.deepEqual(ofBuild.contracts.map(label), ["__proto__:Counter", SWITCH]);
-    assert.deepEqual(Object.entries(ofBuild.contracts[0].sources), [["__proto__", source("Counter")]]);
+    const fromBuild = examine([file("b.json", build)]);
+    assert.deepEqual(fromBuild.contracts.map(label), ["__proto__:Counter", SWITCH]);
+    assert.deepEqual(Object.entries(fromBuild.contracts[0].sources), [["__proto__", source("Counter")]]);
 });
 
-// All places in `value`: lists of keys.
-function places(value, place = []) {
+// All paths in `value`, as lists of keys.
+function jsonPaths(value, path = []) {
     const isNode = typeof value === "object" && value !== null;
-    const below = isNode ? Object.keys(value).flatMap((key) => places(value[key], [...place, key])) : [];
-    return [place, ...below];
+    const below = isNode ? Object.keys(value).flatMap((key) => jsonPaths(value[key], [...path, key])) : [];
+    return [path, ...below];
 }
 
-function withValue(document, place, value) {
-    if (place.length === 0) return value;
+function withValue(document, path, value) {
+    if (path.length === 0) return value;
     const copy = structuredClone(document);
-    place.slice(0, -1).reduce((node, key) => node[key], copy)[place.at(-1)] = value;
+    path.slice(0, -1).reduce((node, key) => node[key], copy)[path.at(-1)] = value;
     return copy;
 }
 
@@ -361,7 +361,7 @@ const HOSTILE = [
 
 function assertSound(text) {
     const { contracts, problems, notes } = examine([file("x.json", bytes(text)), SOURCE]);
-    for (const said of [...problems, ...notes]) assert.equal(typeof said, "string");
+    for (const text of [...problems, ...notes]) assert.equal(typeof text, "string");
     for (const contract of contracts) {
         assert.equal(typeof contract.path, "string");
         assert.equal(typeof contract.name, "string");
@@ -374,7 +374,7 @@ function assertSound(text) {
     }
 }
 
-// Shallower than Hardhat's, where most of the places would be in ABIs.
+// Documents with little ABI, which would otherwise hold most of the paths.
 function documents() {
     const slim = metadata("Counter");
     slim.output = { abi: [] };
@@ -391,18 +391,18 @@ function documents() {
     return [slim, { rawMetadata: JSON.stringify(slim), metadata: slim }, build, { ...without, ...names }];
 }
 
-test("whatever stands anywhere in a JSON file, the files are examined to the end", () => {
+test("files are examined to the end with any value anywhere in the JSON", () => {
     for (const document of documents()) {
-        for (const place of places(document)) {
+        for (const path of jsonPaths(document)) {
             for (const value of HOSTILE) {
-                // `DEEP` is deeper than JSON.stringify can go.
-                const mark = "\u0000deep";
-                const text = JSON.stringify(withValue(document, place, value === DEEP ? mark : value))
-                    .replace(JSON.stringify(mark), `${"[".repeat(20_000)}${"]".repeat(20_000)}`);
+                // JSON.stringify cannot serialise `DEEP`.
+                const marker = "\u0000deep";
+                const text = JSON.stringify(withValue(document, path, value === DEEP ? marker : value))
+                    .replace(JSON.stringify(marker), `${"[".repeat(20_000)}${"]".repeat(20_000)}`);
                 try {
                     assertSound(text);
                 } catch (error) {
-                    error.message += ` with ${text.slice(-40)} at ${place.join(" > ")}`;
+                    error.message += ` with ${text.slice(-40)} at ${path.join(" > ")}`;
                     throw error;
                 }
             }
@@ -410,8 +410,8 @@ test("whatever stands anywhere in a JSON file, the files are examined to the end
     }
 });
 
-// Mulberry32: the same numbers in every run.
-function numbers(seed) {
+// Mulberry32: a seeded generator, so that runs are reproducible.
+function randomNumbers(seed) {
     return (below) => {
         seed = (seed + 0x6d2b79f5) | 0;
         let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
@@ -420,12 +420,12 @@ function numbers(seed) {
     };
 }
 
-test("whatever stands at several places at once, and wherever a file ends, likewise", () => {
+test("files are examined to the end with several changes or truncation", () => {
     for (let seed = 1; seed <= 2000; seed += 1) {
-        const pick = numbers(seed);
+        const pick = randomNumbers(seed);
         let document = documents()[pick(4)];
         for (let change = 0; change < 1 + pick(4); change += 1) {
-            const all = places(document);
+            const all = jsonPaths(document);
             const other = all[pick(all.length)].reduce((node, key) => node[key], document);
             const value = pick(2) === 0 ? other : HOSTILE.filter((value) => value !== DEEP)[pick(15)];
             document = withValue(document, all[pick(all.length)], value);
@@ -440,12 +440,12 @@ test("whatever stands at several places at once, and wherever a file ends, likew
     }
 });
 
-test("an address is checked as EIP-55 has it", () => {
+test("addresses are checked by EIP-55", () => {
     const address = getAddress("0x5fbdb2315678afecb367f032d93f642f64180aa3");
     const digits = address.slice(2);
     for (const good of [
         address, `0x${digits.toLowerCase()}`, `0x${digits.toUpperCase()}`,
-        // Of EIP-55 itself.
+        // Examples of EIP-55.
         "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
         "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
         `0x${"0".repeat(40)}`,

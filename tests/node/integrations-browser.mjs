@@ -1,11 +1,11 @@
-// What web pages make of docs/integrations.md in Chromium: `node integrations-browser.mjs WORLD`.
+// The examples of docs/integrations.md as web pages in Chromium: `node integrations-browser.mjs SETTINGS`.
 //
-// WORLD is JSON: `folders` with the files of the page, each for another service: `plain`; `full`, which has
-// room for one stream; `stalled`, whose chain's head stands still; `empty`, which has no data. `service` is
-// the URL of the first, `metrics` that of its metrics, `full` and `stalled` those of these, and `node` that
-// of the anvil behind them, which mines when it is told to. Pages are served here, so their origin is another.
+// SETTINGS is JSON. `folders` are folders with the examples, each for another service: `plain`; `full`, limited
+// to one stream; `stalled`, whose chain's head does not move; `empty`, without data. `service` is the URL of
+// `plain`, `metrics` that of its metrics, `full` and `stalled` those of these services, and `node` that of their
+// anvil, which mines on request. This script serves the pages, so their origin is another.
 //
-// CHROMIUM names another browser than the one on the path.
+// The environment variable CHROMIUM names a browser other than the one on the PATH.
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
@@ -16,7 +16,7 @@ import { after, before, describe, test } from "node:test";
 
 import { chromium } from "playwright-core";
 
-const world = JSON.parse(process.argv[2]);
+const settings = JSON.parse(process.argv[2]);
 const DEADLINE_MS = 20_000;
 const SUGGESTION = "/v1/ronin/gas-suggestion";
 const ETHERS = new URL("node_modules/ethers/dist/ethers.js", import.meta.url);
@@ -40,7 +40,7 @@ async function eventually(read, expected) {
         const found = await read();
         if (found === expected) return;
         if (Date.now() > deadline) assert.equal(found, expected);
-        // It leaves the processor to the browser.
+        // Leaves processor time to the browser.
         await new Promise((resolve) => setTimeout(resolve, 10));
     }
 }
@@ -48,14 +48,14 @@ async function eventually(read, expected) {
 async function call(method) {
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: [] });
     const headers = { "content-type": "application/json" };
-    const { error, result } = await (await fetch(world.node, { method: "POST", headers, body })).json();
+    const { error, result } = await (await fetch(settings.node, { method: "POST", headers, body })).json();
     assert.equal(error, undefined);
     return result;
 }
 
-const suggestion = () => fetch(`${world.service}${SUGGESTION}`);
+const suggestion = () => fetch(`${settings.service}${SUGGESTION}`);
 
-// Mines, and gives the suggestion once the service has seen the block.
+// Mines a block and returns the suggestion once the service has read it.
 async function mine() {
     await call("anvil_mine");
     const head = String(Number(await call("eth_blockNumber")));
@@ -63,28 +63,28 @@ async function mine() {
     return (await suggestion()).json();
 }
 
-const feesOf = ({ medium }) => ({
+const parseFees = ({ medium }) => ({
     maxFeePerGas: BigInt(medium.max_fee_per_gas),
     maxPriorityFeePerGas: BigInt(medium.max_priority_fee_per_gas),
 });
 
-// A page of an origin of its own, to which the folder's files are there; with another address for the
-// service if there is one.
+// Opens a page of another origin that serves the folder's files, with the URL `service` in place of the
+// service's if given.
 async function open(t, folder, service) {
     const server = createServer(({ url }, response) => {
         const type = url === "/" ? "text/html" : "text/javascript";
         response.setHeader("content-type", type);
         response.setHeader("cache-control", "no-store");
         if (url === "/") {
-            // Of viem, the file of the page needs no more than that it is there.
+            // The viem example only needs these imports to exist.
             const nothing = "data:text/javascript,export const http = () => {}, ronin = {}";
             const imports = { imports: { ethers: "/ethers.js", viem: nothing, "viem/chains": nothing } };
             return response.end(`<!doctype html><title>A dApp</title><link rel="icon" href="data:,">
                 <script type="importmap">${JSON.stringify(imports)}</script>`);
         }
         if (url === "/ethers.js") return response.end(readFileSync(ETHERS));
-        const text = readFileSync(join(world.folders[folder], url), "utf8");
-        return response.end(service ? text.replaceAll(world.service, service) : text);
+        const text = readFileSync(join(settings.folders[folder], url), "utf8");
+        return response.end(service ? text.replaceAll(settings.service, service) : text);
     });
     const port = await listening(server);
     t.after(() => server.close());
@@ -92,8 +92,8 @@ async function open(t, folder, service) {
     t.after(() => context.close());
     context.setDefaultTimeout(DEADLINE_MS);
     const page = await context.newPage();
-    const faults = [];
-    page.on("pageerror", (error) => faults.push(error));
+    const errors = [];
+    page.on("pageerror", (error) => errors.push(error));
     await page.clock.install();
     await page.addInitScript(() => {
         Object.assign(window, { sources: 0, refusals: 0 });
@@ -108,10 +108,10 @@ async function open(t, folder, service) {
         };
     });
     await page.goto(`http://127.0.0.1:${port}/`);
-    return { page, faults };
+    return { page, errors };
 }
 
-// Calls what `file` of the folder exports under `name`.
+// Calls the export `name` of `file` in the page; returns its result or its error message.
 const run = (page, file, name) => page.evaluate(
     async ([file, name]) => {
         const { [name]: exported } = await import(file);
@@ -126,9 +126,9 @@ const watch = (page) => page.evaluate(async () => {
 const shows = (page, count) => page.waitForFunction((count) => window.shown.length >= count, count);
 const shown = (page) => page.evaluate(() => window.shown);
 
-// The service behind a connection that can be cut; what the browser sent is kept.
-async function line(t) {
-    const target = new URL(world.service);
+// A TCP proxy in front of the service whose connections can be cut. Records what the browser sends.
+async function cuttableProxy(t) {
+    const target = new URL(settings.service);
     const open = new Set();
     const sent = [];
     const server = net.createServer((client) => {
@@ -148,7 +148,7 @@ async function line(t) {
 }
 
 async function streams() {
-    const text = await (await fetch(world.metrics)).text();
+    const text = await (await fetch(settings.metrics)).text();
     return text.match(/^gas_suggestion_streams (\d+)$/m)?.[1];
 }
 
@@ -163,9 +163,9 @@ const READERS = {
 };
 
 describe("web pages of another origin", () => {
-    test("are told the value at once, each block, and no block twice after a cut", async (t) => {
-        const { url, sent, cut } = await line(t);
-        const { page, faults } = await open(t, "plain", url);
+    test("get the value, each block, and no block twice after a cut", async (t) => {
+        const { url, sent, cut } = await cuttableProxy(t);
+        const { page, errors } = await open(t, "plain", url);
         const expected = [await (await suggestion()).json()];
         await watch(page);
         await shows(page, 1);
@@ -183,14 +183,14 @@ describe("web pages of another origin", () => {
         assert.notDeepEqual(expected[0], expected[1]);
         await page.evaluate(() => window.end());
         await eventually(streams, "0");
-        assert.deepEqual(faults, []);
+        assert.deepEqual(errors, []);
     });
 
-    test("come back half a minute after they were refused, unless nobody looks any more", async (t) => {
-        const { page, faults } = await open(t, "full");
+    test("reconnect 30 s after a refusal, unless they have unsubscribed", async (t) => {
+        const { page, errors } = await open(t, "full");
         const hold = async () => {
             const held = new AbortController();
-            const stream = () => fetch(`${world.full}${SUGGESTION}/stream`, { signal: held.signal });
+            const stream = () => fetch(`${settings.full}${SUGGESTION}/stream`, { signal: held.signal });
             await eventually(async () => (await stream()).status, 200);
             return held;
         };
@@ -216,24 +216,24 @@ describe("web pages of another origin", () => {
         await page.evaluate(() => window.end());
         await page.clock.fastForward(60_000);
         assert.equal(await page.evaluate(() => window.sources), sources);
-        assert.deepEqual(faults, []);
+        assert.deepEqual(errors, []);
     });
 
-    // Each in a browser of its own: what one asked for anew, another would find.
+    // Each in a new context: one client's request would refresh another's cache.
     for (const [name, read] of Object.entries(READERS)) {
-        test(`get the newest fees with ${name}, whatever the browser keeps`, async (t) => {
-            const { page, faults } = await open(t, "plain");
+        test(`get the newest fees with ${name}, despite the browser cache`, async (t) => {
+            const { page, errors } = await open(t, "plain");
             const seen = [await (await suggestion()).json()];
             for (let round = 0; round < 2; round += 1) {
-                assert.deepEqual(await page.evaluate(read), feesOf(seen.at(-1)));
+                assert.deepEqual(await page.evaluate(read), parseFees(seen.at(-1)));
                 seen.push(await mine());
                 assert.notDeepEqual(seen.at(-1), seen.at(-2));
             }
-            assert.deepEqual(faults, []);
+            assert.deepEqual(errors, []);
         });
     }
 
-    test("know how old an answer is, and why there is none", async (t) => {
+    test("know the age of the data, and the reason when there is none", async (t) => {
         await mine();
         const head = Number(await call("eth_blockNumber"));
         const { page } = await open(t, "plain");
@@ -241,8 +241,8 @@ describe("web pages of another origin", () => {
         assert.deepEqual(rest, { block: head, isStale: false });
         assert(Number.isInteger(seconds) && seconds < 20, String(seconds));
 
-        // The block from before was none to be called stale.
-        const isStalled = async () => (await fetch(`${world.stalled}${SUGGESTION}`)).headers.get("x-stale");
+        // Only the `stalled` service reports staleness.
+        const isStalled = async () => (await fetch(`${settings.stalled}${SUGGESTION}`)).headers.get("x-stale");
         await eventually(isStalled, "true");
         const stalled = await open(t, "stalled");
         const { isStale } = await run(stalled.page, "freshness.js", "freshness");

@@ -1,14 +1,14 @@
-// A wagmi application in a browser whose wallet is the node:
+// A wagmi application whose wallet is the node:
 // `node integrations-wagmi.mjs FOLDER NODE "with the hook"|"without the hook"`.
 //
-// FOLDER has the files of docs/integrations.md. NODE is an anvil, which, as wallets do, takes fees of its own
-// where a transaction comes without. This sends one and tells where it is.
+// FOLDER has the files of docs/integrations.md. NODE is an anvil, which sets its own fees on a transaction
+// without fees, as wallets do. The script sends one transaction and prints its block.
 
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
 import { pathToFileURL } from "node:url";
 
-const [, , folder, node, how] = process.argv;
+const [, , folder, node, mode] = process.argv;
 
 const ethereum = {
     async request({ method, params = [] }) {
@@ -22,7 +22,7 @@ const ethereum = {
     on() {},
     removeListener() {},
 };
-// Before wagmi looks for a wallet.
+// wagmi looks for `window.ethereum` when it is imported.
 globalThis.window = Object.assign(new EventTarget(), { ethereum });
 
 const { QueryClient, QueryClientProvider } = await import("@tanstack/react-query");
@@ -35,7 +35,7 @@ let send;
 function Page() {
     const { mutateAsync } = useSendTransaction();
     const suggested = useSend();
-    send = how === "with the hook" ? suggested : mutateAsync;
+    send = mode === "with the hook" ? suggested : mutateAsync;
     return null;
 }
 const providers = [
@@ -49,5 +49,5 @@ await connect(config, { connector: config.connectors[0] });
 const hash = await send({ to: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", value: 1n });
 const { blockNumber } = await waitForTransactionReceipt(config, { hash });
 console.log(`${hash} is in block ${blockNumber}`);
-// The query client and wagmi's stores would keep timers.
+// The timers of the query client and of wagmi's stores would keep the process running.
 process.exit();

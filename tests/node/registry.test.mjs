@@ -1,4 +1,4 @@
-// That the registry which stands in for the networks' own does what theirs does.
+// Tests that the stand-in registry behaves like the networks' registry contract.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -32,7 +32,7 @@ let snapshot;
 before(async () => {
     const installed = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
     const program = process.env.ANVIL ?? fileURLToPath(new URL(installed, import.meta.url));
-    // By itself anvil may mine a transaction only after it has answered for it.
+    // With automatic mining, anvil may mine a transaction after it has responded; the tests mine explicitly.
     anvil = spawn(program, ["--port", "0", "--no-mining"], {
         stdio: ["ignore", "pipe", "inherit"],
     });
@@ -43,7 +43,7 @@ before(async () => {
             if (line.startsWith("Listening on ")) resolve(line.slice("Listening on ".length));
         });
     });
-    // Two equal reads with a transaction between them have to be two.
+    // Equal reads before and after a transaction must not be cached.
     provider = new ethers.JsonRpcProvider(`http://${address}`, undefined, { cacheTimeout: -1 });
     await provider.send("anvil_setCode", [ADDRESS, runtime]);
     [vault, delegate] = await provider.listAccounts();
@@ -63,7 +63,7 @@ afterEach(async () => {
     await provider.send("evm_revert", [snapshot]);
 });
 
-async function delegates(kind, ...more) {
+async function delegateAndMine(kind, ...more) {
     const { hash } = await registry[`delegate${kind}`](delegate, ...more);
     await provider.send("evm_mine", []);
     const { status } = await provider.getTransactionReceipt(hash);
@@ -71,17 +71,17 @@ async function delegates(kind, ...more) {
 }
 
 const all = (rights) => registry.checkDelegateForAll(delegate, vault, rights);
-const contract = (rights, of = CONTRACT) =>
-    registry.checkDelegateForContract(delegate, vault, of, rights);
-const erc721 = (rights, of = CONTRACT, id = 7) =>
-    registry.checkDelegateForERC721(delegate, vault, of, id, rights);
-const erc20 = (rights, of = CONTRACT) =>
-    registry.checkDelegateForERC20(delegate, vault, of, rights);
-const erc1155 = (rights, of = CONTRACT, id = 7) =>
-    registry.checkDelegateForERC1155(delegate, vault, of, id, rights);
+const contract = (rights, token = CONTRACT) =>
+    registry.checkDelegateForContract(delegate, vault, token, rights);
+const erc721 = (rights, token = CONTRACT, id = 7) =>
+    registry.checkDelegateForERC721(delegate, vault, token, id, rights);
+const erc20 = (rights, token = CONTRACT) =>
+    registry.checkDelegateForERC20(delegate, vault, token, rights);
+const erc1155 = (rights, token = CONTRACT, id = 7) =>
+    registry.checkDelegateForERC1155(delegate, vault, token, id, rights);
 
-// What is found for all and for the contract, each without rights and with those to claim, and for
-// the three kinds of token.
+// Results of the checks for all and for the contract, each without rights and with CLAIM, and for the
+// three token types.
 const found = () =>
     Promise.all([
         all(ANY),
@@ -117,23 +117,23 @@ test("the functions are those of the networks' registry", () => {
     });
 });
 
-test("before a delegation nothing is delegated", async () => {
+test("nothing is delegated at first", async () => {
     assert.deepEqual(await found(), NOTHING);
     assert.deepEqual(await listed(), []);
 });
 
-test("a delegation of all without rights gives everything, until it is revoked", async () => {
-    await delegates("All", ANY, true);
+test("delegating all without rights grants everything until revoked", async () => {
+    await delegateAndMine("All", ANY, true);
     assert.deepEqual(await found(), EVERYTHING);
     assert.deepEqual(await erc20(PLAY, OTHER), MAX);
-    // Not the other way round.
+    // Delegations are one-way.
     assert.equal(await registry.checkDelegateForAll(vault, delegate, ANY), false);
-    await delegates("All", ANY, false);
+    await delegateAndMine("All", ANY, false);
     assert.deepEqual(await found(), NOTHING);
 });
 
-test("a delegation of all with rights gives everything to those rights alone", async () => {
-    await delegates("All", CLAIM, true);
+test("delegating all with rights grants everything to those rights only", async () => {
+    await delegateAndMine("All", CLAIM, true);
     assert.deepEqual(await found(), [false, true, false, true, false, 0n, 0n]);
     assert.deepEqual(await Promise.all([erc721(CLAIM), erc20(CLAIM), erc1155(CLAIM), all(PLAY)]), [
         true,
@@ -141,15 +141,15 @@ test("a delegation of all with rights gives everything to those rights alone", a
         MAX,
         false,
     ]);
-    // Another delegation than this one.
-    await delegates("All", ANY, false);
+    // Revoking with other rights does not affect it.
+    await delegateAndMine("All", ANY, false);
     assert.equal(await all(CLAIM), true);
-    await delegates("All", CLAIM, false);
+    await delegateAndMine("All", CLAIM, false);
     assert.equal(await all(CLAIM), false);
 });
 
-test("a delegation of a contract with rights gives that contract to those rights", async () => {
-    await delegates("Contract", CONTRACT, CLAIM, true);
+test("delegating a contract with rights grants it to those rights only", async () => {
+    await delegateAndMine("Contract", CONTRACT, CLAIM, true);
     assert.deepEqual(await found(), [false, false, false, true, false, 0n, 0n]);
     assert.deepEqual(await Promise.all([erc721(CLAIM), erc20(CLAIM), erc1155(CLAIM)]), [
         true,
@@ -157,19 +157,19 @@ test("a delegation of a contract with rights gives that contract to those rights
         MAX,
     ]);
     assert.deepEqual(await Promise.all([contract(PLAY), contract(CLAIM, OTHER)]), [false, false]);
-    await delegates("Contract", CONTRACT, CLAIM, false);
+    await delegateAndMine("Contract", CONTRACT, CLAIM, false);
     assert.equal(await contract(CLAIM), false);
 });
 
-test("a delegation of a contract without rights gives all that is in it", async () => {
-    await delegates("Contract", CONTRACT, ANY, true);
+test("delegating a contract without rights grants all its tokens", async () => {
+    await delegateAndMine("Contract", CONTRACT, ANY, true);
     assert.deepEqual(await found(), [false, false, true, true, true, MAX, MAX]);
 });
 
-test("delegations of tokens give the tokens and their amounts, until they are revoked", async () => {
-    await delegates("ERC20", CONTRACT, ANY, 1000);
-    await delegates("ERC1155", CONTRACT, 7, ANY, 55);
-    await delegates("ERC721", CONTRACT, 7, ANY, true);
+test("delegating tokens grants the tokens and amounts until revoked", async () => {
+    await delegateAndMine("ERC20", CONTRACT, ANY, 1000);
+    await delegateAndMine("ERC1155", CONTRACT, 7, ANY, 55);
+    await delegateAndMine("ERC721", CONTRACT, 7, ANY, true);
     assert.deepEqual(await found(), [false, false, false, false, true, 1000n, 55n]);
     assert.deepEqual(await Promise.all([erc721(CLAIM), erc20(CLAIM), erc1155(CLAIM)]), [
         true,
@@ -184,35 +184,35 @@ test("delegations of tokens give the tokens and their amounts, until they are re
         await Promise.all([erc721(ANY, OTHER), erc20(ANY, OTHER), erc1155(ANY, OTHER)]),
         [false, 0n, 0n],
     );
-    await delegates("ERC20", CONTRACT, ANY, 0);
-    await delegates("ERC1155", CONTRACT, 7, ANY, 0);
-    await delegates("ERC721", CONTRACT, 7, ANY, false);
+    await delegateAndMine("ERC20", CONTRACT, ANY, 0);
+    await delegateAndMine("ERC1155", CONTRACT, 7, ANY, 0);
+    await delegateAndMine("ERC721", CONTRACT, 7, ANY, false);
     assert.deepEqual(await found(), NOTHING);
 });
 
-test("of an amount without rights and one with them, the larger counts", async () => {
-    await delegates("ERC20", CONTRACT, ANY, 1000);
-    await delegates("ERC20", CONTRACT, CLAIM, 2000);
-    await delegates("ERC20", CONTRACT, PLAY, 500);
+test("the larger amount counts, with or without rights", async () => {
+    await delegateAndMine("ERC20", CONTRACT, ANY, 1000);
+    await delegateAndMine("ERC20", CONTRACT, CLAIM, 2000);
+    await delegateAndMine("ERC20", CONTRACT, PLAY, 500);
     assert.deepEqual(await Promise.all([erc20(ANY), erc20(CLAIM), erc20(PLAY)]), [
         1000n,
         2000n,
         1000n,
     ]);
-    await delegates("ERC1155", CONTRACT, 7, ANY, 55);
-    await delegates("ERC1155", CONTRACT, 7, CLAIM, 66);
-    await delegates("ERC1155", CONTRACT, 7, PLAY, 44);
+    await delegateAndMine("ERC1155", CONTRACT, 7, ANY, 55);
+    await delegateAndMine("ERC1155", CONTRACT, 7, CLAIM, 66);
+    await delegateAndMine("ERC1155", CONTRACT, 7, PLAY, 44);
     assert.deepEqual(await Promise.all([erc1155(ANY), erc1155(CLAIM), erc1155(PLAY)]), [
         55n,
         66n,
         55n,
     ]);
-    // A new amount takes the place of the old one.
-    await delegates("ERC20", CONTRACT, CLAIM, 3);
+    // A new amount replaces the old one.
+    await delegateAndMine("ERC20", CONTRACT, CLAIM, 3);
     assert.deepEqual(await erc20(CLAIM), 1000n);
 });
 
-// The delegations from the vault, which are those to the delegate.
+// The delegations from the vault, after checking that the delegate's list is equal.
 async function listed() {
     const [outgoing, incoming] = await Promise.all([
         registry.getOutgoingDelegations(vault),
@@ -222,22 +222,22 @@ async function listed() {
     return outgoing.map((delegation) => delegation.toArray());
 }
 
-const listing = (type, rights, of, id, amount) => [
+const listing = (type, rights, token, id, amount) => [
     type,
     delegate.address,
     vault.address,
     rights,
-    of,
+    token,
     id,
     amount,
 ];
 
 test("delegations of every type are listed for both sides", async () => {
-    await delegates("All", ANY, true);
-    await delegates("Contract", CONTRACT, CLAIM, true);
-    await delegates("ERC721", CONTRACT, 7, ANY, true);
-    await delegates("ERC20", CONTRACT, ANY, 1000);
-    await delegates("ERC1155", CONTRACT, 7, PLAY, 55);
+    await delegateAndMine("All", ANY, true);
+    await delegateAndMine("Contract", CONTRACT, CLAIM, true);
+    await delegateAndMine("ERC721", CONTRACT, 7, ANY, true);
+    await delegateAndMine("ERC20", CONTRACT, ANY, 1000);
+    await delegateAndMine("ERC1155", CONTRACT, 7, PLAY, 55);
     assert.deepEqual(await listed(), [
         listing(1n, ANY, ethers.ZeroAddress, 0n, 0n),
         listing(2n, CLAIM, CONTRACT, 0n, 0n),
@@ -249,19 +249,19 @@ test("delegations of every type are listed for both sides", async () => {
     assert.deepEqual([...(await registry.getOutgoingDelegations(delegate))], []);
 });
 
-test("what was delegated again is listed once, with its last amount", async () => {
-    for (const amount of [1000, 1000, 30]) await delegates("ERC20", CONTRACT, ANY, amount);
-    for (const enable of [true, true, false, true]) await delegates("All", ANY, enable);
+test("a repeated delegation is listed once, with its last amount", async () => {
+    for (const amount of [1000, 1000, 30]) await delegateAndMine("ERC20", CONTRACT, ANY, amount);
+    for (const enable of [true, true, false, true]) await delegateAndMine("All", ANY, enable);
     assert.deepEqual(await listed(), [
         listing(4n, ANY, CONTRACT, 0n, 30n),
         listing(1n, ANY, ethers.ZeroAddress, 0n, 0n),
     ]);
 });
 
-test("what was revoked, or never given, is not listed", async () => {
-    await delegates("ERC20", CONTRACT, ANY, 1000);
-    await delegates("ERC1155", CONTRACT, 7, ANY, 55);
-    await delegates("ERC20", CONTRACT, ANY, 0);
-    await delegates("Contract", CONTRACT, ANY, false);
+test("revoked and never granted delegations are not listed", async () => {
+    await delegateAndMine("ERC20", CONTRACT, ANY, 1000);
+    await delegateAndMine("ERC1155", CONTRACT, 7, ANY, 55);
+    await delegateAndMine("ERC20", CONTRACT, ANY, 0);
+    await delegateAndMine("Contract", CONTRACT, ANY, false);
     assert.deepEqual(await listed(), [listing(5n, ANY, CONTRACT, 7n, 55n)]);
 });

@@ -1,4 +1,4 @@
-// What a page may meet: the service as a process, the nodes that it polls, and a proxy in front of it.
+// Test doubles for the page tests: the service as a process, its nodes, and a proxy in front of it.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -11,13 +11,14 @@ import { setTimeout } from "node:timers/promises";
 
 import { until } from "./browser.mjs";
 
-// Everything to be stopped at the end.
+// Processes and servers to stop at the end.
 const running = new Set();
 export async function stopAll() {
     await Promise.all([...running].map((one) => one.stop()));
 }
 
-// The service in a process of its own, which has asked all nodes; `listen` is where, `config` the text of its configuration.
+// The service as a process, ready when `start` returns. `listen` is its address, `config` the text of its
+// configuration; without `config` it runs `demo` with these arguments.
 export class Service {
     static count = 0;
 
@@ -29,7 +30,7 @@ export class Service {
             GAS_SERVER__ADMIN_LISTEN: "127.0.0.1:0",
             GAS_SERVER__DRAIN_DELAY: "0s",
             GAS_LOG__FORMAT: "json",
-            // The page and this script are one client.
+            // The page and this script count as one client.
             GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT: "0",
         };
         const path = join(folder, `service-${(Service.count += 1)}.toml`);
@@ -45,12 +46,12 @@ export class Service {
             const { message, address, admin } = JSON.parse(line);
             if (message !== "listening") continue;
             Object.assign(service, { url: `http://${address}`, admin: `http://${admin}`, address });
-            // A log that nobody reads would end up holding the process.
+            // An unread pipe would eventually block the process.
             service.process.stderr.resume();
             await until(() => fetch(`${service.url}/readyz`), ({ ok }) => ok);
             return service;
         }
-        return assert.fail(`it ended before it listened: ${lines.join("\n")}`);
+        return assert.fail(`the service ended before it listened: ${lines.join("\n")}`);
     }
 
     async stop() {
@@ -59,28 +60,28 @@ export class Service {
         await this.ended;
     }
 
-    // How many streams are open.
+    // Number of open streams.
     async streams() {
         const metrics = await (await fetch(`${this.admin}/metrics`)).text();
         return Number(/^gas_suggestion_streams (\d+)$/m.exec(metrics)[1]);
     }
 }
 
-// The nodes of any number of chains, one path each; a chain gets a block when a test says so.
+// Mock nodes of any number of chains, one path each. Tests add the blocks.
 export class Nodes {
     static async start() {
         const nodes = new Nodes();
         nodes.chains = new Map();
-        nodes.server = createServer((asked, answer) => nodes.#answer(asked, answer));
+        nodes.server = createServer((request, response) => nodes.#respond(request, response));
         nodes.server.listen(0, "127.0.0.1");
         await once(nodes.server, "listening");
         running.add(nodes);
         return nodes;
     }
 
-    // A chain at block 100 whose blocks all have these fees.
+    // Adds a chain at block 100 with these fees in every block.
     chain(id, { baseFee = 10n ** 9n, reward = 20n * 10n ** 9n } = {}) {
-        const chain = { id, newest: 100, baseFee, reward, isWell: true };
+        const chain = { id, newest: 100, baseFee, reward, isHealthy: true };
         this.chains.set(String(id), chain);
         return chain;
     }
@@ -95,14 +96,14 @@ export class Nodes {
         this.server.close();
     }
 
-    async #answer(asked, answer) {
-        const chunks = await asked.toArray();
+    async #respond(request, response) {
+        const chunks = await request.toArray();
         const { id, method, params } = JSON.parse(Buffer.concat(chunks));
-        const chain = this.chains.get(asked.url.slice(1));
+        const chain = this.chains.get(request.url.slice(1));
         const result = method === "eth_chainId" ? hex(chain.id) : history(chain, Number(params[0]));
         const error = { code: -32000, message: "no" };
-        const outcome = chain.isWell ? { result } : { error };
-        answer.end(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
+        const outcome = chain.isHealthy ? { result } : { error };
+        response.end(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
     }
 }
 
@@ -119,18 +120,17 @@ function history({ newest, baseFee, reward }, count) {
     };
 }
 
-// Passes requests on to the service at `to`, without `prefix`, which their paths begin with.
+// Forwards requests to the service at `to`, with `prefix` stripped from their paths.
 export class Proxy {
     static async start(to, { prefix = "" } = {}) {
         const proxy = new Proxy();
-        Object.assign(proxy, { to, prefix, asked: [], held: [] });
-        // What becomes of a request to this path: "pass"; "hold", which nobody answers; or a status. What
-        // is held once stays so.
+        Object.assign(proxy, { to, prefix, received: [], held: [] });
+        // Decides on a request by its path: "pass"; "hold", which never gets a response; or a status.
         proxy.rule = () => "pass";
-        // Whether what a stream tells is lost, and for how long everything else takes at least.
+        // `isMute` drops the data of streams; `pauseMs` delays all other requests.
         proxy.isMute = false;
         proxy.pauseMs = 0;
-        proxy.server = createServer((asked, answer) => proxy.#pass(asked, answer));
+        proxy.server = createServer((request, response) => proxy.#forward(request, response));
         proxy.server.listen(0, "127.0.0.1");
         await once(proxy.server, "listening");
         running.add(proxy);
@@ -147,34 +147,34 @@ export class Proxy {
         this.server.close();
     }
 
-    async #pass(asked, answer) {
-        this.asked.push(asked.url);
-        const isStream = asked.url.endsWith("/stream");
+    async #forward(incoming, outgoing) {
+        this.received.push(incoming.url);
+        const isStream = incoming.url.endsWith("/stream");
         if (!isStream) await setTimeout(this.pauseMs);
-        const rule = asked.url.startsWith(this.prefix) ? this.rule(asked.url) : 404;
+        const rule = incoming.url.startsWith(this.prefix) ? this.rule(incoming.url) : 404;
         if (rule === "hold") {
-            this.held.push(asked.url);
+            this.held.push(incoming.url);
             return;
         }
         if (rule !== "pass") {
-            answer.writeHead(rule, { "content-type": "text/plain" }).end("no\n");
+            outgoing.writeHead(rule, { "content-type": "text/plain" }).end("no\n");
             return;
         }
-        const url = new URL(asked.url.slice(this.prefix.length), this.to);
-        const { headers, method } = asked;
-        const passed = request(url, { headers, method, agent: false }, (response) => {
-            answer.writeHead(response.statusCode, response.headers);
-            // One that was muted stays dead.
-            let isDead = false;
+        const url = new URL(incoming.url.slice(this.prefix.length), this.to);
+        const { headers, method } = incoming;
+        const forwarded = request(url, { headers, method, agent: false }, (response) => {
+            outgoing.writeHead(response.statusCode, response.headers);
+            // A stream that was muted once stays mute.
+            let isMuted = false;
             response.on("data", (bytes) => {
-                isDead ||= isStream && this.isMute;
-                if (!isDead) answer.write(bytes);
+                isMuted ||= isStream && this.isMute;
+                if (!isMuted) outgoing.write(bytes);
             });
-            response.on("end", () => answer.end());
-            response.on("error", () => answer.destroy());
+            response.on("end", () => outgoing.end());
+            response.on("error", () => outgoing.destroy());
         });
-        passed.on("error", () => answer.destroy());
-        answer.on("close", () => passed.destroy());
-        asked.pipe(passed);
+        forwarded.on("error", () => outgoing.destroy());
+        outgoing.on("close", () => forwarded.destroy());
+        incoming.pipe(forwarded);
     }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The compiler of npm as the program that Foundry takes for solc, as far as Foundry uses it:
+// npm's solc with the part of the command-line interface that Foundry uses:
 // `solc.mjs --version` and `solc.mjs --standard-json` with the input on standard input.
 
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// What the form's submit.js makes of the verification service's answers.
+// Tests of src/pages/verify/submit.js: the outcome of each verifier response.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -11,18 +11,18 @@ const JOB = `v2/verify/${ID}`;
 const METADATA = { compiler: { version: "0.8.28+commit.7893614a" }, sources: {}, settings: {} };
 const SOURCES = { "contracts/Counter.sol": "contract Counter {}" };
 const INPUT = { language: "Solidity", sources: {}, settings: {} };
-const PLACE = { path: "contracts/Counter.sol", name: "Counter" };
-const OF_METADATA = { ...PLACE, metadata: METADATA, sources: SOURCES };
-const OF_BUILD_INFO = {
-    ...OF_METADATA, input: INPUT, compilerVersion: "0.8.28+commit.7893614a",
+const IDENTIFIER = { path: "contracts/Counter.sol", name: "Counter" };
+const METADATA_CONTRACT = { ...IDENTIFIER, metadata: METADATA, sources: SOURCES };
+const BUILD_INFO_CONTRACT = {
+    ...METADATA_CONTRACT, input: INPUT, compilerVersion: "0.8.28+commit.7893614a",
 };
-const TELLS = ["Sending the files…", "Compiling and comparing…"];
+const STEPS = ["Sending the files…", "Compiling and comparing…"];
 
 const { fetch, setTimeout } = globalThis;
-// What was asked and how long was waited before it.
+// Requests and the pauses before them.
 let log;
 
-// Nobody waits in earnest.
+// Timers fire at once.
 beforeEach(() => {
     log = [];
     globalThis.setTimeout = (then, milliseconds) => {
@@ -43,15 +43,16 @@ const broken = () => {
     throw new TypeError("Failed to fetch");
 };
 const started = json(202, { verificationId: ID });
-const underWay = json(200, { isJobCompleted: false, contract: { match: null } });
+const running = json(200, { isJobCompleted: false, contract: { match: null } });
 const done = (match, error) => json(200, { isJobCompleted: true, contract: { match }, error });
 const refused = (customCode, message) => ({ customCode, message, errorId: ID });
 
-// Verifies against these answers, the last of which is given again and again; also tells what was sent.
-async function outcomeOf(answers, { contract = OF_METADATA, signal = new AbortController().signal } = {}) {
-    const left = [...answers];
+// Verifies against these responses, of which the last repeats. Returns the outcome, the sent bodies and
+// the reported steps.
+async function runVerify(responses, { contract = METADATA_CONTRACT, signal = new AbortController().signal } = {}) {
+    const remaining = [...responses];
     const sent = [];
-    const told = [];
+    const steps = [];
     globalThis.fetch = async (url, { method, headers, body, signal }) => {
         signal.throwIfAborted();
         assert(url.href.startsWith("https://gas.example/base/verification/"), url.href);
@@ -61,32 +62,32 @@ async function outcomeOf(answers, { contract = OF_METADATA, signal = new AbortCo
             assert.deepEqual([method, headers], ["POST", { "content-type": "application/json" }]);
             sent.push(JSON.parse(body));
         }
-        const answer = left.length > 1 ? left.shift() : left[0];
-        return answer(signal);
+        const response = remaining.length > 1 ? remaining.shift() : remaining[0];
+        return response(signal);
     };
-    const way = {
+    const options = {
         base: new URL("https://gas.example/base/verification/"),
         signal,
-        tell: (step) => told.push(step),
+        tell: (step) => steps.push(step),
     };
-    const outcome = await verify({ contract, address: ADDRESS, chainId: 2020 }, way);
-    return { outcome, sent, told };
+    const outcome = await verify({ contract, address: ADDRESS, chainId: 2020 }, options);
+    return { outcome, sent, steps };
 }
 
-test("metadata and sources go to the second generation as a job that is asked for until it is done", async () => {
-    const answers = [started, underWay, underWay, done("exact_match")];
-    const { outcome, sent, told } = await outcomeOf(answers);
+test("metadata and sources start a v2 job that is polled until done", async () => {
+    const responses = [started, running, running, done("exact_match")];
+    const { outcome, sent, steps } = await runVerify(responses);
     assert.deepEqual(outcome, { match: "exact" });
     assert.deepEqual(sent, [{ metadata: METADATA, sources: SOURCES }]);
-    assert.deepEqual(told, TELLS);
+    assert.deepEqual(steps, STEPS);
     assert.deepEqual(log, [
         `POST v2/verify/metadata/2020/${ADDRESS}`,
         500, `GET ${JOB}`, 1000, `GET ${JOB}`, 1500, `GET ${JOB}`,
     ]);
 });
 
-test("a build-info goes there as the compiler's input", async () => {
-    const { outcome, sent } = await outcomeOf([started, done("match")], { contract: OF_BUILD_INFO });
+test("a build-info is sent to v2 as compiler input", async () => {
+    const { outcome, sent } = await runVerify([started, done("match")], { contract: BUILD_INFO_CONTRACT });
     assert.deepEqual(outcome, { match: "partial" });
     assert.deepEqual(sent, [{
         stdJsonInput: INPUT,
@@ -96,8 +97,8 @@ test("a build-info goes there as the compiler's input", async () => {
     assert.equal(log[0], `POST v2/verify/2020/${ADDRESS}`);
 });
 
-test("pauses between two looks grow to 3 s and no further", async () => {
-    await outcomeOf([started, ...Array(8).fill(underWay), done("match")]);
+test("poll intervals grow to 3 s and no further", async () => {
+    await runVerify([started, ...Array(8).fill(running), done("match")]);
     const pauses = log.filter((entry) => typeof entry === "number");
     assert.deepEqual(pauses, [500, 1000, 1500, 2000, 3000, 3000, 3000, 3000, 3000]);
 });
@@ -105,44 +106,44 @@ test("pauses between two looks grow to 3 s and no further", async () => {
 test("a failed job ends with the upstream's reason", async () => {
     const reason = "The deployed and recompiled bytecode don't match.";
     const failed = done(null, refused("no_match", reason));
-    assert.deepEqual((await outcomeOf([started, underWay, failed])).outcome, { reason });
-    assert.deepEqual((await outcomeOf([started, done(null)])).outcome, {
+    assert.deepEqual((await runVerify([started, running, failed])).outcome, { reason });
+    assert.deepEqual((await runVerify([started, done(null)])).outcome, {
         reason: "The code at the address is not that of the files.",
     });
 });
 
-test("what was verified before is looked up, and nothing is claimed of it that was not found", async () => {
+test("an earlier verification is looked up before its match is claimed", async () => {
     const conflict = json(409, refused("already_verified", "It is already verified."));
-    const ofJob = done(null, refused("already_verified", "It is already verified."));
+    const jobConflict = done(null, refused("already_verified", "It is already verified."));
     for (const [found, outcome] of [
         [json(200, { match: "exact_match" }), { isOld: true, match: "exact" }],
         [json(200, { match: "match" }), { isOld: true, match: "partial" }],
         [json(404, { match: null }), { isOld: true }],
         [broken, { isOld: true }],
     ]) {
-        assert.deepEqual((await outcomeOf([conflict, found])).outcome, outcome);
+        assert.deepEqual((await runVerify([conflict, found])).outcome, outcome);
         assert.equal(log.at(-1), `GET v2/contract/2020/${ADDRESS}`);
-        assert.deepEqual((await outcomeOf([started, ofJob, found])).outcome, outcome);
+        assert.deepEqual((await runVerify([started, jobConflict, found])).outcome, outcome);
     }
 });
 
-test("a contract that is being verified already is not said to have failed", async () => {
+test("a verification in progress is not reported as failed", async () => {
     const reason = "The contract is already being verified";
     const twice = json(429, refused("duplicate_verification_request", reason));
-    assert.deepEqual((await outcomeOf([twice])).outcome, { isOpen: true, reason });
-    const byFirst = json(429, { error: reason, message: reason });
-    assert.deepEqual((await outcomeOf([html(404), byFirst])).outcome, { isOpen: true, reason });
-    // This service's own limit is another matter.
+    assert.deepEqual((await runVerify([twice])).outcome, { isOpen: true, reason });
+    const v1Conflict = json(429, { error: reason, message: reason });
+    assert.deepEqual((await runVerify([html(404), v1Conflict])).outcome, { isOpen: true, reason });
+    // The service's own rate limit is a refusal.
     const tooMany = problem(429, "too many requests");
-    assert.deepEqual((await outcomeOf([tooMany])).outcome, { reason: "Too many requests." });
+    assert.deepEqual((await runVerify([tooMany])).outcome, { reason: "Too many requests." });
 });
 
-test("an order that is refused ends with the reason, and no job is asked for", async () => {
-    for (const [answer, reason] of [
+test("a refused submission ends with the reason and without polls", async () => {
+    for (const [response, reason] of [
         [json(400, refused("unsupported_chain", "Chain 2020 not found")), "Chain 2020 not found"],
         [json(404, refused("x", "Not here")), "Not here"],
-        [problem(404, "the verification service is not asked for this path"),
-            "The verification service is not asked for this path."],
+        [problem(404, "this path is not forwarded to the verification service"),
+            "This path is not forwarded to the verification service."],
         [problem(413, "the body is larger than 32 MiB"), "The body is larger than 32 MiB."],
         [html(500), "The verification service answered with status 500 and no reason."],
         [html(200), "The verification service answered with status 200 and no reason."],
@@ -150,71 +151,71 @@ test("an order that is refused ends with the reason, and no job is asked for", a
         [json(202, null), "The verification service answered with status 202 and no reason."],
         [json(200, { verificationId: ID }), "The verification service answered with status 200 and no reason."],
     ]) {
-        assert.deepEqual((await outcomeOf([answer])).outcome, { reason });
+        assert.deepEqual((await runVerify([response])).outcome, { reason });
         assert.equal(log.length, 1);
         log = [];
     }
 });
 
-test("an order whose answer got lost has an open outcome", async () => {
-    for (const [answer, reason] of [
+test("a submission without a usable response has an open outcome", async () => {
+    for (const [response, reason] of [
         [problem(502, "the connection ended"), "The connection ended."],
-        [problem(504, "no answer"), "No answer."],
+        [problem(504, "no response"), "No response."],
         [html(504), "The verification service answered with status 504 and no reason."],
         [broken, "The service cannot be reached, or the connection broke off."],
     ]) {
-        assert.deepEqual((await outcomeOf([answer])).outcome, { isOpen: true, reason });
-        assert.deepEqual((await outcomeOf([html(404), answer])).outcome, { isOpen: true, reason });
+        assert.deepEqual((await runVerify([response])).outcome, { isOpen: true, reason });
+        assert.deepEqual((await runVerify([html(404), response])).outcome, { isOpen: true, reason });
     }
 });
 
-test("sources that the verification service would not take are not sent", async () => {
-    const contract = { ...OF_METADATA, sources: { "a.sol": "x".repeat(30 * 1024 * 1024) } };
-    const { outcome } = await outcomeOf([], { contract });
+test("sources above the verifier's limit are not sent", async () => {
+    const contract = { ...METADATA_CONTRACT, sources: { "a.sol": "x".repeat(30 * 1024 * 1024) } };
+    const { outcome } = await runVerify([], { contract });
     assert.deepEqual(outcome, { reason: "The sources are too large: the verification service takes 30 MiB." });
     assert.equal(log.length, 0);
 });
 
-test("trouble between two looks is waited out", async () => {
+test("temporary poll failures are tolerated", async () => {
     const trouble = [
-        problem(502, "a"), problem(504, "b"), broken, html(503), underWay,
+        problem(502, "a"), problem(504, "b"), broken, html(503), running,
         problem(429, "c"), json(200, null), html(200), json(200, []), done("exact_match"),
     ];
-    assert.deepEqual((await outcomeOf([started, ...trouble])).outcome, { match: "exact" });
+    assert.deepEqual((await runVerify([started, ...trouble])).outcome, { match: "exact" });
 });
 
-test("after five failures in a row the outcome is open, with the last one's reason", async () => {
+test("after five poll failures the outcome is open with the last reason", async () => {
     const detail = "no connection could be made";
-    const { outcome } = await outcomeOf([started, underWay, problem(502, detail)]);
+    const { outcome } = await runVerify([started, running, problem(502, detail)]);
     assert.deepEqual(outcome, { isOpen: true, reason: "No connection could be made." });
     assert.equal(log.filter((entry) => entry === `GET ${JOB}`).length, 1 + 5);
 });
 
-test("a job that the upstream has forgotten is not asked for again", async () => {
+test("an unknown job is not polled again", async () => {
     const reason = `No verification job found for id ${ID}`;
     const gone = json(404, refused("job_not_found", reason));
-    assert.deepEqual((await outcomeOf([started, underWay, gone])).outcome, { isOpen: true, reason });
+    assert.deepEqual((await runVerify([started, running, gone])).outcome, { isOpen: true, reason });
     assert.equal(log.filter((entry) => entry === `GET ${JOB}`).length, 2);
 });
 
-test("a job is asked for no longer than a quarter of an hour", async (context) => {
+test("a job is polled for at most 15 minutes", async (context) => {
     let now = 0;
     context.mock.method(performance, "now", () => (now += 60_000));
-    const { outcome } = await outcomeOf([started, underWay]);
+    const { outcome } = await runVerify([started, running]);
     assert.deepEqual(outcome, { isOpen: true, reason: "The verification takes very long." });
     assert.equal(log.filter((entry) => entry === `GET ${JOB}`).length, 14);
 });
 
-test("the job's id is no path of its own", async () => {
-    await outcomeOf([json(202, { verificationId: "../../x?y" }), done("match")]);
+test("the job id is percent-encoded in the path", async () => {
+    await runVerify([json(202, { verificationId: "../../x?y" }), done("match")]);
     assert.equal(log.at(-1), "GET v2/verify/..%2F..%2Fx%3Fy");
 });
 
-test("where there is no second generation, the first is sent the metadata with its sources", async () => {
-    for (const contract of [OF_METADATA, OF_BUILD_INFO]) {
+test("without a v2 API, v1 receives the metadata and sources", async () => {
+    for (const contract of [METADATA_CONTRACT, BUILD_INFO_CONTRACT]) {
         for (const [status, match] of [["perfect", "exact"], ["partial", "partial"]]) {
             const result = [{ address: ADDRESS, chainId: "2020", status }];
-            const { outcome, sent, told } = await outcomeOf([html(404), json(200, { result })], { contract });
+            const { outcome, sent, steps } = await runVerify([html(404), json(200, { result })], { contract });
             assert.deepEqual(outcome, { match });
             assert.deepEqual(sent[1], {
                 address: ADDRESS,
@@ -224,15 +225,15 @@ test("where there is no second generation, the first is sent the metadata with i
                     "contracts/Counter.sol": "contract Counter {}",
                 },
             });
-            assert.deepEqual(told, TELLS);
+            assert.deepEqual(steps, STEPS);
             assert.equal(log.at(-1), "POST verify");
         }
     }
 });
 
-test("the first generation is not asked for what it cannot do", async () => {
-    const contract = { ...OF_BUILD_INFO, metadata: undefined, sources: {} };
-    const { outcome } = await outcomeOf([html(404)], { contract });
+test("v1 is not sent a build-info without output", async () => {
+    const contract = { ...BUILD_INFO_CONTRACT, metadata: undefined, sources: {} };
+    const { outcome } = await runVerify([html(404)], { contract });
     assert.deepEqual(outcome, {
         reason: "The verification service is an older one, which does not take a build-info without " +
             "the compiler’s output. Choose the metadata with its sources.",
@@ -240,10 +241,10 @@ test("the first generation is not asked for what it cannot do", async () => {
     assert.equal(log.length, 1);
 });
 
-test("the first generation's reasons are told", async () => {
+test("v1 reasons are reported", async () => {
     const mismatch = "The deployed and recompiled bytecode don't match.";
     const schema = "request/body must have required property 'chain'";
-    for (const [answer, outcome] of [
+    for (const [response, outcome] of [
         [json(500, { error: mismatch, message: mismatch }), { reason: mismatch }],
         [json(400, { error: "Invalid address" }), { reason: "Invalid address" }],
         [json(400, { message: schema, errors: [{ message: "x" }] }), { reason: schema }],
@@ -256,23 +257,23 @@ test("the first generation's reasons are told", async () => {
             { reason: "The verification service answered with status 200 and no reason." }],
         [json(500, { result: [{ status: "perfect" }], error: "no" }), { reason: "no" }],
     ]) {
-        assert.deepEqual((await outcomeOf([html(404), answer])).outcome, outcome);
+        assert.deepEqual((await runVerify([html(404), response])).outcome, outcome);
     }
 });
 
-test("who stops waiting ends it at once, while something is sent as well as between two looks", async () => {
+test("aborting ends a submission or a pause at once", async () => {
     const reason = new Error("stopped");
     const never = (signal) => new Promise((_, reject) =>
         signal.addEventListener("abort", () => reject(signal.reason)));
-    for (const answers of [[never], [started, never], [html(404), never]]) {
+    for (const responses of [[never], [started, never], [html(404), never]]) {
         const controller = new AbortController();
-        const outcome = outcomeOf(answers, { signal: controller.signal });
+        const outcome = runVerify(responses, { signal: controller.signal });
         setTimeout(() => controller.abort(reason), 10);
         await assert.rejects(outcome, reason);
     }
     log = [];
     const controller = new AbortController();
     globalThis.setTimeout = () => setImmediate(() => controller.abort(reason));
-    await assert.rejects(outcomeOf([started], { signal: controller.signal }), reason);
+    await assert.rejects(runVerify([started], { signal: controller.signal }), reason);
     assert.deepEqual(log, [`POST v2/verify/metadata/2020/${ADDRESS}`]);
 });

@@ -1,9 +1,9 @@
-// What people see of the form in Chromium: `node verify-form.mjs '{"services":{…},"nodes":{…},"shots":…}'`.
+// Tests of the /verify form in Chromium: `node verify-form.mjs '{"services":{…},"nodes":{…},"shots":…}'`.
 //
-// `services` are the URLs of services, without the slash behind: `plain`, and `below`, the same below a
-// base path; `first`, whose upstream has the first generation of the API alone; `slow`, whose upstream
-// never comes to an end; `down`, which has none. All know the chains of `nodes`, anvils by their ids. A
-// screenshot of each state goes to the folder `shots`, in both schemes, wide and narrow.
+// `services` are service URLs without a trailing slash: `plain`; `below`, the same below a base path; `first`, with
+// an upstream that has only the v1 API; `slow`, with an upstream whose jobs never finish; `down`, without a reachable
+// upstream. All serve the chains of `nodes` (anvils by chain id). The folder `shots` gets a screenshot of each state
+// in both colour schemes, wide and narrow.
 
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
@@ -13,20 +13,20 @@ import { after, before, describe, test } from "node:test";
 
 import { getAddress, hexlify, randomBytes } from "ethers";
 
-import { DEADLINE_MS, becomes, focused, launch, look, visit } from "./browser.mjs";
+import { DEADLINE_MS, becomes, focused, launch, checkLayout, visit } from "./browser.mjs";
 
 const { services, nodes, shots } = JSON.parse(process.argv[2]);
 
 const fixture = new URL("../fixtures/verification/build-info.json", import.meta.url);
 const BUILD_INFO = readFileSync(fixture, "utf8");
 const { input, output } = JSON.parse(BUILD_INFO);
-const sourceOf = (name) => input.sources[`contracts/${name}.sol`].content;
-const outputOf = (name) => output.contracts[`contracts/${name}.sol`][name];
+const sourceCode = (name) => input.sources[`contracts/${name}.sol`].content;
+const compilerOutput = (name) => output.contracts[`contracts/${name}.sol`][name];
 
 const file = (name, content) => ({ name, mimeType: "", buffer: Buffer.from(content) });
-const METADATA = file("Counter_meta.json", outputOf("Counter").metadata);
-const SOURCE = file("Counter.sol", sourceOf("Counter"));
-const CHANGED = file("Counter.sol", sourceOf("Counter").replace("+= 1", "+= 2"));
+const METADATA = file("Counter_meta.json", compilerOutput("Counter").metadata);
+const SOURCE = file("Counter.sol", sourceCode("Counter"));
+const CHANGED = file("Counter.sol", sourceCode("Counter").replace("+= 1", "+= 2"));
 
 let browser;
 const disk = mkdtempSync(join(tmpdir(), "verify-form-"));
@@ -38,7 +38,7 @@ after(async () => {
     rmSync(disk, { recursive: true });
 });
 
-// An answer of the chain's node that has to be a result.
+// Calls the chain's node and returns the result.
 async function call(chain, method, ...params) {
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
     const headers = { "content-type": "application/json" };
@@ -47,11 +47,11 @@ async function call(chain, method, ...params) {
     return reply.result;
 }
 
-// Deploys one of the contracts and gives its address.
+// Deploys one of the contracts and returns its address.
 async function deploy(name, chain = 2020) {
     const [from] = await call(chain, "eth_accounts");
     const argument = name === "Counter" ? "0".repeat(64) : "";
-    const data = `0x${outputOf(name).evm.bytecode.object}${argument}`;
+    const data = `0x${compilerOutput(name).evm.bytecode.object}${argument}`;
     const hash = await call(chain, "eth_sendTransaction", { from, data, gas: "0x100000" });
     for (const deadline = Date.now() + DEADLINE_MS; Date.now() < deadline; ) {
         const receipt = await call(chain, "eth_getTransactionReceipt", hash);
@@ -60,8 +60,8 @@ async function deploy(name, chain = 2020) {
     return assert.fail(`${hash} is not mined`);
 }
 
-// Some address with `code` at it.
-async function place(code) {
+// Sets `code` at a random address and returns the address.
+async function placeCode(code) {
     const address = getAddress(hexlify(randomBytes(20)));
     await call(2020, "anvil_setCode", address, code);
     return address;
@@ -92,7 +92,7 @@ class Form {
         await (await chooser).setFiles(files);
     }
 
-    // Drops files and folders of the disk, as a desktop does.
+    // Drops files and folders from the disk onto the page.
     async drop(...paths) {
         const { x, y, width, height } = await this.page.locator("#drop").boundingBox();
         const devtools = await this.page.context().newCDPSession(this.page);
@@ -111,8 +111,8 @@ class Form {
         await this.verifyButton.click();
     }
 
-    // The whole of what is said in the end, once it is.
-    async ends(title, text) {
+    // Waits for the outcome and checks its title, text and focus.
+    async waitForOutcome(title, text) {
         await this.page.getByRole("heading", { name: title, exact: true }).waitFor();
         assert.equal(await this.page.locator("#outcome-text").textContent(), text);
         const focused = await this.page.evaluate(() => document.activeElement.textContent);
@@ -120,8 +120,8 @@ class Form {
         assert.equal(await this.page.getByText("Stop waiting").isVisible(), false);
     }
 
-    // The findings are these: titles and the texts below each.
-    async finds(...expected) {
+    // Waits for these findings: a title and texts each.
+    async waitForFindings(...expected) {
         const read = () => JSON.stringify([...document.querySelector("#findings").children].map((notice) =>
             [...notice.querySelectorAll("p, li")].map(({ textContent }) => textContent)));
         await becomes(this.page, read, JSON.stringify(expected));
@@ -133,13 +133,13 @@ class Form {
         assert.equal(await this.verifyButton.isVisible(), expected);
     }
 
-    // Looks at this state in both schemes and all widths.
-    async look(name) {
-        await look(this.page, name, { shots, widths: [320, 390, 1280], unseen: [320] });
+    // Checks this state in both colour schemes and all widths.
+    async checkLayout(name) {
+        await checkLayout(this.page, name, { shots, widths: [320, 390, 1280], unseen: [320] });
     }
 }
 
-// Writes files and gives the folder that they are in.
+// Writes files to a new folder and returns its path.
 function onDisk(files) {
     const folder = mkdtempSync(join(disk, "files-"));
     for (const [path, content] of Object.entries(files)) {
@@ -159,36 +159,36 @@ const PARTIAL = ": match. The code does the same; comments, names or file paths 
 const NO_MATCH = "The deployed and recompiled bytecode don't match.";
 const OPEN = "Verify again to see whether it was verified.";
 
-scenario("chosen metadata and its source end in success", async (form, { requests }) => {
+scenario("chosen metadata and source verify successfully", async (form, { requests }) => {
     const address = await deploy("Counter");
     await form.hasDetails(false);
-    await form.finds();
-    await form.look("empty");
+    await form.waitForFindings();
+    await form.checkLayout("empty");
     await form.choose(METADATA, SOURCE);
-    await form.finds(fits(COUNTER));
+    await form.waitForFindings(fits(COUNTER));
     await form.hasDetails(true);
     assert.equal(await form.contract.isVisible(), false);
-    await form.look("fits");
+    await form.checkLayout("fits");
     await form.submit(address);
-    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
-    await form.look("success");
+    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.checkLayout("success");
     const posts = requests.filter((request) => request.method() === "POST");
     const path = `/verification/v2/verify/metadata/2020/${address}`;
     assert.deepEqual(posts.map((request) => new URL(request.url()).pathname), [path]);
 });
 
-scenario("a dropped build-info ends in success for the chosen one of its contracts", async (form) => {
+scenario("a dropped build-info verifies the selected contract", async (form) => {
     const address = await deploy("Switch");
     await form.drop(join(onDisk({ "build-info.json": BUILD_INFO }), "build-info.json"));
-    await form.finds(fits("2 contracts"));
+    await form.waitForFindings(fits("2 contracts"));
     const offered = await form.contract.getByRole("option").allTextContents();
     assert.deepEqual(offered, [COUNTER, SWITCH]);
-    await form.look("several-contracts");
+    await form.checkLayout("several-contracts");
     await form.submit(address, { contract: SWITCH });
-    await form.ends("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
 }, { service: "below" });
 
-scenario("a dropped folder is searched for what is of use", async (form) => {
+scenario("a dropped folder is searched for usable files", async (form) => {
     const address = await deploy("Counter");
     const folder = onDisk({
         "artifacts/build-info/1.json": BUILD_INFO,
@@ -199,13 +199,13 @@ scenario("a dropped folder is searched for what is of use", async (form) => {
     await form.drop(join(folder, "artifacts"));
     const unneeded = ["artifacts/contracts/Counter.sol/Counter.dbg.json",
         "artifacts/contracts/Counter.sol/Counter.json"].join(", ");
-    await form.finds(fits("2 contracts"), note(`Not needed: ${unneeded}.`));
-    await form.look("folder");
+    await form.waitForFindings(fits("2 contracts"), note(`Not needed: ${unneeded}.`));
+    await form.checkLayout("folder");
     await form.submit(address, { contract: COUNTER });
-    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
-scenario("what has no file on a disk can be dropped as well", async (form) => {
+scenario("files that are not on disk can be dropped too", async (form) => {
     await form.page.evaluate(([name, text]) => {
         const dataTransfer = new DataTransfer();
         dataTransfer.items.add(new File([text], name));
@@ -213,24 +213,24 @@ scenario("what has no file on a disk can be dropped as well", async (form) => {
         const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
         document.querySelector("#drop").dispatchEvent(event);
     }, ["build-info.json", BUILD_INFO]);
-    await form.finds(fits("2 contracts"));
+    await form.waitForFindings(fits("2 contracts"));
 });
 
-scenario("an upstream of the first generation verifies metadata with its source", async (form) => {
+scenario("a v1 upstream verifies metadata with its source", async (form) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
-    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 }, { service: "first" });
 
-scenario("an upstream of the first generation verifies one contract of a build-info", async (form) => {
+scenario("a v1 upstream verifies one contract of a build-info", async (form) => {
     const address = await deploy("Switch");
     await form.choose(file("build-info.json", BUILD_INFO));
-    await form.submit(await place("0x00"), { contract: SWITCH });
-    await form.ends("Verification failed",
+    await form.submit(await placeCode("0x00"), { contract: SWITCH });
+    await form.waitForOutcome("Verification failed",
         "The recompiled bytecode length doesn't match the onchain bytecode length.");
     await form.submit(address, { contract: SWITCH });
-    await form.ends("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
 }, { service: "first" });
 
 scenario("a contract on the second chain is verified there", async (form) => {
@@ -240,119 +240,119 @@ scenario("a contract on the second chain is verified there", async (form) => {
     const offered = await form.chain.getByRole("option").allTextContents();
     assert.deepEqual(offered, ["ronin (2020)", "saigon (202601)"]);
     await form.submit(address, { contract: SWITCH, chain: "saigon (202601)" });
-    await form.ends("Verification successful!", `${SWITCH} at ${address} on saigon (202601)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on saigon (202601)${EXACT}`);
 });
 
-// As `forge build --build-info` writes it: with more in the input than a compiler takes.
-const OF_FOUNDRY = JSON.stringify({
+// As `forge build --build-info` writes it, with members that the compiler does not accept.
+const FOUNDRY_BUILD_INFO = JSON.stringify({
     _format: "ethers-rs-sol-build-info-1",
-    input: { version: "0.8.28", ...input, allowPaths: [], basePath: "/home/somebody", includePaths: [] },
+    input: { version: "0.8.28", ...input, allowPaths: [], basePath: "/home/user", includePaths: [] },
     output,
     solcLongVersion: "0.8.28",
 });
-// As Hardhat 3 does: without the compiler's output.
-const OF_HARDHAT_3 = JSON.stringify({
+// As Hardhat 3 writes it, without the compiler's output.
+const HARDHAT_3_BUILD_INFO = JSON.stringify({
     _format: "hh3-sol-build-info-1",
     solcLongVersion: "0.8.28+commit.7893614a",
     userSourceNameMap: Object.fromEntries(Object.keys(input.sources).map((path) => [path, path])),
     input,
 });
 for (const [tool, service, content] of [
-    ["Foundry", "plain", OF_FOUNDRY],
-    ["Foundry", "first", OF_FOUNDRY],
-    ["Hardhat 3", "plain", OF_HARDHAT_3],
+    ["Foundry", "plain", FOUNDRY_BUILD_INFO],
+    ["Foundry", "first", FOUNDRY_BUILD_INFO],
+    ["Hardhat 3", "plain", HARDHAT_3_BUILD_INFO],
 ]) {
-    const generation = service === "first" ? "first" : "second";
-    scenario(`the ${generation} generation verifies a build-info of ${tool}`, async (form) => {
+    const version = service === "first" ? "v1" : "v2";
+    scenario(`the ${version} API verifies a ${tool} build-info`, async (form) => {
         const address = await deploy("Switch");
         await form.choose(file("build-info.json", content));
-        await form.finds(fits("2 contracts"));
+        await form.waitForFindings(fits("2 contracts"));
         await form.submit(address, { contract: SWITCH });
-        await form.ends("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+        await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
     }, { service });
 }
 
-scenario("the first generation cannot verify a build-info of Hardhat 3, which is said", async (form) => {
-    await form.choose(file("build-info.json", OF_HARDHAT_3));
+scenario("a Hardhat 3 build-info is refused with a v1 upstream", async (form) => {
+    await form.choose(file("build-info.json", HARDHAT_3_BUILD_INFO));
     await form.submit(await deploy("Switch"), { contract: SWITCH });
-    await form.ends("Verification failed", "The verification service is an older one, which does not take " +
+    await form.waitForOutcome("Verification failed", "The verification service is an older one, which does not take " +
         "a build-info without the compiler’s output. Choose the metadata with its sources.");
 }, { service: "first" });
 
-// The same code with another hash of the metadata in it.
-async function inexact() {
-    const code = `0x${outputOf("Counter").evm.deployedBytecode.object}`;
+// Places the same code with another metadata hash.
+async function placeInexactCode() {
+    const code = `0x${compilerOutput("Counter").evm.deployedBytecode.object}`;
     const at = code.length - 30;
-    return place(`${code.slice(0, at)}${code[at] === "0" ? "1" : "0"}${code.slice(at + 1)}`);
+    return placeCode(`${code.slice(0, at)}${code[at] === "0" ? "1" : "0"}${code.slice(at + 1)}`);
 }
 
 for (const [name, options] of [
-    ["a match that is not exact is told from one that is, and not claimed twice", undefined],
-    ["nor does the first generation claim it twice", { service: "first" }],
+    ["a partial match is labelled, and already verified the second time", undefined],
+    ["a partial match of a v1 upstream is not claimed twice", { service: "first" }],
 ]) {
     scenario(name, async (form) => {
-        const address = await inexact();
+        const address = await placeInexactCode();
         await form.choose(METADATA, SOURCE);
         await form.submit(address);
-        await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${PARTIAL}`);
+        await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${PARTIAL}`);
         await form.verifyButton.click();
-        await form.ends("Already verified", `${address} on ronin (2020) was verified before${PARTIAL}`);
+        await form.waitForOutcome("Already verified", `${address} on ronin (2020) was verified before${PARTIAL}`);
     }, options);
 }
 
-scenario("what is verified already is said to be", async (form) => {
+scenario("an earlier verification is reported", async (form) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
     await form.page.getByRole("heading", { name: "Verification successful!" }).waitFor();
     await form.verifyButton.click();
-    await form.ends("Already verified", `${address} on ronin (2020) was verified before${EXACT}`);
-    await form.look("already-verified");
+    await form.waitForOutcome("Already verified", `${address} on ronin (2020) was verified before${EXACT}`);
+    await form.checkLayout("already-verified");
 });
 
-scenario("a missing source is named, and once it is there the form goes on", async (form) => {
+scenario("a missing source is named, and adding it enables the form", async (form) => {
     await form.choose(METADATA);
-    await form.finds(misfit("contracts/Counter.sol is missing: add this file."));
+    await form.waitForFindings(misfit("contracts/Counter.sol is missing: add this file."));
     await form.hasDetails(false);
-    await form.look("missing-source");
+    await form.checkLayout("missing-source");
     await form.choose(SOURCE);
-    await form.finds(fits(COUNTER));
+    await form.waitForFindings(fits(COUNTER));
     await form.hasDetails(true);
     await form.page.getByRole("button", { name: "Remove Counter.sol" }).click();
-    await form.finds(misfit("contracts/Counter.sol is missing: add this file."));
+    await form.waitForFindings(misfit("contracts/Counter.sol is missing: add this file."));
     await form.hasDetails(false);
     assert.equal(await form.page.evaluate(() => document.activeElement.id), "picker");
 });
 
-scenario("a changed source is told from a missing one, and the right one replaces it", async (form) => {
+scenario("a changed source is reported, and the right one replaces it", async (form) => {
     await form.choose(METADATA, CHANGED);
-    await form.finds(misfit("Counter.sol is not the file that was compiled: the metadata names a " +
+    await form.waitForFindings(misfit("Counter.sol is not the file that was compiled: the metadata names a " +
         "contracts/Counter.sol with other content."));
     await form.hasDetails(false);
-    await form.look("changed-source");
+    await form.checkLayout("changed-source");
     await form.choose(SOURCE);
-    await form.finds(fits(COUNTER),
+    await form.waitForFindings(fits(COUNTER),
         note("There are two files Counter.sol; the one that was compiled is used."));
     await form.hasDetails(true);
 });
 
-scenario("sources without a JSON file, and files of no use, are said to be that", async (form) => {
+scenario("sources without JSON and unusable files are reported", async (form) => {
     await form.choose(SOURCE);
-    await form.finds(misfit("A JSON file is missing: the compiler’s metadata or a build-info."));
+    await form.waitForFindings(misfit("A JSON file is missing: the compiler’s metadata or a build-info."));
     await form.choose(file("package.json", "{}"));
-    await form.finds(misfit("package.json is neither metadata of the Solidity compiler nor a build-info."));
-    await form.look("no-metadata");
+    await form.waitForFindings(misfit("package.json is neither metadata of the Solidity compiler nor a build-info."));
+    await form.checkLayout("no-metadata");
     await form.choose(METADATA, file("Other.sol", "contract Other {}"));
-    await form.finds(fits(COUNTER), note("Not named by the metadata, so not needed: Other.sol.",
+    await form.waitForFindings(fits(COUNTER), note("Not named by the metadata, so not needed: Other.sol.",
         "Not needed: package.json."));
     await form.hasDetails(true);
-    await form.look("unused-files");
+    await form.checkLayout("unused-files");
 });
 
-scenario("a file may be called anything, and is never taken for HTML", async (form) => {
+scenario("file names are never rendered as HTML", async (form) => {
     const name = "<img src=x onerror=alert(1)>.sol";
     await form.choose(file(name, "contract X {}"), file("<b>.json", "{"), METADATA);
-    await form.finds(misfit("contracts/Counter.sol is missing: add this file.", "<b>.json is not JSON."),
+    await form.waitForFindings(misfit("contracts/Counter.sol is missing: add this file.", "<b>.json is not JSON."),
         note(`Not named by the metadata, so not needed: ${name}.`));
     assert.equal(await form.page.locator("main :is(img, li b)").count(), 0);
     const listed = await form.page.locator("#files li > span").allTextContents();
@@ -360,23 +360,23 @@ scenario("a file may be called anything, and is never taken for HTML", async (fo
     assert.equal(await form.page.getByRole("button", { name: `Remove ${name}` }).count(), 1);
 });
 
-scenario("too much is refused before it is read", async (form) => {
+scenario("too many or too large files are refused before they are read", async (form) => {
     await form.choose(METADATA, SOURCE);
-    await form.finds(fits(COUNTER));
+    await form.waitForFindings(fits(COUNTER));
     const large = onDisk({ "large.sol": "" });
     truncateSync(join(large, "large.sol"), 256 * 1024 * 1024);
     await form.drop(join(large, "large.sol"));
-    await form.finds(
+    await form.waitForFindings(
         misfit("These are more than 256 MiB. Choose only what belongs to the contract."), fits(COUNTER));
     const folder = onDisk(Object.fromEntries(
         Array.from({ length: 1001 }, (_, index) => [`src/${index}.sol`, ""])));
     await form.drop(join(folder, "src"));
-    await form.finds(
+    await form.waitForFindings(
         misfit("These are more than 1000 files. Choose only what belongs to the contract."), fits(COUNTER));
     assert.equal(await form.page.locator("#files li").count(), 2);
 });
 
-scenario("an address that is none is refused in the page", async (form, { requests }) => {
+scenario("an invalid address is refused in the page", async (form, { requests }) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     const digit = [...address].findIndex((digit) => /[A-F]/.test(digit));
@@ -395,15 +395,15 @@ scenario("an address that is none is refused in the page", async (form, { reques
         }));
         assert.deepEqual(state, { isFocused: true, isInvalid: "true", description: problem });
         assert.equal(await form.page.getByText(problem).isVisible(), true);
-        await form.look(name);
+        await form.checkLayout(name);
     }
     await form.address.press("End");
     await form.address.press("Backspace");
     assert.equal(await form.address.getAttribute("aria-invalid"), "false");
     assert.deepEqual(requests.filter((request) => request.method() === "POST"), []);
-    // As it is copied from elsewhere.
+    // With blanks, as after copying.
     await form.submit(` ${address.toLowerCase()} `);
-    await form.ends("Verification successful!",
+    await form.waitForOutcome("Verification successful!",
         `${COUNTER} at ${address.toLowerCase()} on ronin (2020)${EXACT}`);
 });
 
@@ -411,40 +411,40 @@ scenario("an address without the contract ends with the upstream's reason", asyn
     const empty = "0x00000000000000000000000000000000000000E5";
     await form.choose(METADATA, SOURCE);
     await form.submit(empty);
-    await form.ends("Verification failed",
+    await form.waitForOutcome("Verification failed",
         `Chain #2020 does not have a contract deployed at ${empty}.`);
-    await form.look("nothing-deployed");
-    const other = await place(`0x${outputOf("Counter").evm.deployedBytecode.object.replace("6080", "6081")}`);
+    await form.checkLayout("nothing-deployed");
+    const other = await placeCode(`0x${compilerOutput("Counter").evm.deployedBytecode.object.replace("6080", "6081")}`);
     await form.address.fill(other);
     assert.equal(await form.page.getByRole("heading", { name: "Verification failed" }).isVisible(), false);
     await form.verifyButton.click();
-    await form.ends("Verification failed", NO_MATCH);
-    await form.look("failed-job");
+    await form.waitForOutcome("Verification failed", NO_MATCH);
+    await form.checkLayout("failed-job");
     assert.equal(await form.page.getByRole("button", { name: "Verify another contract" }).isVisible(), false);
 });
 
-scenario("after a success one can begin anew", async (form) => {
+scenario("after a success another contract can be verified", async (form) => {
     const [first, second] = [await deploy("Counter"), await deploy("Switch")];
     await form.choose(METADATA, SOURCE);
     await form.submit(first);
     await form.page.getByRole("button", { name: "Verify another contract" }).click();
     assert.equal(await form.page.evaluate(() => document.activeElement.id), "picker");
-    await form.finds();
+    await form.waitForFindings();
     await form.hasDetails(false);
     await form.choose(file("build-info.json", BUILD_INFO));
     await form.submit(second, { contract: SWITCH });
-    await form.ends("Verification successful!", `${SWITCH} at ${second} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${second} on ronin (2020)${EXACT}`);
 });
 
-scenario("an upstream that is down is said to be", async (form) => {
+scenario("an unreachable upstream is reported", async (form) => {
     await form.choose(METADATA, SOURCE);
     await form.submit("0x00000000000000000000000000000000000000E5");
-    await form.ends("Not known yet", "No connection to the verification service could be made.\n" +
+    await form.waitForOutcome("Not known yet", "Cannot connect to the verification service.\n" +
         "Verify again to see whether it was verified.");
-    await form.look("upstream-down");
+    await form.checkLayout("upstream-down");
 }, { service: "down" });
 
-scenario("a long job shows that it goes on, is begun once, and can be left to itself", async (form, seen) => {
+scenario("a long job shows progress, starts once, and can be left running", async (form, seen) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
@@ -458,19 +458,19 @@ scenario("a long job shows that it goes on, is begun once, and can be left to it
     await form.page.waitForResponse((response) => response.url().includes("/v2/verify/"));
     const posts = seen.requests.filter((request) => request.method() === "POST");
     assert.equal(posts.length, 1);
-    await form.look("progress");
+    await form.checkLayout("progress");
     await form.page.getByRole("button", { name: "Stop waiting" }).click();
-    await form.ends("Not waiting any more", OPEN);
+    await form.waitForOutcome("Not waiting any more", OPEN);
     assert.equal(await step.textContent(), "");
     assert.equal(await form.verifyButton.getAttribute("aria-disabled"), null);
-    await form.look("stopped");
+    await form.checkLayout("stopped");
     await form.verifyButton.click();
     const reason = `Contract ${address} on chain 2020 is already being verified`;
-    await form.ends("Not known yet", `${reason}\n${OPEN}`);
-    await form.look("under-way");
+    await form.waitForOutcome("Not known yet", `${reason}\n${OPEN}`);
+    await form.checkLayout("under-way");
 }, { service: "slow" });
 
-scenario("chains that cannot be loaded are loaded again", async (form) => {
+scenario("loading the chains can be retried", async (form) => {
     const { page } = form;
     let failures = 2;
     await page.route("**/v1/chains", (route) => (failures-- > 0 ? route.abort() : route.continue()));
@@ -478,7 +478,7 @@ scenario("chains that cannot be loaded are loaded again", async (form) => {
     await form.choose(METADATA, SOURCE);
     const problem = page.getByText("The chains cannot be loaded from the service.");
     await problem.waitFor();
-    await form.look("no-chains");
+    await form.checkLayout("no-chains");
     await form.address.fill(await deploy("Counter"));
     await form.verifyButton.click();
     assert.equal(await page.evaluate(() => document.activeElement.id), "chain");
@@ -507,7 +507,7 @@ scenario("without JavaScript the page says that it needs it", async (form) => {
     await form.page.screenshot({ path, fullPage: true });
 }, { javaScriptEnabled: false });
 
-scenario("a keyboard is enough from the start to success", async (form) => {
+scenario("the keyboard suffices for a verification", async (form) => {
     const { page } = form;
     const address = await deploy("Counter", 202601);
     const { keyboard } = page;
@@ -516,7 +516,7 @@ scenario("a keyboard is enough from the start to success", async (form) => {
         assert.deepEqual(await focused(page), [name, true]);
     };
     await tabTo("picker");
-    await form.look("focus-files");
+    await form.checkLayout("focus-files");
     const chooser = page.waitForEvent("filechooser");
     await keyboard.press("Space");
     await (await chooser).setFiles([METADATA, SOURCE]);
@@ -524,7 +524,7 @@ scenario("a keyboard is enough from the start to success", async (form) => {
     await tabTo("Where are these files?");
     await keyboard.press("Enter");
     await page.getByText("artifacts/build-info/….json").waitFor();
-    await form.look("help");
+    await form.checkLayout("help");
     await keyboard.press("Enter");
     await tabTo("Remove Counter_meta.json");
     await tabTo("Remove Counter.sol");
@@ -533,24 +533,24 @@ scenario("a keyboard is enough from the start to success", async (form) => {
     await tabTo("chain");
     await keyboard.press("ArrowDown");
     await tabTo("verify");
-    await form.look("focus-verify");
+    await form.checkLayout("focus-verify");
     await keyboard.press("Enter");
-    await form.ends("Verification successful!",
+    await form.waitForOutcome("Verification successful!",
         `${COUNTER} at ${address} on saigon (202601)${EXACT}`);
     assert.deepEqual(await focused(page), ["outcome-title", true]);
-    await form.look("focus-outcome");
+    await form.checkLayout("focus-outcome");
     await tabTo("again");
-    // Past the end it begins anew: nothing holds the focus.
+    // Tab wraps around: nothing traps the focus.
     await keyboard.press("Tab");
     await keyboard.press("Tab");
-    const back = await focused(page);
-    assert(["picker", "Where are these files?"].includes(back[0]), back[0]);
+    const wrapped = await focused(page);
+    assert(["picker", "Where are these files?"].includes(wrapped[0]), wrapped[0]);
     for (const name of ["again", "verify", "chain", "address", "Remove Counter.sol"]) {
         while ((await focused(page))[0] !== name) await keyboard.press("Shift+Tab");
     }
 });
 
-scenario("who comes back to the page can begin again", async (form) => {
+scenario("the form works again after navigating back", async (form) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.address.fill(address);
@@ -558,18 +558,18 @@ scenario("who comes back to the page can begin again", async (form) => {
     await form.page.goBack();
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
-    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
-scenario("Enter in a field verifies as well", async (form) => {
+scenario("Enter in a field submits the form", async (form) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.address.fill(address);
     await form.address.press("Enter");
-    await form.ends("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
-// What assistive technology is told of everything that can have the focus.
+// Role, name, description and states of every focusable element in the accessibility tree.
 async function controls(page) {
     const devtools = await page.context().newCDPSession(page);
     const { nodes } = await devtools.send("Accessibility.getFullAXTree");
@@ -588,14 +588,14 @@ async function controls(page) {
 
 const FILES_HELP = "The compiler’s metadata JSON together with its .sol sources, or a build-info JSON alone.";
 
-scenario("screen readers are told the names, roles and states of everything", async (form) => {
+scenario("screen readers get the names, roles and states of all controls", async (form) => {
     const { page } = form;
     const atFirst = [
         ["button", "Drag files or folders here, or choose files", FILES_HELP],
         ["DisclosureTriangle", "Where are these files?", ""],
     ];
     assert.deepEqual(await controls(page), atFirst);
-    // What changes in them is told, since they are there before.
+    // Status regions exist from the start, so their changes are announced.
     assert.equal(await page.getByRole("status").count(), 2);
     await form.choose(file("build-info.json", BUILD_INFO));
     await form.submit("0x12");
@@ -613,9 +613,9 @@ scenario("screen readers are told the names, roles and states of everything", as
     assert.deepEqual(await controls(page), withDetails);
     await form.submit(await deploy("Counter"), { contract: COUNTER });
     await page.getByRole("heading", { name: "Verification successful!" }).waitFor();
-    const told = (await controls(page)).slice(withDetails.length);
+    const outcomeControls = (await controls(page)).slice(withDetails.length);
     const text = await page.locator("#outcome-text").textContent();
-    assert.deepEqual(told, [
+    assert.deepEqual(outcomeControls, [
         ["heading", "Verification successful!", text],
         ["button", "Verify another contract", ""],
     ]);
@@ -664,7 +664,7 @@ scenario("screen readers are told the names, roles and states of everything", as
     - button "Verify another contract"`);
 });
 
-scenario("the policy keeps the page from other origins, inline code and HTML", async ({ page }, seen) => {
+scenario("the policy blocks other origins, inline code and HTML injection", async ({ page }, seen) => {
     const other = `${new URL(services.first).origin}/`;
     const outcomes = await page.evaluate(async (other) => {
         const add = (name, properties) => {
@@ -692,8 +692,8 @@ scenario("the policy keeps the page from other origins, inline code and HTML", a
     assert.deepEqual(seen.violations, [
         `connect-src ${other}v1/chains`, `img-src ${other}x`, `style-src-elem ${other}verify/style.css`,
     ]);
-    // They were asked for here.
-    for (const list of [seen.violations, seen.faults, seen.requests]) list.length = 0;
+    // These were provoked here.
+    for (const list of [seen.violations, seen.errors, seen.requests]) list.length = 0;
 });
 
 describe("the form", { concurrency: 3 }, () => {

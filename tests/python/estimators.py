@@ -1,8 +1,7 @@
-"""What web3.py makes of the fees of a chain: `python estimators.py WINDOWS`.
+"""Prints the fees that web3.py estimates: `python estimators.py WINDOWS`.
 
-WINDOWS is a file with a list of windows as tests/integration/backtest/others.rs writes it. For each, a node that
-does not have eth_maxPriorityFeePerGas is at its newest block, and a line with the tip and the max fee of a transaction
-that web3.py fills in is printed.
+WINDOWS is a file with a list of windows, written by tests/integration/backtest/others.rs. For each window, web3.py fills
+in a transaction on a node without eth_maxPriorityFeePerGas, and the script prints a line with its tip and max fee.
 """
 
 import json
@@ -44,7 +43,7 @@ class Node(BaseProvider):
         return {"jsonrpc": "2.0", "id": 1, "result": result}
 
 
-# It says each time that it falls back, which is what is looked at.
+# web3.py warns about each use of its fallback, which is the path under test.
 warnings.simplefilter("ignore")
 node = Node()
 web3 = Web3(node)
@@ -52,6 +51,6 @@ with open(sys.argv[1]) as file:
     windows = json.load(file)
 for node.window in windows:
     filled = fill_transaction_defaults(web3, {"to": ZERO, "from": ZERO, "value": 0})
-    tip, most = (Web3.to_int(hexstr=fee) if isinstance(fee, str) else fee
+    tip, max_fee = (Web3.to_int(hexstr=fee) if isinstance(fee, str) else fee
                  for fee in (filled["maxPriorityFeePerGas"], filled["maxFeePerGas"]))
-    print(tip, most)
+    print(tip, max_fee)

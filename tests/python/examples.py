@@ -1,4 +1,4 @@
-"""Holds every example of an OpenAPI document against the schema beside it, and prints how many there were."""
+"""Validates every example of an OpenAPI document against its schema, and prints the number of examples."""
 
 import json
 import sys
@@ -14,8 +14,8 @@ with open(sys.argv[1]) as file:
 registry = Registry().with_resource(URI, DRAFT202012.create_resource(document))
 
 
-def examples_of(node):
-    """The values of a media type, a parameter, a header or a schema."""
+def schema_examples(node):
+    """Yields the examples of a media type, parameter, header or schema."""
     if "example" in node:
         yield node["example"]
     several = node.get("examples", {})
@@ -28,20 +28,20 @@ def examples_of(node):
 
 
 def walk(node, pointer):
-    """All places that have a schema and examples."""
+    """Yields the pointer of every schema, with its examples."""
     if isinstance(node, list):
         for index, item in enumerate(node):
             yield from walk(item, f"{pointer}/{index}")
     elif isinstance(node, dict):
         for name, item in node.items():
             part = name.replace("~", "~0").replace("/", "~1")
-            # An example is no place for others.
+            # Examples are data, not schemas.
             if name not in ("example", "examples"):
                 yield from walk(item, f"{pointer}/{part}")
         if isinstance(node.get("schema"), dict):
-            yield f"{pointer}/schema", examples_of(node)
+            yield f"{pointer}/schema", schema_examples(node)
         elif pointer.startswith("/components/schemas/") and isinstance(node.get("examples"), list):
-            yield pointer, examples_of(node)
+            yield pointer, schema_examples(node)
 
 
 count = 0

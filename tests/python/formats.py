@@ -1,17 +1,16 @@
-"""Values of the formats that the OpenAPI document names, for schemathesis.
+"""Strategies of schemathesis for the formats in the OpenAPI document.
 
-JSON Schema cannot say that the letters of an address are its checksum, that a text has few bytes, or
-that a number has 256 bits.
+JSON Schema cannot express the checksum of an address, the length of a text in bytes, or a number of 256 bits.
 """
 
 import schemathesis
 from hypothesis import strategies as st
 
-# Both cases together would have to be a checksum.
+# Mixed case would need a valid checksum.
 addresses = st.one_of(
     st.text("0123456789abcdef", min_size=40, max_size=40),
     st.text("0123456789ABCDEF", min_size=40, max_size=40),
-    # Those of EIP-55.
+    # Examples of EIP-55.
     st.sampled_from([
         "5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
         "fB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",

@@ -1,5 +1,5 @@
-//! Reads lines of amounts in wei, a base fee and the rewards of some blocks, and answers each with the tip and the max
-//! fee that alloy makes of them.
+//! Reads lines of amounts in wei, a base fee and the rewards of some blocks, and prints the tip and the max fee that
+//! alloy estimates from each line.
 
 use std::io;
 
@@ -14,8 +14,8 @@ fn main() -> io::Result<()> {
             return Err(io::Error::other("an empty line"));
         };
         let rewards: Vec<_> = rewards.iter().map(|reward| vec![*reward]).collect();
-        let made = eip1559_default_estimator(*base_fee, &rewards);
-        println!("{} {}", made.max_priority_fee_per_gas, made.max_fee_per_gas);
+        let estimate = eip1559_default_estimator(*base_fee, &rewards);
+        println!("{} {}", estimate.max_priority_fee_per_gas, estimate.max_fee_per_gas);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Faults, each of which fires its alerts in a real Prometheus.
+//! Faults that fire their alerts in a real Prometheus.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -8,24 +8,26 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::prometheus::{Prometheus, program, target};
-use super::stage::{Ill, Narrow, Passing, Sharing, Well, moving};
+use super::services::{
+    FaultyService, ForwardingService, HealthyService, LimitedService, ReplicaPair, advancing_chain,
+};
 use super::{rules, text};
 use crate::command::{FREE_PORTS, Process, command, with_open_files};
-use crate::fake_node::Answer;
-use crate::raw::{Connection, free_port, get};
+use crate::mock_node::Reply;
+use crate::raw_client::{RawClient, free_port, get};
 
-/// The rules for people in a hurry: whatever lasts fires at once, and is over soon.
-fn quick_rules() -> String {
-    let mut quick = Vec::new();
+/// Returns the alert rules with short ranges and no `for` duration, so that alerts fire and resolve within seconds.
+fn shortened_rules() -> String {
+    let mut shortened = Vec::new();
     let (mut durations, mut ranges) = (0, 0);
     for line in rules().lines() {
         if line.starts_with("        for: ") {
             durations += 1;
-            quick.push("        for: 0s".to_owned());
+            shortened.push("        for: 0s".to_owned());
             continue;
         }
         let mut line = line.to_owned();
-        for (range, short) in [
+        for (range, shortened_range) in [
             ("5m", "6s"),
             ("10m", "6s"),
             ("15m", "20s"),
@@ -35,103 +37,111 @@ fn quick_rules() -> String {
         ] {
             let range = format!("[{range}]");
             ranges += line.matches(&range).count();
-            line = line.replace(&range, &format!("[{short}]"));
+            line = line.replace(&range, &format!("[{shortened_range}]"));
         }
-        quick.push(line);
+        shortened.push(line);
     }
     let rules = rules();
     assert_eq!(durations, rules.matches("- alert: ").count());
     assert_eq!(ranges, rules.matches("h]").count() + rules.matches("m]").count());
-    quick.join("\n")
+    shortened.join("\n")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_fault_fires_its_alerts_until_it_is_over_and_without_one_there_is_none() {
-    let prometheus = Prometheus::start(&quick_rules()).await;
-    let (well, passing) = (Well::start().await, Arc::new(Passing::start().await));
-    let mut targets = vec![("well", target(&well.service)), ("passing", target(&passing.service))];
+async fn each_fault_fires_its_alerts_until_it_is_over() {
+    let prometheus = Prometheus::start(&shortened_rules()).await;
+    let (healthy, forwarding) =
+        (HealthyService::start().await, Arc::new(ForwardingService::start().await));
+    let mut targets =
+        vec![("healthy", target(&healthy.service)), ("forwarding", target(&forwarding.service))];
     prometheus.scrape(&targets);
-    peace(&prometheus, &well).await;
+    wait_for_no_alerts(&prometheus, &healthy).await;
 
-    let ill = Ill::start().await;
+    let faulty = FaultyService::start().await;
     let unlimited = "requests_per_second_per_client = 0";
     let strict = "requests_per_second_per_client = 1\nrequest_burst_per_client = 1";
-    let strict = Narrow::start(strict).await;
-    let full = Narrow::start(&format!("{unlimited}\nmax_streams = 1")).await;
-    let crowded =
-        Narrow::start(&format!("{unlimited}\nmax_connections = 1\nheader_timeout = \"0s\"")).await;
-    let narrow = [("strict", &strict), ("full", &full), ("crowded", &crowded)];
-    targets.push(("ill", target(&ill.service)));
-    targets.extend(narrow.map(|(name, narrow)| (name, target(&narrow.service))));
+    let strict = LimitedService::start(strict).await;
+    let full = LimitedService::start(&format!("{unlimited}\nmax_streams = 1")).await;
+    let crowded = LimitedService::start(&format!(
+        "{unlimited}\nmax_connections = 1\nheader_timeout = \"0s\""
+    ))
+    .await;
+    let limited = [("strict", &strict), ("full", &full), ("crowded", &crowded)];
+    targets.push(("faulty", target(&faulty.service)));
+    targets.extend(limited.map(|(name, limited)| (name, target(&limited.service))));
     prometheus.scrape(&targets);
-    well.silent.say(Answer::Silence);
-    passing.occupy().await;
+    healthy.silent.set_reply(Reply::NoReply);
+    forwarding.occupy_read_slot().await;
     let stream = full.service.url("/v1/narrow/gas-suggestion/stream");
     let first = reqwest::get(&stream).await.unwrap();
     assert_eq!(first.status(), 200);
-    let connection = Connection::open(crowded.service.address()).await;
-    let misuse = async || {
-        well.traffic().await;
-        passing.overdo().await;
+    let connection = RawClient::connect(crowded.service.address()).await;
+    let exceed_limits = async || {
+        healthy.traffic().await;
+        forwarding.exceed_limits().await;
         for _ in 0..3 {
             strict.service.get("/v1/chains").await;
             assert_eq!(reqwest::get(&stream).await.unwrap().status(), 503);
-            // It is told so before it asks.
-            let refused = Connection::open(crowded.service.address()).await.next().await.unwrap();
+            // The service refuses the connection before it reads a request.
+            let refused =
+                RawClient::connect(crowded.service.address()).await.read_response().await.unwrap();
             assert_eq!(refused.unwrap().status, 503);
         }
     };
     let [stale, unavailable] = ["Stale", "Unavailable"]
-        .map(|state| format!("GasSuggestionChain{state} chain=silent instance=well"));
-    let is_old = |firing: &[String]| firing.contains(&stale) && !firing.contains(&unavailable);
-    prometheus.wait_for_alerts(is_old, misuse).await;
+        .map(|state| format!("GasSuggestionChain{state} chain=silent instance=healthy"));
+    let is_only_stale =
+        |firing: &[String]| firing.contains(&stale) && !firing.contains(&unavailable);
+    prometheus.wait_for_alerts(is_only_stale, exceed_limits).await;
     let expected = [
-        "GasSuggestionChainHalted chain=halted instance=ill",
-        "GasSuggestionChainPollsFailing chain=silent instance=well",
-        "GasSuggestionChainPollsFailing chain=unread instance=ill",
-        "GasSuggestionChainStale chain=silent instance=well",
-        "GasSuggestionChainUnavailable chain=silent instance=well",
-        "GasSuggestionChainUnavailable chain=unread instance=ill",
+        "GasSuggestionChainHalted chain=halted instance=faulty",
+        "GasSuggestionChainPollsFailing chain=silent instance=healthy",
+        "GasSuggestionChainPollsFailing chain=unread instance=faulty",
+        "GasSuggestionChainStale chain=silent instance=healthy",
+        "GasSuggestionChainUnavailable chain=silent instance=healthy",
+        "GasSuggestionChainUnavailable chain=unread instance=faulty",
         "GasSuggestionClientsRateLimited instance=strict",
         "GasSuggestionConnectionsRefused instance=crowded listener=public outcome=refused_overloaded",
-        "GasSuggestionDelegationBudgetSpent instance=passing",
+        "GasSuggestionDelegationBudgetExhausted instance=forwarding",
         "GasSuggestionErrorBudgetBurnsFast",
         "GasSuggestionErrorBudgetBurnsSlowly",
         "GasSuggestionFreshnessBudgetBurnsFast chain=silent",
         "GasSuggestionFreshnessBudgetBurnsSlowly chain=silent",
-        "GasSuggestionProxyFailing instance=passing upstream=verification",
-        "GasSuggestionReadsFailing chain=failing instance=passing",
-        "GasSuggestionReadsRefused chain=busy instance=passing",
+        "GasSuggestionProxyFailing instance=forwarding upstream=verification",
+        "GasSuggestionReadsFailing chain=failing instance=forwarding",
+        "GasSuggestionReadsRefused chain=busy instance=forwarding",
         "GasSuggestionStreamsRefused instance=full",
-        "GasSuggestionUpstreamFailing chain=silent instance=well upstream=0",
-        "GasSuggestionUpstreamFailing chain=unread instance=ill upstream=0",
-        "GasSuggestionUpstreamFailing chain=unread instance=ill upstream=1",
-        "GasSuggestionUpstreamRateLimits chain=limited instance=ill upstream=0",
-        "GasSuggestionUpstreamWrongChain chain=misled instance=ill upstream=0",
+        "GasSuggestionUpstreamFailing chain=silent instance=healthy upstream=0",
+        "GasSuggestionUpstreamFailing chain=unread instance=faulty upstream=0",
+        "GasSuggestionUpstreamFailing chain=unread instance=faulty upstream=1",
+        "GasSuggestionUpstreamRateLimited chain=limited instance=faulty upstream=0",
+        "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
     ]
     .map(str::to_owned);
-    // They come and go as nodes are let alone for a while, but no others come.
+    // Alerts resolve and fire again as nodes back off; no other alert may fire.
     let seen = RefCell::new(BTreeSet::new());
-    let are_complete = |firing: &[String]| {
+    let have_all_fired = |firing: &[String]| {
         seen.borrow_mut().extend(firing.to_vec());
         expected.iter().all(|alert| seen.borrow().contains(alert))
             && firing.iter().all(|alert| expected.contains(alert))
     };
-    prometheus.wait_for_alerts(are_complete, misuse).await;
+    prometheus.wait_for_alerts(have_all_fired, exceed_limits).await;
     for alert in prometheus.alerts().await {
         println!("{}", text(&alert["annotations"], "description"));
     }
 
-    // One node stays what it is.
-    well.silent.say(moving());
-    ill.recover();
-    passing.open();
+    // The node of the wrong chain stays.
+    healthy.silent.set_reply(advancing_chain());
+    faulty.repair();
+    forwarding.release_read_slot();
     drop((first, connection));
-    let misled = ["GasSuggestionUpstreamWrongChain chain=misled instance=ill upstream=0"];
-    prometheus.wait_for_alerts(|firing| firing == misled, async || well.traffic().await).await;
+    let wrong_chain = ["GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0"];
+    prometheus
+        .wait_for_alerts(|firing| firing == wrong_chain, async || healthy.traffic().await)
+        .await;
 
-    ill.service.stop().await.unwrap();
-    let down = "GasSuggestionDown instance=ill".to_owned();
+    faulty.service.stop().await.unwrap();
+    let down = "GasSuggestionDown instance=faulty".to_owned();
     prometheus.wait_for_alerts(|firing| firing.contains(&down), async || ()).await;
     prometheus.scrape(&[]);
     let absent = ["GasSuggestionAbsent"];
@@ -139,48 +149,53 @@ async fn each_fault_fires_its_alerts_until_it_is_over_and_without_one_there_is_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_that_fails_and_what_is_foreign_in_it_fire_their_alerts_and_no_others() {
-    let prometheus = Prometheus::start(&quick_rules()).await;
-    let sharing = Sharing::start().await;
-    let [one, other] = sharing.services.each_ref().map(target);
+async fn redis_failure_and_invalid_messages_fire_only_their_alerts() {
+    let prometheus = Prometheus::start(&shortened_rules()).await;
+    let pair = ReplicaPair::start().await;
+    let [one, other] = pair.services.each_ref().map(target);
     prometheus.scrape(&[("one", one), ("other", other)]);
-    // Until all was there for the first time, something was missing.
+    // The first scrapes lack series, so wait until no alert has fired for a whole range.
     let is_quiet =
         "count(count_over_time(up[7s]) >= 16) == 2 and on () absent(last_over_time(ALERTS[7s]))";
     prometheus.wait_for(is_quiet).await;
-    // One polls, and the other one's rates are none.
+    // One replica polls; the other makes no successful poll.
     prometheus
         .wait_for("count(increase(gas_suggestion_polls_total{outcome=\"ok\"}[6s]) > 6) == 1")
         .await;
 
-    let of_both = |alert: &str| ["one", "other"].map(|name| format!("{alert} instance={name}"));
-    let foreign = of_both("GasSuggestionSharedValuesForeign chain=shared");
-    let failing = of_both("GasSuggestionRedisFailing");
-    // Each polls for itself meanwhile: nothing else is wrong.
-    let are_no_others = |firing: &[String]| {
-        let is_other = |alert: &&String| !foreign.contains(alert) && !failing.contains(alert);
+    let on_both = |alert: &str| ["one", "other"].map(|name| format!("{alert} instance={name}"));
+    let invalid = on_both("GasSuggestionReplicaMessagesInvalid chain=shared");
+    let failing = on_both("GasSuggestionRedisFailing");
+    // Each replica polls for itself meanwhile, so no other alert may fire.
+    let assert_no_others = |firing: &[String]| {
+        let is_other = |alert: &&String| !invalid.contains(alert) && !failing.contains(alert);
         let others: Vec<_> = firing.iter().filter(is_other).collect();
         assert!(others.is_empty(), "{others:#?}");
     };
-    let are = |expected: &[String], firing: &[String]| {
-        are_no_others(firing);
+    let are_exactly = |expected: &[String], firing: &[String]| {
+        assert_no_others(firing);
         firing == expected
     };
-    prometheus.wait_for_alerts(|firing| are(&foreign, firing), async || sharing.mislead()).await;
-    sharing.redis.kill();
-    prometheus.wait_for_alerts(|firing| are(&failing, firing), async || ()).await;
-    sharing.redis.start_again();
-    prometheus.wait_for_alerts(|firing| are(&[], firing), async || ()).await;
+    prometheus
+        .wait_for_alerts(
+            |firing| are_exactly(&invalid, firing),
+            async || pair.publish_invalid_messages(),
+        )
+        .await;
+    pair.redis.kill();
+    prometheus.wait_for_alerts(|firing| are_exactly(&failing, firing), async || ()).await;
+    pair.redis.start_again();
+    prometheus.wait_for_alerts(|firing| are_exactly(&[], firing), async || ()).await;
 }
 
-/// Nothing is wrong with a service under a little traffic, and Prometheus finds nothing wrong.
-async fn peace(prometheus: &Prometheus, well: &Well) {
-    // Until all was there for the first time, something was missing.
+/// Waits until a healthy service under light traffic has no alert, and checks its exposition with promtool.
+async fn wait_for_no_alerts(prometheus: &Prometheus, healthy: &HealthyService) {
+    // The first scrapes lack series, so wait until no alert has fired for a whole range.
     let is_quiet = "job:gas_suggestion_http_requests:rate6h > 10 \
-                    and on () (count_over_time(up{instance=\"well\"}[7s]) >= 16) \
+                    and on () (count_over_time(up{instance=\"healthy\"}[7s]) >= 16) \
                     and on () absent(last_over_time(ALERTS[7s]))";
-    well.traffic_until(async || !prometheus.query(is_quiet).await.is_empty()).await;
-    let targets = prometheus.ask("targets", &[]).await;
+    healthy.traffic_until(async || !prometheus.query(is_quiet).await.is_empty()).await;
+    let targets = prometheus.call_api("targets", &[]).await;
     let targets = targets["activeTargets"].as_array().unwrap();
     let states: Vec<_> =
         targets.iter().map(|target| [&target["health"], &target["lastError"]]).collect();
@@ -192,24 +207,24 @@ async fn peace(prometheus: &Prometheus, well: &Well) {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let exposed = well.service.admin("/metrics").await.body;
+    let exposed = healthy.service.admin("/metrics").await.body;
     let mut check = check.spawn().unwrap();
     check.stdin.take().unwrap().write_all(exposed.as_bytes()).unwrap();
     let output = check.wait_with_output().unwrap();
-    let complaints = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(output.status.success() && complaints.is_empty(), "{complaints}");
+    let output_text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success() && output_text.is_empty(), "{output_text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_does_not_stay_up_fires_its_alert() {
-    let prometheus = Prometheus::start(&quick_rules()).await;
+async fn crash_loop_fires_its_alert() {
+    let prometheus = Prometheus::start(&shortened_rules()).await;
     let admin = format!("127.0.0.1:{}", free_port());
     prometheus.scrape(&[("crashing", format!("http://{admin}"))]);
     let mut variables = FREE_PORTS.to_vec();
     variables.push(("GAS_SERVER__ADMIN_LISTEN", &admin));
     let mut last = 0;
     for _ in 0..4 {
-        // The time of its start is told in whole seconds, one of which it may be off.
+        // The exported start time has whole seconds and may be off by one.
         while UNIX_EPOCH.elapsed().unwrap().as_secs() < last + 2 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -220,48 +235,48 @@ async fn a_service_that_does_not_stay_up_fires_its_alert() {
         drop(process);
     }
     let expected = "GasSuggestionRestarts instance=crashing".to_owned();
-    let is_told = |firing: &[String]| firing.contains(&expected);
-    prometheus.wait_for_alerts(is_told, async || ()).await;
+    let has_fired = |firing: &[String]| firing.contains(&expected);
+    prometheus.wait_for_alerts(has_fired, async || ()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_without_files_and_without_a_reader_of_its_log_fires_its_alerts() {
+async fn exhausted_files_and_unread_log_fire_their_alerts() {
     const REQUESTS: usize = 24_000;
     const AT_A_TIME: usize = 100;
-    let prometheus = Prometheus::start(&quick_rules()).await;
-    let mut bare = command(&["demo"], &FREE_PORTS);
-    bare.env("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0");
-    // Nothing is read of its log once it listens.
-    let process = Process::of(with_open_files(&bare, 96));
+    let prometheus = Prometheus::start(&shortened_rules()).await;
+    let mut command_line = command(&["demo"], &FREE_PORTS);
+    command_line.env("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0");
+    // Once it listens, the test no longer reads its log.
+    let process = Process::spawn(with_open_files(&command_line, 96));
     prometheus.scrape(&[("confined", format!("http://{}", process.admin))]);
     prometheus.wait_for("gas_suggestion_log_lines_dropped_total == 0").await;
-    let mut client = Connection::open(process.address).await;
+    let mut client = RawClient::connect(process.address).await;
     for _ in 0..REQUESTS / AT_A_TIME {
         client.send(get("/v1/chains", "").repeat(AT_A_TIME)).await;
         for _ in 0..AT_A_TIME {
-            assert_eq!(client.next().await.unwrap().unwrap().status, 200);
+            assert_eq!(client.read_response().await.unwrap().unwrap().status, 200);
         }
     }
-    // Those that are refused take a file each until they are gone.
-    let flood = RefCell::new(VecDeque::new());
-    let more = async || {
+    // Each refused connection holds a file descriptor until it is closed.
+    let connections = RefCell::new(VecDeque::new());
+    let open_connections = async || {
         for _ in 0..32 {
             let connection = tokio::net::TcpStream::connect(process.address).await.unwrap();
-            // This process has no files without end either.
-            let mut flood = flood.borrow_mut();
-            flood.push_back(connection);
-            if flood.len() > 128 {
-                flood.pop_front();
+            // The test's own descriptors are limited too.
+            let mut connections = connections.borrow_mut();
+            connections.push_back(connection);
+            if connections.len() > 128 {
+                connections.pop_front();
             }
         }
     };
-    let expected = ["GasSuggestionFewFilesLeft", "GasSuggestionLogLinesDropped"]
+    let expected = ["GasSuggestionFileDescriptorsLow", "GasSuggestionLogLinesDropped"]
         .map(|alert| format!("{alert} instance=confined"));
-    // Lines are dropped no more by now, so one alert may be over before there is the other.
+    // No more lines are dropped by now, so one alert may resolve before the other fires.
     let seen = RefCell::new(BTreeSet::new());
-    let have_fired = |firing: &[String]| {
+    let have_all_fired = |firing: &[String]| {
         seen.borrow_mut().extend(firing.to_vec());
         expected.iter().all(|alert| seen.borrow().contains(alert))
     };
-    prometheus.wait_for_alerts(have_fired, more).await;
+    prometheus.wait_for_alerts(have_all_fired, open_connections).await;
 }

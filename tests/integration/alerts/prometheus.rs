@@ -1,4 +1,4 @@
-//! A real Prometheus, as a process.
+//! A real Prometheus process.
 
 use std::fs;
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::raw::free_port;
-use crate::service::Service;
+use crate::raw_client::free_port;
+use crate::test_server::TestServer;
 
-/// The program `name` of Debian's package `prometheus`.
+/// Returns a command for `name`, a program of Debian's package `prometheus`.
 pub(super) fn program(name: &str) -> Command {
     let found = Command::new(name).arg("--version").output();
     assert!(
@@ -22,7 +22,7 @@ pub(super) fn program(name: &str) -> Command {
     Command::new(name)
 }
 
-/// A Prometheus with these rules, on a free loopback port; killed when dropped.
+/// A Prometheus server on a free loopback port; killed when dropped.
 #[derive(Debug)]
 pub(super) struct Prometheus {
     process: Child,
@@ -32,7 +32,7 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// How often it asks its targets, and evaluates its rules.
+    /// Scrape and rule evaluation interval.
     const INTERVAL: Duration = Duration::from_millis(400);
     const DEADLINE: Duration = Duration::from_secs(90);
 
@@ -64,8 +64,12 @@ impl Prometheus {
         let mut started = Self { process, folder, url, client };
         let deadline = Instant::now() + Self::DEADLINE;
         while !started.is_ready(port).await {
-            let ended = started.process.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < deadline, "{ended:?} {}", started.log());
+            let exit_status = started.process.try_wait().unwrap();
+            assert!(
+                exit_status.is_none() && Instant::now() < deadline,
+                "{exit_status:?} {}",
+                started.log()
+            );
             tokio::time::sleep(Self::INTERVAL / 10).await;
         }
         started
@@ -81,60 +85,60 @@ impl Prometheus {
         fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
-    /// Scrapes the admin listeners at these URLs from now on, as instances of these names.
+    /// Replaces the scrape targets by these pairs of instance name and admin URL.
     pub(super) fn scrape(&self, targets: &[(&str, String)]) {
         let targets = targets.iter().map(|(instance, url)| {
             let address = url.strip_prefix("http://").unwrap();
             json!({ "targets": [address], "labels": { "instance": instance } })
         });
-        // It reads the file as soon as there is one.
+        // Prometheus reads the file as soon as it exists, so it is moved into place complete.
         let written = self.folder.join("written");
         fs::write(&written, targets.collect::<Value>().to_string()).unwrap();
         fs::rename(written, self.folder.join("targets.json")).unwrap();
     }
 
-    /// What its API answers.
-    pub(super) async fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
+    /// Calls the HTTP API and returns the response's `data`.
+    pub(super) async fn call_api(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
         let pairs = parameters.iter().map(|(name, value)| format!("{name}={}", encode(value)));
         let url = format!("{}/api/v1/{path}?{}", self.url, pairs.collect::<Vec<_>>().join("&"));
-        let answer = self.client.get(url).send().await.unwrap();
-        let mut answer: Value = answer.json().await.unwrap();
-        assert_eq!(answer["status"], "success", "{path} {parameters:?}: {answer}");
-        answer["data"].take()
+        let response = self.client.get(url).send().await.unwrap();
+        let mut response: Value = response.json().await.unwrap();
+        assert_eq!(response["status"], "success", "{path} {parameters:?}: {response}");
+        response["data"].take()
     }
 
-    /// What `expression` is now: its series, each with its labels and its value.
+    /// Evaluates `expression` now and returns its series, each with labels and value.
     pub(super) async fn query(&self, expression: &str) -> Vec<Value> {
-        let mut data = self.ask("query", &[("query", expression)]).await;
+        let mut data = self.call_api("query", &[("query", expression)]).await;
         match data["result"].take() {
             Value::Array(series) => series,
             other => panic!("{expression}: {other}"),
         }
     }
 
-    /// Waits until `expression` has any series.
+    /// Waits until `expression` returns at least one series.
     pub(super) async fn wait_for(&self, expression: &str) {
         let deadline = Instant::now() + Self::DEADLINE;
         while self.query(expression).await.is_empty() {
-            assert!(Instant::now() < deadline, "{expression} is never there; {}", self.log());
+            assert!(Instant::now() < deadline, "{expression} returns no series; {}", self.log());
             tokio::time::sleep(Self::INTERVAL / 5).await;
         }
     }
 
-    /// The alerts that there are, pending ones too.
+    /// Returns all active alerts, including pending ones.
     pub(super) async fn alerts(&self) -> Vec<Value> {
-        match self.ask("alerts", &[]).await["alerts"].take() {
+        match self.call_api("alerts", &[]).await["alerts"].take() {
             Value::Array(alerts) => alerts,
             other => panic!("{other}"),
         }
     }
 
-    /// Waits until the alerts that fire are `as_expected`, each as its name and its labels but for the
-    /// severity and the job. `meanwhile` goes on until then.
+    /// Waits until `as_expected` accepts the firing alerts, and runs `meanwhile` before each attempt. Each alert is
+    /// its name and its labels without severity and job.
     pub(super) async fn wait_for_alerts(
         &self,
-        as_expected: impl Fn(&[String]) -> bool,
+        is_expected: impl Fn(&[String]) -> bool,
         meanwhile: impl AsyncFn(),
     ) {
         let deadline = Instant::now() + Self::DEADLINE;
@@ -142,9 +146,10 @@ impl Prometheus {
             meanwhile().await;
             let alerts = self.alerts().await;
             let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
-            let mut firing: Vec<_> = firing.map(|alert| text_of(&alert["labels"])).collect();
+            let mut firing: Vec<_> =
+                firing.map(|alert| describe_labels(&alert["labels"])).collect();
             firing.sort();
-            if as_expected(&firing) {
+            if is_expected(&firing) {
                 return;
             }
             assert!(Instant::now() < deadline, "{firing:#?} fire; {}", self.log());
@@ -161,7 +166,7 @@ impl Drop for Prometheus {
     }
 }
 
-fn text_of(labels: &Value) -> String {
+fn describe_labels(labels: &Value) -> String {
     let name = labels["alertname"].as_str().unwrap().to_owned();
     let labels = labels.as_object().unwrap().iter();
     let labels =
@@ -169,7 +174,7 @@ fn text_of(labels: &Value) -> String {
     labels.fold(name, |text, (name, value)| format!("{text} {name}={}", value.as_str().unwrap()))
 }
 
-/// Where Prometheus scrapes `service`.
-pub(super) fn target(service: &Service) -> String {
+/// Returns the URL at which Prometheus scrapes `service`.
+pub(super) fn target(service: &TestServer) -> String {
     service.admin_url("")
 }

@@ -1,4 +1,4 @@
-//! Files that are no recordings, or of which not all can be said.
+//! Invalid and incomplete recordings.
 
 use std::io::Write;
 
@@ -6,11 +6,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::{ETHEREUM, GWEI, made, path, printed, refused, replayed, row};
+use super::{ETHEREUM, GWEI, path, row, run, run_failing, run_json, uniform_recording};
 use crate::command::File;
 use crate::fixtures;
 
-/// A file of these bytes, which goes when it is dropped.
+/// Creates a file with these bytes, which is removed when dropped.
 fn file(name: &str, bytes: &[u8]) -> File {
     let file = File::new(name, "");
     std::fs::write(file.path(), bytes).unwrap();
@@ -23,25 +23,25 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What is said of the file, without its name.
-fn complaint(name: &str, bytes: &[u8]) -> String {
+/// Returns the error about a file with these bytes, without the file name.
+fn error_of_file(name: &str, bytes: &[u8]) -> String {
     let file = file(name, bytes);
-    let (code, stderr) = refused(&[file.path()]);
+    let (code, stderr) = run_failing(&[file.path()]);
     assert_eq!(code, Some(1), "{stderr}");
     let prefix = format!("error: {}: ", file.path());
-    let told = stderr.strip_prefix(&prefix).unwrap_or_else(|| panic!("{stderr}"));
-    told.trim_end().to_owned()
+    let message = stderr.strip_prefix(&prefix).unwrap_or_else(|| panic!("{stderr}"));
+    message.trim_end().to_owned()
 }
 
-/// What is said of a recording in which `change` has changed something.
-fn changed(name: &str, change: impl FnOnce(&mut Value)) -> String {
-    let mut recording = made(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+/// Returns the error about a valid recording after `change`.
+fn error_after(name: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
     change(&mut recording);
-    complaint(name, recording.to_string().as_bytes())
+    error_of_file(name, recording.to_string().as_bytes())
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_its_name_and_the_reason() {
+fn unreadable_recordings_are_refused_with_file_name_and_reason() {
     let whole = fixtures::read(ETHEREUM);
     for (name, bytes, expected) in [
         ("empty", b"".as_slice(), "line 1: no column number"),
@@ -52,27 +52,31 @@ fn what_is_no_recording_is_refused_with_its_name_and_the_reason() {
             b"{\"oldestBlock\":",
             "not a fee history: EOF while parsing a value at line 1 column 15",
         ),
-        ("array", b"[1,2]", "expected the object that eth_feeHistory gives"),
+        ("array", b"[1,2]", "expected the result object of eth_feeHistory"),
         ("object", b"{}", "oldestBlock: missing"),
         ("null-result", b"{\"result\":null}", "oldestBlock: missing"),
-        ("error", b"{\"error\":{\"code\":-32000}}", "error: a node's error is no fee history"),
+        (
+            "error",
+            b"{\"error\":{\"code\":-32000}}",
+            "error: found a node's error instead of a fee history",
+        ),
         ("text-result", b"{\"result\":\"0x1\"}", "not a fee history: invalid type: string \"0x1\""),
         ("cut-gzip", &whole[..whole.len() / 2], "broken gzip: "),
         ("no-gzip", &[0x1f, 0x8b, 0x08, 0x00], "broken gzip: "),
     ] {
-        let told = complaint(name, bytes);
-        assert!(told.starts_with(expected), "{name}: {told}");
+        let message = error_of_file(name, bytes);
+        assert!(message.starts_with(expected), "{name}: {message}");
     }
-    let (code, stderr) = refused(&["/none.json"]);
+    let (code, stderr) = run_failing(&["/none.json"]);
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: /none.json: cannot be read: No such file"), "{stderr}");
-    let (code, stderr) = refused(&["/"]);
+    let (code, stderr) = run_failing(&["/"]);
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: /: cannot be read: "), "{stderr}");
 }
 
 #[test]
-fn what_cannot_be_in_a_recording_is_told_with_its_place() {
+fn invalid_recording_members_are_reported_with_their_path() {
     for (name, pointer, value, expected) in [
         (
             "type-1",
@@ -135,39 +139,40 @@ fn what_cannot_be_in_a_recording_is_told_with_its_place() {
             "type-13",
             "/rewardPercentiles",
             json!([0, 20, 20, 60]),
-            "rewardPercentiles: must be from 0 to 100, each above the one before it",
+            "rewardPercentiles: must be from 0 to 100 in ascending order",
         ),
         (
             "type-14",
             "/rewardPercentiles",
             json!([60, 20, 10, 0]),
-            "rewardPercentiles: must be from 0 to 100, each above the one before it",
+            "rewardPercentiles: must be from 0 to 100 in ascending order",
         ),
         (
             "type-15",
             "/rewardPercentiles",
             json!([0, 20, 50, 101]),
-            "rewardPercentiles: must be from 0 to 100, each above the one before it",
+            "rewardPercentiles: must be from 0 to 100 in ascending order",
         ),
         (
             "type-16",
             "/rewardPercentiles",
             json!(null),
-            "rewardPercentiles: missing: nobody can say what the rewards are; name --percentiles",
+            "rewardPercentiles: the percentiles of the rewards are unknown; set --percentiles",
         ),
         ("type-17", "/rewardPercentiles", json!([0]), "reward[0]: has 4 amounts for 1 percentiles"),
     ] {
-        let told = changed(name, |recording| *recording.pointer_mut(pointer).unwrap() = value);
-        assert_eq!(told, expected, "{pointer}");
+        let message =
+            error_after(name, |recording| *recording.pointer_mut(pointer).unwrap() = value);
+        assert_eq!(message, expected, "{pointer}");
     }
     for (name, pointer) in [("member-1", "baseFeePerGas"), ("member-2", "reward")] {
-        let told = changed(name, |recording| recording[pointer] = json!("0x1"));
-        assert!(told.starts_with("not a fee history: invalid type: string"), "{told}");
+        let message = error_after(name, |recording| recording[pointer] = json!("0x1"));
+        assert!(message.starts_with("not a fee history: invalid type: string"), "{message}");
     }
 }
 
 #[test]
-fn what_is_no_table_of_base_fees_is_told_with_its_line() {
+fn invalid_base_fee_tables_are_reported_with_their_line() {
     let header = "number,base_fee_per_gas_wei,gas_used,gas_limit";
     for (name, text, expected) in [
         ("csv-1", "number,fee\n1,2\n".into(), "line 1: no column base_fee_per_gas_wei"),
@@ -202,36 +207,37 @@ fn what_is_no_table_of_base_fees_is_told_with_its_line() {
         (
             "csv-10",
             format!("{header}\n1,2,3,4\n"),
-            "has 1 blocks in a row, and at least 75 are needed",
+            "has 1 consecutive blocks, but at least 75 are required",
         ),
     ] {
-        assert_eq!(complaint(name, text.as_bytes()), expected, "{text}");
+        assert_eq!(error_of_file(name, text.as_bytes()), expected, "{text}");
     }
 }
 
 #[test]
-fn too_few_blocks_are_told_with_how_many_are_needed() {
+fn too_short_recordings_report_the_required_block_count() {
     for count in [1, 74] {
-        let recording = made(count, &json!([0, 50]), &[1, 2]).to_string();
-        let expected = format!("has {count} blocks in a row, and at least 75 are needed");
-        assert_eq!(complaint(&format!("few-{count}"), recording.as_bytes()), expected);
+        let recording = uniform_recording(count, &json!([0, 50]), &[1, 2]).to_string();
+        let expected = format!("has {count} consecutive blocks, but at least 75 are required");
+        assert_eq!(error_of_file(&format!("few-{count}"), recording.as_bytes()), expected);
     }
-    let enough = file("enough", made(75, &json!([0, 50]), &[1, 2]).to_string().as_bytes());
-    assert_eq!(replayed(&[enough.path()])["quotes"], 1);
+    let enough =
+        file("enough", uniform_recording(75, &json!([0, 50]), &[1, 2]).to_string().as_bytes());
+    assert_eq!(run_json(&[enough.path()])["quotes"], 1);
 }
 
 #[test]
-fn no_more_is_unpacked_than_a_recording_may_have() {
+fn decompression_stops_at_the_size_limit() {
     let bomb = gzipped(&vec![b' '; 64 * 1024 * 1024 + 1]);
     assert!(bomb.len() < 1024 * 1024);
-    assert_eq!(complaint("bomb", &bomb), "larger than 64 MiB");
-    // One within another is not unpacked again.
-    assert_eq!(complaint("nested", &gzipped(&bomb)), "not text");
+    assert_eq!(error_of_file("bomb", &bomb), "larger than 64 MiB");
+    // Nested gzip is not unpacked.
+    assert_eq!(error_of_file("nested", &gzipped(&bomb)), "not text");
 }
 
 #[test]
-fn amounts_that_nothing_can_be_made_of_give_no_quote_and_no_panic() {
-    let mut recording = made(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+fn overflowing_fees_yield_no_quote() {
+    let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
     let huge = json!(format!("0x{}", "f".repeat(32)));
     for index in 0..81 {
         recording["baseFeePerGas"][index] = huge.clone();
@@ -240,14 +246,14 @@ fn amounts_that_nothing_can_be_made_of_give_no_quote_and_no_panic() {
         *row = json!(vec![&huge; 4]);
     }
     let file = file("huge", recording.to_string().as_bytes());
-    let found = replayed(&[file.path()]);
-    assert_eq!(row(&found, "alloy")["quotes"], 0);
-    assert_eq!(row(&found, "configured, medium")["quotes"], 0);
+    let result = run_json(&[file.path()]);
+    assert_eq!(row(&result, "alloy")["quotes"], 0);
+    assert_eq!(row(&result, "configured, medium")["quotes"], 0);
 }
 
 #[test]
-fn a_whole_reply_a_plain_file_and_a_gzipped_one_are_the_same() {
-    let result = made(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
+    let result = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
     let reply = json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string();
     let mut bare = result.clone();
     bare["rewardPercentiles"] = Value::Null;
@@ -257,57 +263,59 @@ fn a_whole_reply_a_plain_file_and_a_gzipped_one_are_the_same() {
         file("marked", format!("\u{feff}{result}").as_bytes()),
         file("zip", &gzipped(result.to_string().as_bytes())),
     ];
-    let found = files.each_ref().map(|file| replayed(&[file.path()])["estimators"].take());
-    assert!(found.iter().all(|other| *other == found[0]));
+    let result = files.each_ref().map(|file| run_json(&[file.path()])["estimators"].take());
+    assert!(result.iter().all(|other| *other == result[0]));
     let bare = file("bare", bare.to_string().as_bytes());
-    let told = replayed(&["--percentiles", "0,20,50,60", bare.path()])["estimators"].take();
-    assert_eq!(told, found[0]);
+    let message = run_json(&["--percentiles", "0,20,50,60", bare.path()])["estimators"].take();
+    assert_eq!(message, result[0]);
 }
 
 #[test]
-fn what_is_not_recorded_is_left_open_and_said() {
+fn missing_percentiles_leave_scores_unknown_with_a_note() {
     let text = |percentiles: &Value, rewards: &[u64]| {
-        let file = file("open", made(80, percentiles, rewards).to_string().as_bytes());
-        (printed(&[file.path()]), replayed(&[file.path()]))
+        let file = file("open", uniform_recording(80, percentiles, rewards).to_string().as_bytes());
+        (run(&[file.path()]), run_json(&[file.path()]))
     };
-    let (table, found) = text(&json!([0, 20, 35, 50]), &[GWEI; 4]);
+    let (table, result) = text(&json!([0, 20, 35, 50]), &[GWEI; 4]);
     assert!(
-        table.contains("\nRundler: percentile 35 stands for 33, which is not recorded.\n"),
+        table.contains("\nRundler: uses percentile 35 instead of 33, which is not recorded.\n"),
         "{table}"
     );
-    assert!(table.contains("\nAlto: not known, for percentile 40 is not recorded.\n"), "{table}");
-    let quotes = |name: &str| row(&found, name)["quotes"].as_u64().unwrap();
+    assert!(table.contains("\nAlto: unknown, because percentile 40 is not recorded.\n"), "{table}");
+    let quotes = |name: &str| row(&result, name)["quotes"].as_u64().unwrap();
     assert_eq!((quotes("alloy"), quotes("Rundler"), quotes("Alto")), (6, 6, 0));
-    assert_eq!(row(&found, "Alto")["included_next"], Value::Null);
-    assert_eq!(row(&found, "alloy")["included_next"], 1.0);
+    assert_eq!(row(&result, "Alto")["included_next"], Value::Null);
+    assert_eq!(row(&result, "alloy")["included_next"], 1.0);
 
-    // Without the lowest there is no telling what landed.
-    let (table, found) = text(&json!([20, 50]), &[GWEI; 2]);
+    // Inclusion is judged by percentile 0, which is missing here.
+    let (table, result) = text(&json!([20, 50]), &[GWEI; 2]);
     assert!(
-        table.contains("\nwhat landed: not known, for percentile 0 is not recorded.\n"),
+        table.contains("\nwhat landed: unknown, because percentile 0 is not recorded.\n"),
         "{table}"
     );
-    assert_eq!(row(&found, "alloy")["included_next"], Value::Null);
-    assert_eq!(row(&found, "alloy")["tip_covered"], 1.0);
+    assert_eq!(row(&result, "alloy")["included_next"], Value::Null);
+    assert_eq!(row(&result, "alloy")["tip_covered"], 1.0);
 }
 
 #[test]
-fn blocks_without_rewards_are_left_out_and_counted() {
-    let mut recording = made(80, &json!([0, 20, 50]), &[GWEI; 3]);
+fn blocks_without_rewards_are_skipped_and_counted() {
+    let mut recording = uniform_recording(80, &json!([0, 20, 50]), &[GWEI; 3]);
     for index in 52..54 {
         recording["reward"][index] = Value::Null;
     }
     let file = file("gaps", recording.to_string().as_bytes());
-    let found = replayed(&[file.path()]);
-    let notes = found["notes"].as_array().unwrap();
-    assert!(notes.contains(&"2 blocks have no rewards and are left out where tips count.".into()));
-    let alloy = row(&found, "alloy");
+    let result = run_json(&[file.path()]);
+    let notes = result["notes"].as_array().unwrap();
+    assert!(
+        notes.contains(&"2 blocks have no rewards and are excluded from the tip measures.".into())
+    );
+    let alloy = row(&result, "alloy");
     assert_eq!((&alloy["quotes"], &alloy["included_next"]), (&6.into(), &1.0.into()));
     assert_eq!((&alloy["tip_covered"], &alloy["tip_gap_p99"]), (&1.0.into(), &"0".into()));
 }
 
 #[test]
-fn wrong_arguments_end_with_2() {
+fn invalid_arguments_exit_with_2() {
     let file = path(ETHEREUM);
     for arguments in [
         &[][..],
@@ -322,7 +330,7 @@ fn wrong_arguments_end_with_2() {
         &["--percentiles", "50,10", &file],
         &["--percentiles", "x", &file],
     ] {
-        let (code, stderr) = refused(arguments);
+        let (code, stderr) = run_failing(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks of a node: one that is made up at the network's edge, and anvil.
+//! Blocks from a node: a mock node, and anvil.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -10,93 +10,94 @@ use gas_suggestion::demo::Recording;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{ETHEREUM, refused, replayed, row};
+use super::{ETHEREUM, row, run_failing, run_json};
 use crate::anvil::Anvil;
 use crate::fixtures;
 
-/// A node of the recorded blocks; the last one is its newest.
-struct Node {
+/// A node that serves the recorded blocks.
+struct RecordedNode {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Value>>>,
+    calls: Arc<Mutex<Vec<Value>>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Clone)]
-struct Served {
+struct NodeState {
     recording: Arc<Recording>,
-    manner: Manner,
-    asked: Arc<Mutex<Vec<Value>>>,
+    behaviour: Behaviour,
+    calls: Arc<Mutex<Vec<Value>>>,
 }
 
-/// How the node answers.
+/// Restrictions of the node.
 #[derive(Clone, Copy)]
-enum Manner {
-    /// At most so many blocks to each call.
+enum Behaviour {
+    /// Returns at most this many blocks per call.
     AtMost(usize),
-    /// Integers for the block count and nothing else.
+    /// Accepts only integer block counts.
     Integers,
-    /// All calls but the first with an error.
-    Once,
-    /// Always the newest blocks.
+    /// Returns an error to every call but the first.
+    FirstOnly,
+    /// Always returns the newest blocks.
     Newest,
 }
 
-impl Node {
-    async fn start(manner: Manner) -> Self {
+impl RecordedNode {
+    async fn start(behaviour: Behaviour) -> Self {
         let recording = Recording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
-        let asked = Arc::default();
-        let served = Served { recording: Arc::new(recording), manner, asked: Arc::clone(&asked) };
-        let app = Router::new().fallback(answer).with_state(served);
+        let calls = Arc::default();
+        let state =
+            NodeState { recording: Arc::new(recording), behaviour, calls: Arc::clone(&calls) };
+        let app = Router::new().fallback(handle_call).with_state(state);
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, asked, task }
+        Self { address, calls, task }
     }
 
     fn url(&self) -> String {
         format!("http://canary:canary@{}/v2/canarykey", self.address)
     }
 
-    fn asked(&self) -> Vec<Value> {
-        self.asked.lock().unwrap().clone()
+    fn calls(&self) -> Vec<Value> {
+        self.calls.lock().unwrap().clone()
     }
 }
 
-impl Drop for Node {
+impl Drop for RecordedNode {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn answer(State(served): State<Served>, Json(call): Json<Value>) -> Json<Value> {
+async fn handle_call(State(state): State<NodeState>, Json(call): Json<Value>) -> Json<Value> {
     let calls = {
-        let mut asked = served.asked.lock().unwrap();
-        asked.push(call.clone());
-        asked.len()
+        let mut calls = state.calls.lock().unwrap();
+        calls.push(call.clone());
+        calls.len()
     };
     let error = |code: i32| {
         let error = json!({ "code": code, "message": "canary" });
         Json(json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }))
     };
     let params = &call["params"];
-    let wants_integer = matches!(served.manner, Manner::Integers);
+    let wants_integer = matches!(state.behaviour, Behaviour::Integers);
     if params[0].is_u64() != wants_integer {
         return error(-32602);
     }
-    if matches!(served.manner, Manner::Once) && calls > 1 {
+    if matches!(state.behaviour, Behaviour::FirstOnly) && calls > 1 {
         return error(-32000);
     }
-    let recording = &served.recording;
+    let recording = &state.recording;
     let hex = |value: &Value| {
         u64::from_str_radix(value.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
     };
     let count: usize = params[0].as_u64().unwrap_or_else(|| hex(&params[0])).try_into().unwrap();
     let last = match params[1].as_str().unwrap() {
         "latest" => recording.blocks() - 1,
-        _ if matches!(served.manner, Manner::Newest) => recording.blocks() - 1,
+        _ if matches!(state.behaviour, Behaviour::Newest) => recording.blocks() - 1,
         _ => usize::try_from(hex(&params[1]) - recording.oldest_block).unwrap(),
     };
-    let most = if let Manner::AtMost(most) = served.manner { most } else { 1024 };
+    let most = if let Behaviour::AtMost(most) = state.behaviour { most } else { 1024 };
     let first = (last + 1).saturating_sub(count.min(most));
     let columns: Vec<_> = params[2].as_array().unwrap().iter().map(column).collect();
     let quantity = |wei: &u64| format!("{wei:#x}");
@@ -111,94 +112,96 @@ async fn answer(State(served): State<Served>, Json(call): Json<Value>) -> Json<V
     Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
 }
 
-/// Where the recording has this percentile, or the one that stands for it.
+/// Returns the recording's column of this percentile, or of its substitute.
 fn column(percentile: &Value) -> usize {
-    // To the nearest of 0, 5, …, 100.
+    // The nearest of 0, 5, …, 100.
     usize::try_from((percentile.as_u64().unwrap() + 2) / 5).unwrap()
 }
 
-/// The command, away from the node that it asks.
-async fn away<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs the blocking command off the runtime, which serves the node meanwhile.
+async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
-async fn replayed_from(node: &Node, blocks: &str) -> Value {
+async fn run_json_on(node: &RecordedNode, blocks: &str) -> Value {
     let (url, blocks) = (node.url(), blocks.to_owned());
-    away(move || replayed(&["--rpc-url", &url, "--blocks", &blocks])).await
+    run_blocking(move || run_json(&["--rpc-url", &url, "--blocks", &blocks])).await
 }
 
-async fn refused_by(node: &Node) -> String {
+async fn error_on(node: &RecordedNode) -> String {
     let url = node.url();
-    let (code, stderr) = away(move || refused(&["--rpc-url", &url, "--blocks", "300"])).await;
+    let (code, stderr) =
+        run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "300"])).await;
     assert_eq!(code, Some(1), "{stderr}");
     assert!(!stderr.contains("canary"), "{stderr}");
     stderr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_asked_for_what_is_needed_and_nothing_else() {
-    let node = Node::start(Manner::AtMost(1024)).await;
-    let mut found = replayed_from(&node, "1024").await;
-    let mut recorded = away(|| replayed(&[&super::path(ETHEREUM)])).await;
-    assert_eq!(found["estimators"].take(), recorded["estimators"].take());
-    assert_eq!(found["name"], "the node's newest blocks");
-    assert_eq!(found["oldest_block"], recorded["oldest_block"]);
-    let asked = node.asked();
-    assert_eq!(asked.len(), 1);
+async fn node_gets_one_call_for_the_needed_percentiles() {
+    let node = RecordedNode::start(Behaviour::AtMost(1024)).await;
+    let mut result = run_json_on(&node, "1024").await;
+    let mut recorded = run_blocking(|| run_json(&[&super::path(ETHEREUM)])).await;
+    assert_eq!(result["estimators"].take(), recorded["estimators"].take());
+    assert_eq!(result["name"], "the node's newest blocks");
+    assert_eq!(result["oldest_block"], recorded["oldest_block"]);
+    let calls = node.calls();
+    assert_eq!(calls.len(), 1);
     let percentiles = json!([0, 5, 10, 15, 20, 30, 33, 40, 45, 50, 60, 70, 90]);
-    assert_eq!(asked[0]["method"], "eth_feeHistory");
-    assert_eq!(asked[0]["params"], json!(["0x400", "latest", percentiles]));
+    assert_eq!(calls[0]["method"], "eth_feeHistory");
+    assert_eq!(calls[0]["params"], json!(["0x400", "latest", percentiles]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_gives_fewer_blocks_to_a_call_is_asked_again_until_all_are_there() {
-    let node = Node::start(Manner::AtMost(100)).await;
-    let all = replayed_from(&node, "250").await;
+async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
+    let node = RecordedNode::start(Behaviour::AtMost(100)).await;
+    let all = run_json_on(&node, "250").await;
     assert_eq!((&all["quotes"], &all["newest_block"]), (&176.into(), &23_598_757.into()));
-    let asked = node.asked();
-    let asked: Vec<_> = asked.iter().map(|call| [&call["params"][0], &call["params"][1]]).collect();
+    let calls = node.calls();
+    let calls: Vec<_> = calls.iter().map(|call| [&call["params"][0], &call["params"][1]]).collect();
     let before = |blocks: u64| format!("{:#x}", 23_598_757 - blocks);
     let expected = [
         [json!("0xfa"), json!("latest")],
         [json!("0x96"), json!(before(100))],
         [json!("0x32"), json!(before(200))],
     ];
-    assert_eq!(asked, expected.each_ref().map(|[count, newest]| [count, newest]));
-    let whole = Node::start(Manner::AtMost(1024)).await;
-    assert_eq!(replayed_from(&whole, "250").await, all);
+    assert_eq!(calls, expected.each_ref().map(|[count, newest]| [count, newest]));
+    let whole = RecordedNode::start(Behaviour::AtMost(1024)).await;
+    assert_eq!(run_json_on(&whole, "250").await, all);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_wants_integers_gets_them() {
-    let node = Node::start(Manner::Integers).await;
-    let found = replayed_from(&node, "250").await;
-    assert_eq!(found["quotes"], 176);
-    let asked = node.asked();
+async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
+    let node = RecordedNode::start(Behaviour::Integers).await;
+    let result = run_json_on(&node, "250").await;
+    assert_eq!(result["quotes"], 176);
+    let calls = node.calls();
     assert_eq!(
-        asked.iter().map(|call| &call["params"][0]).collect::<Vec<_>>(),
+        calls.iter().map(|call| &call["params"][0]).collect::<Vec<_>>(),
         [&json!("0xfa"), &json!(250)]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_with_a_node_is_told_without_its_url() {
-    let node = Node::start(Manner::Newest).await;
+async fn node_errors_do_not_reveal_its_url() {
+    let node = RecordedNode::start(Behaviour::Newest).await;
     let url = node.url();
-    let (code, stderr) = away(move || refused(&["--rpc-url", &url, "--blocks", "1100"])).await;
-    // The chain is older than the recording, so this node has no older blocks to give.
+    let (code, stderr) =
+        run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "1100"])).await;
+    // The recording starts after genesis, so this node has no older blocks.
     assert_eq!(code, Some(1));
-    assert_eq!(stderr, "error: eth_feeHistory of 76 blocks up to 23597733 gave other blocks\n");
+    assert_eq!(stderr, "error: eth_feeHistory of 76 blocks up to 23597733 returned other blocks\n");
 
-    let few = Node::start(Manner::AtMost(1)).await;
-    let told = refused_by(&few).await;
+    let few = RecordedNode::start(Behaviour::AtMost(1)).await;
+    let stderr = error_on(&few).await;
     assert_eq!(
-        told,
-        "error: 256 calls of eth_feeHistory gave 256 blocks only; ask for fewer with --blocks\n"
+        stderr,
+        "error: 256 calls of eth_feeHistory returned only 256 blocks; request fewer with --blocks\n"
     );
 
     let gone = few.url();
     drop(few);
-    let (code, stderr) = away(move || refused(&["--rpc-url", &gone])).await;
+    let (code, stderr) = run_blocking(move || run_failing(&["--rpc-url", &gone])).await;
     assert_eq!(code, Some(1));
     assert!(
         stderr
@@ -207,30 +210,31 @@ async fn what_goes_wrong_with_a_node_is_told_without_its_url() {
     );
     assert!(!stderr.contains("canary"), "{stderr}");
 
-    let (code, stderr) = away(|| refused(&["--rpc-url", "canary"])).await;
+    let (code, stderr) = run_blocking(|| run_failing(&["--rpc-url", "canary"])).await;
     assert_eq!(code, Some(2));
     assert!(stderr.contains("expected an http:// or https:// URL"), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_fails_under_way_gives_nothing() {
-    let node = Node::start(Manner::Once).await;
+async fn node_error_after_the_first_call_fails_the_run() {
+    let node = RecordedNode::start(Behaviour::FirstOnly).await;
     let url = node.url();
-    let (code, stderr) = away(move || refused(&["--rpc-url", &url, "--blocks", "2000"])).await;
-    let expected = "error: eth_feeHistory of 976 blocks up to 23597733 failed: the node answers error -32000\n";
+    let (code, stderr) =
+        run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "2000"])).await;
+    let expected = "error: eth_feeHistory of 976 blocks up to 23597733 failed: the node returned error -32000\n";
     assert_eq!((code, stderr.as_str()), (Some(1), expected));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn anvils_blocks_are_scored_from_the_first() {
+async fn anvil_blocks_are_scored_from_genesis() {
     let anvil = Anvil::start(0, &[]);
     anvil.call("anvil_mine", json!(["0x5a"])).await;
     let url = anvil.url();
-    let found = away(move || replayed(&["--rpc-url", &url, "--blocks", "1000"])).await;
-    // The blocks 0 to 90, all without a transaction.
-    assert_eq!((&found["oldest_block"], &found["newest_block"]), (&0.into(), &90.into()));
-    assert_eq!(found["quotes"], 17);
-    let alloy = row(&found, "alloy");
+    let result = run_blocking(move || run_json(&["--rpc-url", &url, "--blocks", "1000"])).await;
+    // Blocks 0 to 90, all empty.
+    assert_eq!((&result["oldest_block"], &result["newest_block"]), (&0.into(), &90.into()));
+    assert_eq!(result["quotes"], 17);
+    let alloy = row(&result, "alloy");
     assert_eq!((&alloy["included_next"], &alloy["overpaid_p50"]), (&1.0.into(), &"1".into()));
     assert_eq!(alloy["tip_covered"], Value::Null);
 }

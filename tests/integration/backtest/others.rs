@@ -1,43 +1,43 @@
-//! The estimators of other systems, held against what those systems publish: the same windows of every recording in,
-//! the same tip and max fee out.
+//! The estimators of other systems, compared with the published programs: for the same windows of every recording
+//! both give the same tip and max fee.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use gas_suggestion::backtest::{Recording, all, read};
+use gas_suggestion::backtest::{Recording, all_estimators, read_recording};
 use gas_suggestion::config::Pricing;
 use serde_json::{Value, json};
 
 use super::{BASE, ETHEREUM, POLYGON};
 use crate::{fixtures, programs};
 
-/// What is compared of each recording: every tenth of its blocks, once there are twenty before it.
-const EVERY: usize = 10;
+/// Every tenth block of a recording is compared, starting with the twenty-first.
+const STEP: usize = 10;
 
-/// A window of a recording as a node would tell it, and what `backtest` quotes from it.
+/// A window of a recording as a node would return it, and the quote of `backtest`.
 struct Window {
     base_fee: u128,
     next_base_fee: u128,
     ratios: Vec<f64>,
-    /// At the percentile that was asked for, oldest first.
+    /// Rewards at the estimator's percentile, oldest block first.
     rewards: Vec<u128>,
     tip: u128,
     max_fee: u128,
 }
 
-/// Windows of `blocks` for the estimator `name`, which looks at `percentile`.
+/// Returns windows of `blocks` blocks for the estimator `name`, which uses `percentile`.
 fn windows(name: &str, percentile: f64, blocks: usize) -> Vec<Window> {
     let pricing = Pricing::default();
-    let estimators = all(&pricing);
+    let estimators = all_estimators(&pricing);
     let estimator = estimators.iter().find(|estimator| estimator.name == name).unwrap();
     let mut windows = Vec::new();
     for file in [ETHEREUM, BASE, POLYGON] {
-        let recording: Recording = read(&fixtures::path(file), None).unwrap();
+        let recording: Recording = read_recording(&fixtures::path(file), None).unwrap();
         let column = recording.percentiles.iter().position(|found| *found >= percentile).unwrap();
         let before = windows.len();
-        for head in (20..recording.blocks.len() - 1).step_by(EVERY) {
-            let quote = estimator.quote(recording.at(head).unwrap()).unwrap();
+        for head in (20..recording.blocks.len() - 1).step_by(STEP) {
+            let quote = estimator.quote(recording.history_at(head).unwrap()).unwrap();
             let window = &recording.blocks[head + 1 - blocks..=head];
             windows.push(Window {
                 base_fee: recording.blocks[head].base_fee,
@@ -56,14 +56,14 @@ fn windows(name: &str, percentile: f64, blocks: usize) -> Vec<Window> {
     windows
 }
 
-fn expected(windows: &[Window]) -> Vec<String> {
+fn expected_lines(windows: &[Window]) -> Vec<String> {
     windows.iter().map(|window| format!("{} {}", window.tip, window.max_fee)).collect()
 }
 
-/// Runs a program that reads the windows from a file whose path is its last argument, and compares what it tells.
-async fn compare(mut command: Command, name: &str, windows: &[Window]) {
+/// Runs a program that reads the windows from the file named by its last argument, and compares its output.
+async fn assert_same_estimates(mut command: Command, name: &str, windows: &[Window]) {
     let hex = |wei: &u128| format!("{wei:#x}");
-    let told: Vec<Value> = windows
+    let inputs: Vec<Value> = windows
         .iter()
         .map(|window| {
             json!({
@@ -71,20 +71,20 @@ async fn compare(mut command: Command, name: &str, windows: &[Window]) {
                 "nextBaseFee": hex(&window.next_base_fee),
                 "ratios": window.ratios,
                 "rewards": window.rewards.iter().map(hex).collect::<Vec<_>>(),
-                // What the node answers to eth_maxPriorityFeePerGas, for those who ask for that.
+                // The node's result of eth_maxPriorityFeePerGas, for libraries that call it.
                 "tip": hex(&window.tip),
             })
         })
         .collect();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("windows-{name}.json"));
-    std::fs::write(&path, json!(told).to_string()).unwrap();
+    std::fs::write(&path, json!(inputs).to_string()).unwrap();
     command.arg(&path);
-    let told = programs::success(command).await;
-    assert_eq!(told.lines().collect::<Vec<_>>(), expected(windows), "{name}");
+    let output = programs::expect_success(command).await;
+    assert_eq!(output.lines().collect::<Vec<_>>(), expected_lines(windows), "{name}");
 }
 
 #[test]
-fn alloy_makes_the_same_of_every_window() {
+fn alloy_estimates_match() {
     let program = fixtures::path("target/alloy/debug/gas-suggestion-alloy");
     assert!(program.exists(), "no {}: run tests/run.sh", program.display());
     let windows = windows("alloy", 20.0, 10);
@@ -100,30 +100,30 @@ fn alloy_makes_the_same_of_every_window() {
     let output = process.wait_with_output().unwrap();
     writer.join().unwrap();
     assert!(output.status.success());
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(told.lines().collect::<Vec<_>>(), expected(&windows));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expected_lines(&windows));
 }
 
-async fn node_library(library: &str) {
+async fn assert_library_matches(library: &str) {
     let windows = windows(&format!("{library} on geth"), 0.0, 20);
-    let mut command = programs::node(&[library]);
-    command.arg(programs::script("estimators.mjs")).arg(library);
-    compare(command, library, &windows).await;
+    let mut command = programs::node_js(&[library]);
+    command.arg(programs::script_path("estimators.mjs")).arg(library);
+    assert_same_estimates(command, library, &windows).await;
 }
 
 #[tokio::test]
-async fn viem_makes_the_same_of_every_window() {
-    node_library("viem").await;
+async fn viem_estimates_match() {
+    assert_library_matches("viem").await;
 }
 
 #[tokio::test]
-async fn ethers_makes_the_same_of_every_window() {
-    node_library("ethers").await;
+async fn ethers_estimates_match() {
+    assert_library_matches("ethers").await;
 }
 
 #[tokio::test]
-async fn web3_py_makes_the_same_of_every_window() {
-    let mut command = programs::of_python("python");
+async fn web3_py_estimates_match() {
+    let mut command = programs::python_tool("python");
     command.arg(fixtures::path("tests/python/estimators.py"));
-    compare(command, "web3", &windows("web3.py fallback", 5.0, 10)).await;
+    assert_same_estimates(command, "web3", &windows("web3.py fallback", 5.0, 10)).await;
 }

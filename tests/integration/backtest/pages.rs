@@ -1,13 +1,13 @@
-//! What docs/pricing.md shows is what its commands print.
+//! docs/pricing.md shows the output of its commands.
 
-use super::{AUGUST, printed};
+use super::{AUGUST, run};
 use crate::command::File;
 use crate::integrations::blocks;
 
 const PAGE: &str = "docs/pricing.md";
 
 #[test]
-fn each_table_of_the_page_is_what_the_command_above_it_prints() {
+fn pricing_page_tables_match_the_output_of_their_commands() {
     let blocks = blocks(PAGE);
     let mut checked = 0;
     for (index, table) in blocks.iter().enumerate().filter(|(_, block)| block.language == "text") {
@@ -15,25 +15,25 @@ fn each_table_of_the_page_is_what_the_command_above_it_prints() {
         assert_eq!((&command.language, &command.heading), (&"sh".to_owned(), &table.heading));
         let arguments = command.text.trim().strip_prefix("gas-suggestion backtest ").unwrap();
         let arguments: Vec<_> = arguments.split(' ').collect();
-        // Tests run in the folder that the page's paths are below.
-        assert_eq!(printed(&arguments), table.text, "{}", command.text);
+        // The page's paths are relative to the folder in which tests run.
+        assert_eq!(run(&arguments), table.text, "{}", command.text);
         checked += 1;
     }
     assert_eq!(checked, 4);
 }
 
 #[test]
-fn every_estimator_is_on_the_page() {
+fn pricing_page_lists_every_estimator() {
     let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
     let pricing = gas_suggestion::config::Pricing::default();
-    for estimator in gas_suggestion::backtest::all(&pricing).iter().skip(6) {
+    for estimator in gas_suggestion::backtest::all_estimators(&pricing).iter().skip(6) {
         let (system, _) = estimator.name.split_once(',').unwrap_or((&estimator.name, ""));
         let row = format!("| {system} |");
         assert!(page.contains(&row), "{row:?}");
     }
 }
 
-/// The cells of the page's table that begins with this line.
+/// Returns the cells of the page's table with this heading.
 fn rows_below(heading: &str) -> Vec<Vec<String>> {
     let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
     let (_, rows) = page.split_once(heading).unwrap();
@@ -43,16 +43,16 @@ fn rows_below(heading: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// A row's cells after its name, of what `arguments` print.
-fn row_of(arguments: &[&str], name: &str) -> Vec<String> {
-    let table = printed(arguments);
+/// Returns the cells after the name in the row `name` of the table that `arguments` print.
+fn scores_row(arguments: &[&str], name: &str) -> Vec<String> {
+    let table = run(arguments);
     let row = table.lines().find_map(|line| line.strip_prefix(name));
     let row = row.unwrap_or_else(|| panic!("no {name} in {table}"));
     row.split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
-fn the_adaptive_strategy_does_on_the_recordings_what_the_page_says_and_is_there_for() {
+fn adaptive_scores_match_the_page_and_halve_overpayment() {
     let rows = rows_below("| Recording | `--landing-percentile` |");
     assert_eq!(rows.len(), 9);
     for row in &rows {
@@ -66,15 +66,15 @@ fn the_adaptive_strategy_does_on_the_recordings_what_the_page_says_and_is_there_
             _ => "tests/fixtures/recordings/polygon.json.gz",
         };
         let arguments = ["--landing-percentile", landing, file];
-        let network = row_of(&arguments, "network rule without floors, medium");
-        let adaptive = row_of(&arguments, "adaptive without floors, medium");
+        let network = scores_row(&arguments, "network rule without floors, medium");
+        let adaptive = scores_row(&arguments, "adaptive without floors, medium");
         assert_eq!(
             [&network[0], &adaptive[0], &network[7], &adaptive[7]],
             [included, also_included, paid, also_paid]
         );
         if landing == "0" {
             let number = |text: &String| text.parse::<f64>().unwrap();
-            // The next block, and the base fee after 25.
+            // Inclusion in the next block, and coverage of the base fee after 25.
             assert!(number(&adaptive[0]) >= number(&network[0]), "{row:?}");
             assert!(number(&adaptive[3]) >= number(&network[3]), "{row:?}");
             assert!(number(&adaptive[7]) <= number(&network[7]) / 2.0, "{row:?}");
@@ -83,7 +83,7 @@ fn the_adaptive_strategy_does_on_the_recordings_what_the_page_says_and_is_there_
 }
 
 #[test]
-fn what_other_windows_and_factors_come_to_is_as_the_page_says() {
+fn window_and_factor_scores_match_the_page() {
     let rows = rows_below("| `window_blocks` | `base_fee_multiplier` |");
     assert_eq!(rows.len(), 7);
     for row in &rows {
@@ -96,7 +96,7 @@ fn what_other_windows_and_factors_come_to_is_as_the_page_says() {
                  base_fee_floor = \"0 wei\"\n"
             ),
         );
-        let found = row_of(&["--config", config.path(), AUGUST], "configured, medium");
+        let found = scores_row(&["--config", config.path(), AUGUST], "configured, medium");
         assert_eq!([&found[2], &found[3], &found[9]], [soon, later, multiple], "{row:?}");
     }
 }

@@ -1,45 +1,45 @@
-//! What an API may do to a look-up, and what that comes to.
+//! Faults of an API, with the expected response of the service.
 
 use std::time::Duration;
 
 use super::{CONTRACT, HOT, NO_DELEGATIONS, TRUE, address};
-use crate::message::chunked;
-use crate::upstream::{Step, answer, answering};
+use crate::http_message::chunked;
+use crate::mock_upstream::{Step, respond_with, response};
 
-/// Something that an API does.
+/// A script for the API, and its expected effect.
 #[derive(Debug, Clone)]
 pub(super) struct Fault {
     pub(super) name: String,
-    pub(super) question: Question,
+    pub(super) kind: LookUpKind,
     pub(super) script: Vec<Step>,
-    /// What comes of it where the API alone answers.
-    pub(super) told: Told,
-    /// Whether the chain answers in its place where that may.
-    pub(super) is_taken_over: bool,
+    /// Expected response when the API is the only source.
+    pub(super) expected: ExpectedResponse,
+    /// True if the chain serves the look-up when it is the fallback.
+    pub(super) falls_back: bool,
 }
 
-/// What a client is told.
+/// An expected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ExpectedResponse {
     Unreachable,
     Invalid,
-    /// At the deadline.
-    Late,
-    /// What the API said: status, `Retry-After`, body.
-    Passes(u16, &'static str, String),
+    /// A 504 at the API timeout.
+    Timeout,
+    /// The API's response: status, `Retry-After`, body.
+    Forwarded(u16, &'static str, String),
 }
 
-/// What is asked.
+/// A kind of look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum LookUpKind {
     All,
     Contract,
     Amount,
     List,
 }
 
-impl Question {
-    /// The path of a look-up unlike those with other numbers.
+impl LookUpKind {
+    /// Returns the path of a look-up that is unique to `number`.
     pub(super) fn path(self, number: usize) -> String {
         let vault = address(100_000 + number);
         match self {
@@ -54,8 +54,8 @@ impl Question {
         }
     }
 
-    /// What the contract returns, and what is told of that.
-    pub(super) fn of_chain(self) -> (&'static str, &'static str) {
+    /// Returns the contract's result and the body that the service makes of it.
+    pub(super) fn chain_reply(self) -> (&'static str, &'static str) {
         match self {
             Self::All | Self::Contract => (TRUE, "true"),
             Self::Amount => (TRUE, "\"1\""),
@@ -63,8 +63,8 @@ impl Question {
         }
     }
 
-    /// What an API that is well says, which is never what the chain says.
-    pub(super) fn of_api(self) -> &'static str {
+    /// Returns the body of a healthy API, which always differs from the chain's.
+    pub(super) fn api_body(self) -> &'static str {
         match self {
             Self::All | Self::Contract => "false",
             Self::Amount => "55",
@@ -76,84 +76,105 @@ impl Question {
 const JSON: &str = "Content-Type: application/json\r\n";
 const HTML: &str = "<html>\r\n<h1>It works!</h1>\r\n</html>";
 
-fn fault(name: impl Into<String>, told: Told, script: impl Into<Vec<Step>>) -> Fault {
+fn fault(
+    name: impl Into<String>,
+    expected: ExpectedResponse,
+    script: impl Into<Vec<Step>>,
+) -> Fault {
     let (name, script) = (name.into(), script.into());
-    Fault { name, question: Question::All, script, told, is_taken_over: true }
+    Fault { name, kind: LookUpKind::All, script, expected, falls_back: true }
 }
 
-fn said(text: impl Into<Vec<u8>>) -> Step {
-    Step::Say(text.into())
+fn write_bytes(text: impl Into<Vec<u8>>) -> Step {
+    Step::Write(text.into())
 }
 
-/// No answer, or none before the deadline.
-pub(super) fn late() -> Vec<Fault> {
-    use Step::{Drip, Endlessly, Request, Wait};
+/// Responses that do not complete before the timeout.
+pub(super) fn late_responses() -> Vec<Fault> {
+    use Step::{Drip, ReadRequest, Wait, WriteForever};
     let slowly = |text: &str| Drip(Duration::from_millis(100), text.as_bytes().to_vec());
-    let body = said("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n");
+    let body = write_bytes("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n");
     let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n".to_vec(), vec![b' '; 40_000]];
     [
-        ("it is silent", vec![Request]),
-        ("it does not even read", vec![Wait]),
-        ("its head is slow", vec![Request, slowly("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")]),
-        ("its body is slow", vec![Request, body.clone(), slowly(&" ".repeat(40))]),
-        ("its body stalls", vec![Request, body]),
-        ("its long body stalls", vec![Request, said(long.concat())]),
+        ("no response", vec![ReadRequest]),
+        ("request not read", vec![Wait]),
+        ("slow headers", vec![ReadRequest, slowly("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")]),
+        ("slow body", vec![ReadRequest, body.clone(), slowly(&" ".repeat(40))]),
+        ("stalled body", vec![ReadRequest, body]),
+        ("stalled long body", vec![ReadRequest, write_bytes(long.concat())]),
         (
-            "its body never ends",
+            "endless body",
             vec![
-                Request,
-                said("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-                Endlessly(b"1\r\n \r\n".to_vec()),
+                ReadRequest,
+                write_bytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+                WriteForever(b"1\r\n \r\n".to_vec()),
             ],
         ),
     ]
-    .map(|(name, script)| fault(name, Told::Late, script))
+    .map(|(name, script)| fault(name, ExpectedResponse::Timeout, script))
     .into()
 }
 
-/// Connections that end too early.
-pub(super) fn broken() -> Vec<Fault> {
-    use Step::{Close, Request, Reset};
+/// Connections that end before the response is complete.
+pub(super) fn broken_connections() -> Vec<Fault> {
+    use Step::{Close, ReadRequest, Reset};
     let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n".to_vec(), vec![b' '; 40_000]];
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ntrue\r\n";
     [
-        ("it closes at once", vec![Close]),
-        ("it closes before its answer", vec![Request, Close]),
-        ("it resets before its answer", vec![Request, Reset]),
-        ("it closes in its status line", vec![Request, said("HTTP/1.1 20"), Close]),
-        ("it closes in its headers", vec![Request, said("HTTP/1.1 200 OK\r\nContent-Ty"), Close]),
+        ("closed at once", vec![Close]),
+        ("closed before the response", vec![ReadRequest, Close]),
+        ("reset before the response", vec![ReadRequest, Reset]),
+        ("closed in the status line", vec![ReadRequest, write_bytes("HTTP/1.1 20"), Close]),
         (
-            "it closes in its body",
-            vec![Request, said("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue"), Close],
+            "closed in the headers",
+            vec![ReadRequest, write_bytes("HTTP/1.1 200 OK\r\nContent-Ty"), Close],
         ),
         (
-            "it resets in its body",
-            vec![Request, said("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue"), Reset],
+            "closed in the body",
+            vec![
+                ReadRequest,
+                write_bytes("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue"),
+                Close,
+            ],
         ),
-        ("it closes in its long body", vec![Request, said(long.concat()), Close]),
-        // It might be all of it, but for the last chunk.
-        ("it closes before its last chunk", vec![Request, said(chunks), Close]),
-        ("it speaks another protocol", vec![Request, said("\x15\x03\x01\x00\x02\x02\x28"), Close]),
+        (
+            "reset in the body",
+            vec![
+                ReadRequest,
+                write_bytes("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue"),
+                Reset,
+            ],
+        ),
+        ("closed in a long body", vec![ReadRequest, write_bytes(long.concat()), Close]),
+        // The body is complete except for the last chunk.
+        ("closed before the last chunk", vec![ReadRequest, write_bytes(chunks), Close]),
+        (
+            "TLS alert instead of HTTP",
+            vec![ReadRequest, write_bytes("\x15\x03\x01\x00\x02\x02\x28"), Close],
+        ),
     ]
-    .map(|(name, script)| fault(name, Told::Unreachable, script))
+    .map(|(name, script)| fault(name, ExpectedResponse::Unreachable, script))
     .into()
 }
 
-/// Answers that no such API gives.
-pub(super) fn no_answers(elsewhere: &str) -> Vec<Fault> {
-    let says = |name: String, bytes: Vec<u8>| fault(name, Told::Invalid, answering(bytes));
+/// Responses that no delegation API gives.
+pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
+    let invalid =
+        |name: String, bytes: Vec<u8>| fault(name, ExpectedResponse::Invalid, respond_with(bytes));
     let mut faults = Vec::new();
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops", "503 Busy"] {
-        for (body, kind) in [(HTML, "text/html"), ("", "text/html"), ("", "application/json")] {
-            let headers = format!("Content-Type: {kind}\r\n");
-            let name = format!("{status} with {} bytes of {kind}", body.len());
-            faults.push(says(name, answer(status, &headers, body)));
+        for (body, content_type) in
+            [(HTML, "text/html"), ("", "text/html"), ("", "application/json")]
+        {
+            let headers = format!("Content-Type: {content_type}\r\n");
+            let name = format!("{status} with {} bytes of {content_type}", body.len());
+            faults.push(invalid(name, response(status, &headers, body)));
         }
     }
     faults.extend(wrong_types());
     let large = format!("[{}{{}}]", "{}, ".repeat(300_000));
     for (name, bytes) in [
-        ("too large", answer("200 OK", JSON, &large)),
+        ("too large", response("200 OK", JSON, &large)),
         (
             "too large, in chunks",
             [
@@ -162,41 +183,41 @@ pub(super) fn no_answers(elsewhere: &str) -> Vec<Fault> {
             ]
             .concat(),
         ),
-        ("an error that is too large", answer("400 Bad Request", JSON, format!("\"{large}\""))),
-        ("compressed", answer("200 OK", &format!("{JSON}Content-Encoding: gzip\r\n"), "[]")),
+        ("oversized error", response("400 Bad Request", JSON, format!("\"{large}\""))),
+        ("compressed", response("200 OK", &format!("{JSON}Content-Encoding: gzip\r\n"), "[]")),
         (
             "compressed twice",
-            answer("200 OK", &format!("{JSON}Content-Encoding: br, gzip\r\n"), "[]"),
+            response("200 OK", &format!("{JSON}Content-Encoding: br, gzip\r\n"), "[]"),
         ),
-        ("nothing", b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
-        ("nothing new", b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec()),
+        ("204", b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
+        ("304", b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec()),
         (
-            "another protocol",
+            "101",
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
                 .to_vec(),
         ),
     ] {
-        faults.push(Fault { question: Question::List, ..says(name.into(), bytes) });
+        faults.push(Fault { kind: LookUpKind::List, ..invalid(name.into(), bytes) });
     }
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         for body in ["", "[]", "{}"] {
-            let headers = format!("{JSON}Location: {elsewhere}/registry/v2/x\r\n");
+            let headers = format!("{JSON}Location: {redirect_target}/registry/v2/x\r\n");
             let name = format!("{status} with {body:?}");
             faults.push(Fault {
-                question: Question::List,
-                ..says(name, answer(status, &headers, body))
+                kind: LookUpKind::List,
+                ..invalid(name, response(status, &headers, body))
             });
         }
     }
     faults
 }
 
-/// JSON that does not answer what was asked.
+/// JSON of a type that does not fit the look-up.
 fn wrong_types() -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (question, bodies) in [
+    for (kind, bodies) in [
         (
-            Question::All,
+            LookUpKind::All,
             &[
                 "null",
                 "0",
@@ -216,9 +237,9 @@ fn wrong_types() -> Vec<Fault> {
                 "true\0",
             ][..],
         ),
-        (Question::Contract, &["null", "1", "0", "\"true\"", "\"0\"", "[]", "{}", "-1"][..]),
+        (LookUpKind::Contract, &["null", "1", "0", "\"true\"", "\"0\"", "[]", "{}", "-1"][..]),
         (
-            Question::Amount,
+            LookUpKind::Amount,
             &[
                 "null", "-1", "-0", "true", "false", "\"\"", "\"-1\"", "\"0x10\"", "\"1.5\"",
                 "\"x\"", "[1]", "{}", "01", "+1", ".5", "1 2", "NaN", "Infinity", "\" 1\"",
@@ -226,7 +247,7 @@ fn wrong_types() -> Vec<Fault> {
             ][..],
         ),
         (
-            Question::List,
+            LookUpKind::List,
             &[
                 "null",
                 "true",
@@ -250,18 +271,22 @@ fn wrong_types() -> Vec<Fault> {
         ),
     ] {
         for body in bodies {
-            let name = format!("{body:?} for {question:?}");
-            let fault = fault(name, Told::Invalid, answering(answer("200 OK", JSON, body)));
-            faults.push(Fault { question, ..fault });
+            let name = format!("{body:?} for {kind:?}");
+            let fault = fault(
+                name,
+                ExpectedResponse::Invalid,
+                respond_with(response("200 OK", JSON, body)),
+            );
+            faults.push(Fault { kind, ..fault });
         }
     }
     faults
 }
 
-/// Errors of the API itself.
-pub(super) fn errors() -> Vec<Fault> {
+/// Errors that the API reports.
+pub(super) fn api_errors() -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (status, is_taken_over, body) in [
+    for (status, falls_back, body) in [
         ("400 Bad Request", false, "{\"error\":\"Invalid rights\",  \"n\":1.50}\n"),
         ("400 Bad Request", true, "{\"error\":\"Chain 2020 is not supported\"}"),
         ("400 Bad Request", true, "{\"message\":\"unsupported chainId\"}"),
@@ -276,22 +301,30 @@ pub(super) fn errors() -> Vec<Fault> {
         ("503 Busy", true, "{\"error\":\"later\"}"),
         ("504 Late", true, "true"),
     ] {
-        for (retry_after, shown) in [("", ""), ("Retry-After: 7\r\n", "7")] {
-            let bytes = answer(status, &format!("{JSON}{retry_after}"), body);
-            let told = Told::Passes(status[..3].parse().unwrap(), shown, body.into());
-            let fault = fault(format!("{status}: {body} {shown}"), told, answering(bytes));
-            faults.push(Fault { is_taken_over, ..fault });
+        for (retry_after, forwarded_retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
+            let bytes = response(status, &format!("{JSON}{retry_after}"), body);
+            let expected = ExpectedResponse::Forwarded(
+                status[..3].parse().unwrap(),
+                forwarded_retry_after,
+                body.into(),
+            );
+            let fault = fault(
+                format!("{status}: {body} {forwarded_retry_after}"),
+                expected,
+                respond_with(bytes),
+            );
+            faults.push(Fault { falls_back, ..fault });
         }
     }
     faults
 }
 
-/// What is odd, but an answer.
-pub(super) fn odd_answers() -> Vec<Fault> {
-    let passes = |name: &str, question: Question, body: &str, bytes: Vec<u8>| Fault {
-        question,
-        is_taken_over: false,
-        ..fault(name, Told::Passes(200, "", body.into()), answering(bytes))
+/// Unusual responses that are valid.
+pub(super) fn unusual_responses() -> Vec<Fault> {
+    let forwarded = |name: &str, kind: LookUpKind, body: &str, bytes: Vec<u8>| Fault {
+        kind,
+        falls_back: false,
+        ..fault(name, ExpectedResponse::Forwarded(200, "", body.into()), respond_with(bytes))
     };
     let large = format!("[{}{{}}]", "{}, ".repeat(250_000));
     let chunks = [
@@ -299,28 +332,28 @@ pub(super) fn odd_answers() -> Vec<Fault> {
         chunked(b"[{\"a\":1}]", 1),
     ];
     vec![
-        passes(
-            "of another type",
-            Question::All,
+        forwarded(
+            "other content type",
+            LookUpKind::All,
             "true",
-            answer("200 OK", "Content-Type: text/html\r\n", "true"),
+            response("200 OK", "Content-Type: text/html\r\n", "true"),
         ),
-        passes("of no type", Question::All, "true", answer("200 OK", "", "true")),
-        passes(
-            "not compressed",
-            Question::All,
+        forwarded("no content type", LookUpKind::All, "true", response("200 OK", "", "true")),
+        forwarded(
+            "identity encoding",
+            LookUpKind::All,
             "true",
-            answer("200 OK", "Content-Encoding: identity\r\n", "true"),
+            response("200 OK", "Content-Encoding: identity\r\n", "true"),
         ),
-        passes("large", Question::List, &large, answer("200 OK", JSON, &large)),
-        passes("byte by byte", Question::List, "[{\"a\":1}]", chunks.concat()),
-        passes(
-            "behind hints",
-            Question::Amount,
+        forwarded("large", LookUpKind::List, &large, response("200 OK", JSON, &large)),
+        forwarded("byte by byte", LookUpKind::List, "[{\"a\":1}]", chunks.concat()),
+        forwarded(
+            "after early hints",
+            LookUpKind::Amount,
             "1",
             [
                 b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".to_vec(),
-                answer("200 OK", JSON, "1"),
+                response("200 OK", JSON, "1"),
             ]
             .concat(),
         ),

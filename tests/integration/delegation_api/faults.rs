@@ -1,206 +1,209 @@
-//! Whatever the API does, each look-up comes to an end, the next one works, and where the chain may answer,
-//! it does.
+//! API faults: each look-up ends, the next one works, and the chain serves as the fallback.
 
 use std::time::{Duration, Instant};
 
-use super::fault_list::{Fault, Question, Told, broken, errors, late, no_answers, odd_answers};
-use super::{Stage, source};
-use crate::message::Message;
-use crate::raw::free_port;
-use crate::read_node::Say;
-use crate::upstream::{Seen, Step, Upstream, answer, answering};
+use super::fault_list::{
+    ExpectedResponse, Fault, LookUpKind, api_errors, broken_connections, invalid_responses,
+    late_responses, unusual_responses,
+};
+use super::{Harness, source};
+use crate::http_message::Message;
+use crate::mock_read_node::Reply;
+use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
+use crate::raw_client::free_port;
 
-/// The API's deadline where it is met.
+/// API timeout for faults that exceed it.
 const TIMEOUT: Duration = Duration::from_millis(400);
-/// For how long a machine that is busy with other things may hold up anything.
-const SLACK: Duration = Duration::from_secs(5);
+/// Delay that a busy machine may add.
+const TOLERANCE: Duration = Duration::from_secs(5);
 
-fn well(question: Question) -> Vec<Step> {
-    answering(answer("200 OK", "Content-Type: application/json\r\n", question.of_api()))
+fn healthy_script(kind: LookUpKind) -> Vec<Step> {
+    respond_with(response("200 OK", "Content-Type: application/json\r\n", kind.api_body()))
 }
 
-/// Asserts that the fault was told as it should be.
-fn check(fault: &Fault, answer: &Message) {
+/// Asserts that `response` is the one expected after `fault`.
+fn assert_expected(fault: &Fault, response: &Message) {
     let name = &fault.name;
-    let code = match &fault.told {
-        Told::Unreachable => (502, "upstream_unreachable"),
-        Told::Invalid => (502, "upstream_invalid"),
-        Told::Late => (504, "upstream_timeout"),
-        Told::Passes(status, retry_after, body) => {
-            assert_eq!((answer.status(), source(answer)), (*status, "api"), "{name}");
-            assert_eq!(answer.text(), body, "{name}");
-            assert_eq!(answer.header("content-type"), "application/json", "{name}");
-            assert_eq!(answer.header("retry-after"), *retry_after, "{name}");
+    let code = match &fault.expected {
+        ExpectedResponse::Unreachable => (502, "upstream_unreachable"),
+        ExpectedResponse::Invalid => (502, "upstream_invalid"),
+        ExpectedResponse::Timeout => (504, "upstream_timeout"),
+        ExpectedResponse::Forwarded(status, retry_after, body) => {
+            assert_eq!((response.status(), source(response)), (*status, "api"), "{name}");
+            assert_eq!(response.text(), body, "{name}");
+            assert_eq!(response.header("content-type"), "application/json", "{name}");
+            assert_eq!(response.header("retry-after"), *retry_after, "{name}");
             let lifetime = if *status == 200 { "public, max-age=5" } else { "no-store" };
-            assert_eq!(answer.header("cache-control"), lifetime, "{name}");
+            assert_eq!(response.header("cache-control"), lifetime, "{name}");
             return;
         }
     };
-    assert_eq!(answer.outcome(), (code.0, code.1.into()), "{name}: {answer:#?}");
-    assert!(!answer.has("x-delegation-source") && !answer.has("location"), "{name}");
+    assert_eq!(response.outcome(), (code.0, code.1.into()), "{name}: {response:#?}");
+    assert!(
+        !response.has_header("x-delegation-source") && !response.has_header("location"),
+        "{name}"
+    );
 }
 
-fn check_chain(fault: &Fault, answer: &Message) {
-    let (_, expected) = fault.question.of_chain();
-    let found = (answer.status(), answer.text(), source(answer));
-    assert_eq!(found, (200, expected, "chain"), "{}: {answer:#?}", fault.name);
-    assert_eq!(answer.header("cache-control"), "no-store", "{}", fault.name);
-    assert!(!answer.has("age") && !answer.has("retry-after"), "{}", fault.name);
+fn assert_from_chain(fault: &Fault, response: &Message) {
+    let (_, expected) = fault.kind.chain_reply();
+    let found = (response.status(), response.text(), source(response));
+    assert_eq!(found, (200, expected, "chain"), "{}: {response:#?}", fault.name);
+    assert_eq!(response.header("cache-control"), "no-store", "{}", fault.name);
+    assert!(!response.has_header("age") && !response.has_header("retry-after"), "{}", fault.name);
 }
 
-/// Plays each fault where the API alone answers and where the chain may too. Those that are met at the
-/// deadline have a service of their own: it does not wait for such an API again so soon.
-async fn play(faults: Vec<Fault>) {
-    tokio::join!(play_for("api", &faults), play_for("api-then-chain", &faults));
+/// Plays each fault with the API as the only source and with the chain as the fallback. Faults that reach the
+/// timeout get a new service each, because the service pauses requests to an API that timed out.
+async fn play_faults(faults: Vec<Fault>) {
+    tokio::join!(play_with_source("api", &faults), play_with_source("api-then-chain", &faults));
 }
 
-async fn play_for(sources: &str, faults: &[Fault]) {
-    let upstream = Upstream::start(Vec::new()).await;
-    let is_late = |fault: &Fault| fault.told == Told::Late;
+async fn play_with_source(sources: &str, faults: &[Fault]) {
+    let upstream = MockUpstream::start(Vec::new()).await;
+    let is_late = |fault: &Fault| fault.expected == ExpectedResponse::Timeout;
     let timeout = if faults.iter().any(is_late) { TIMEOUT } else { Duration::from_secs(30) };
-    // One place: whoever kept it would be found.
+    // With a single slot, a fault that leaked it would fail the next look-up.
     let more = format!(
         "timeout = \"{}ms\"\napi_key = \"of-the-service\"\nmax_in_flight = 1",
         timeout.as_millis()
     );
     let url = upstream_url(&upstream);
-    let start = || Stage::before(&url, sources, &more);
-    let mut stage = start().await;
+    let start = || Harness::start(&url, sources, &more);
+    let mut harness = start().await;
     for (number, fault) in faults.iter().enumerate() {
         let name = &fault.name;
         if is_late(fault) {
-            stage = start().await;
+            harness = start().await;
         }
-        let (returned, _) = fault.question.of_chain();
-        stage.node.say(Say::Result(returned.into()));
-        upstream.play(fault.script.clone());
-        let (before, reads) = (upstream.connections(), stage.reads());
-        let asked = Instant::now();
-        let answer = stage.get(&fault.question.path(number)).await;
-        let took = asked.elapsed();
-        let is_of_chain = sources == "api-then-chain" && fault.is_taken_over;
-        if is_of_chain {
-            check_chain(fault, &answer);
-            assert!(stage.reads() > reads, "{name}");
+        let (result, _) = fault.kind.chain_reply();
+        harness.node.set_reply(Reply::Result(result.into()));
+        upstream.set_script(fault.script.clone());
+        let (before, reads) = (upstream.connection_count(), harness.reads());
+        let started = Instant::now();
+        let response = harness.get(&fault.kind.path(number)).await;
+        let took = started.elapsed();
+        let is_from_chain = sources == "api-then-chain" && fault.falls_back;
+        if is_from_chain {
+            assert_from_chain(fault, &response);
+            assert!(harness.reads() > reads, "{name}");
         } else {
-            check(fault, &answer);
-            assert_eq!(stage.reads(), reads, "{name}");
+            assert_expected(fault, &response);
+            assert_eq!(harness.reads(), reads, "{name}");
         }
         if is_late(fault) {
             assert!(took >= timeout, "{name}: after {took:?}");
         }
-        assert!(took < TIMEOUT + SLACK, "{name}: after {took:?}");
-        // It is asked once.
-        assert_eq!(upstream.connections(), before + 1, "{name}");
-        upstream.open(1);
-        // Nothing of that is left, but that an API which is silent is let be.
-        upstream.play(well(fault.question));
-        let answer = stage.get(&fault.question.path(number + 1000)).await;
-        if is_late(fault) && is_of_chain {
-            check_chain(fault, &answer);
-            assert_eq!(upstream.connections(), before + 1, "{name}");
+        assert!(took < TIMEOUT + TOLERANCE, "{name}: after {took:?}");
+        assert_eq!(upstream.connection_count(), before + 1, "{name}");
+        upstream.release(1);
+        // The fault leaves nothing behind, except that a silent API is paused.
+        upstream.set_script(healthy_script(fault.kind));
+        let response = harness.get(&fault.kind.path(number + 1000)).await;
+        if is_late(fault) && is_from_chain {
+            assert_from_chain(fault, &response);
+            assert_eq!(upstream.connection_count(), before + 1, "{name}");
         } else {
-            let found = (answer.status(), answer.text(), source(&answer));
-            assert_eq!(found, (200, fault.question.of_api(), "api"), "{name}: {answer:#?}");
+            let found = (response.status(), response.text(), source(&response));
+            assert_eq!(found, (200, fault.kind.api_body(), "api"), "{name}: {response:#?}");
             let request = upstream.request(before + 1).await;
             assert_eq!(request.header("x-api-key"), "of-the-service", "{name}");
         }
     }
 }
 
-fn upstream_url(upstream: &Upstream) -> String {
+fn upstream_url(upstream: &MockUpstream) -> String {
     format!("http://{}", upstream.address())
 }
 
 #[tokio::test]
-async fn an_api_that_is_late_is_a_504_or_the_chain_answers() {
-    play(late()).await;
+async fn late_api_gives_504_or_falls_back_to_the_chain() {
+    play_faults(late_responses()).await;
 }
 
 #[tokio::test]
-async fn an_api_that_breaks_off_is_a_502_or_the_chain_answers() {
-    play(broken()).await;
+async fn broken_api_connection_gives_502_or_falls_back_to_the_chain() {
+    play_faults(broken_connections()).await;
 }
 
 #[tokio::test]
-async fn what_no_api_of_delegations_says_is_a_502_or_the_chain_answers() {
-    let other = Upstream::start(well(Question::List)).await;
-    play(no_answers(&upstream_url(&other))).await;
-    // Nobody was led there.
-    assert_eq!(other.connections(), 0);
+async fn invalid_api_response_gives_502_or_falls_back_to_the_chain() {
+    let other = MockUpstream::start(healthy_script(LookUpKind::List)).await;
+    play_faults(invalid_responses(&upstream_url(&other))).await;
+    assert_eq!(other.connection_count(), 0);
 }
 
 #[tokio::test]
-async fn errors_of_the_api_pass_unless_the_chain_can_know_better() {
-    play(errors()).await;
+async fn api_errors_are_forwarded_unless_the_chain_can_help() {
+    play_faults(api_errors()).await;
 }
 
 #[tokio::test]
-async fn whatever_is_an_answer_is_told() {
-    play(odd_answers()).await;
+async fn unusual_valid_responses_are_forwarded() {
+    play_faults(unusual_responses()).await;
 }
 
 #[tokio::test]
-async fn an_api_that_is_down_is_a_502_or_the_chain_answers_and_is_asked_again_the_next_time() {
+async fn unreachable_api_gives_502_or_falls_back_and_is_retried_each_time() {
     for sources in ["api", "api-then-chain"] {
         let port = free_port();
-        let stage = Stage::before(&format!("http://127.0.0.1:{port}"), sources, "").await;
+        let harness = Harness::start(&format!("http://127.0.0.1:{port}"), sources, "").await;
         let down = async |number| {
-            let asked = Instant::now();
-            let answer = stage.get(&Question::All.path(number)).await;
-            assert!(asked.elapsed() < SLACK, "{:?}", asked.elapsed());
+            let started = Instant::now();
+            let response = harness.get(&LookUpKind::All.path(number)).await;
+            assert!(started.elapsed() < TOLERANCE, "{:?}", started.elapsed());
             if sources == "api" {
-                assert_eq!(answer.outcome(), (502, "upstream_unreachable".into()));
+                assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));
             } else {
-                assert_eq!((answer.text(), source(&answer)), ("true", "chain"));
+                assert_eq!((response.text(), source(&response)), ("true", "chain"));
             }
         };
         for number in 0..40 {
             down(number).await;
         }
-        let up = Upstream::at(port, well(Question::All)).await;
-        let answer = stage.get(&Question::All.path(40)).await;
-        assert_eq!((answer.text(), source(&answer)), ("false", "api"));
+        let up = MockUpstream::start_at(port, healthy_script(LookUpKind::All)).await;
+        let response = harness.get(&LookUpKind::All.path(40)).await;
+        assert_eq!((response.text(), source(&response)), ("false", "api"));
         drop(up);
-        // What it said is good for a while.
-        let answer = stage.get(&Question::All.path(40)).await;
-        assert_eq!((answer.text(), source(&answer)), ("false", "api"));
+        // The response is cached.
+        let response = harness.get(&LookUpKind::All.path(40)).await;
+        assert_eq!((response.text(), source(&response)), ("false", "api"));
         down(41).await;
     }
 }
 
 #[tokio::test]
-async fn nobody_waits_for_an_api_that_is_silent_where_the_chain_can_answer() {
-    let upstream = Upstream::start(vec![Step::Request]).await;
+async fn silent_api_is_skipped_when_the_chain_is_the_fallback() {
+    let upstream = MockUpstream::start(vec![Step::ReadRequest]).await;
     let more = format!("timeout = \"{}ms\"", TIMEOUT.as_millis());
-    let stage = Stage::before(&upstream_url(&upstream), "api-then-chain", &more).await;
-    let answer = stage.get(&Question::All.path(0)).await;
-    assert_eq!((answer.text(), source(&answer)), ("true", "chain"));
-    upstream.until(0, |seen: &Seen| seen.is_ended).await;
+    let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", &more).await;
+    let response = harness.get(&LookUpKind::All.path(0)).await;
+    assert_eq!((response.text(), source(&response)), ("true", "chain"));
+    upstream.wait_for_close(0).await;
     for number in 1..50 {
-        let asked = Instant::now();
-        let answer = stage.get(&Question::All.path(number)).await;
-        assert_eq!((answer.text(), source(&answer)), ("true", "chain"));
-        assert!(asked.elapsed() < TIMEOUT, "{:?}", asked.elapsed());
+        let started = Instant::now();
+        let response = harness.get(&LookUpKind::All.path(number)).await;
+        assert_eq!((response.text(), source(&response)), ("true", "chain"));
+        assert!(started.elapsed() < TIMEOUT, "{:?}", started.elapsed());
     }
-    assert_eq!(upstream.connections(), 1);
+    assert_eq!(upstream.connection_count(), 1);
 }
 
 #[tokio::test]
-async fn where_neither_answers_the_chain_says_why() {
-    let upstream = Upstream::start(vec![Step::Close]).await;
-    let stage = Stage::before(&upstream_url(&upstream), "api-then-chain", "").await;
-    for (number, (said, code)) in [
-        (Say::Result("\"0x\"".into()), "registry_absent"),
-        (Say::Result("\"0x01\"".into()), "upstream_invalid"),
-        (Say::Raw(500, String::new()), "upstream_unreachable"),
+async fn chain_error_is_reported_when_both_sources_fail() {
+    let upstream = MockUpstream::start(vec![Step::Close]).await;
+    let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", "").await;
+    for (number, (reply, code)) in [
+        (Reply::Result("\"0x\"".into()), "registry_absent"),
+        (Reply::Result("\"0x01\"".into()), "upstream_invalid"),
+        (Reply::Raw(500, String::new()), "upstream_unreachable"),
     ]
     .into_iter()
     .enumerate()
     {
-        stage.node.say(said);
-        let answer = stage.get(&Question::All.path(number)).await;
-        assert_eq!(answer.outcome(), (502, code.into()));
+        harness.node.set_reply(reply);
+        let response = harness.get(&LookUpKind::All.path(number)).await;
+        assert_eq!(response.outcome(), (502, code.into()));
     }
-    assert_eq!(upstream.connections(), 3);
+    assert_eq!(upstream.connection_count(), 3);
 }

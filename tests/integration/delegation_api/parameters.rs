@@ -1,13 +1,13 @@
-//! Parameters that cannot be right: nobody is asked with them.
+//! Invalid parameters are refused without a request to an upstream.
 
-use super::{CONTRACT, HOT, Stage, VAULT};
-use crate::delegate_api::DelegateApi;
-use crate::message::Message;
+use super::{CONTRACT, HOT, Harness, VAULT};
+use crate::http_message::Message;
+use crate::mock_delegate_api::MockDelegateApi;
 
 const SCOPES: [&str; 5] = ["all", "contract", "erc721", "erc20", "erc1155"];
 
-/// What no address is, as it stands in a path or a query.
-fn no_addresses() -> Vec<String> {
+/// Returns invalid addresses, as they appear in a path or query.
+fn invalid_addresses() -> Vec<String> {
     let digits = VAULT.strip_prefix("0x").unwrap();
     vec![
         "0x".into(),
@@ -19,7 +19,7 @@ fn no_addresses() -> Vec<String> {
         digits.into(),
         format!("0X{digits}"),
         format!("00{digits}"),
-        // Where mixed case is a checksum, this is none.
+        // Mixed case with a wrong checksum.
         VAULT.replace("5aAe", "5Aae"),
         format!("0x{}", digits.replace('e', "E")),
         format!("0xg{}", &digits[1..]),
@@ -40,24 +40,24 @@ fn no_addresses() -> Vec<String> {
     ]
 }
 
-/// Asserts that this was refused by the name of the parameter.
-fn refused(answer: &Message, name: &str, asked: &str) {
-    let asked = &asked[..asked.len().min(300)];
-    assert_eq!(answer.outcome(), (400, "invalid_parameter".into()), "{asked}: {answer:#?}");
-    let problem = answer.problem();
+/// Asserts that the request was refused with the name of the parameter.
+fn assert_refused(response: &Message, name: &str, request: &str) {
+    let request = &request[..request.len().min(300)];
+    assert_eq!(response.outcome(), (400, "invalid_parameter".into()), "{request}: {response:#?}");
+    let problem = response.problem();
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains(&format!("`{name}`")), "{asked}: {detail}");
-    assert!(detail.len() < 300, "{asked}: {detail}");
-    assert!(!answer.has("x-delegation-source"), "{asked}");
+    assert!(detail.contains(&format!("`{name}`")), "{request}: {detail}");
+    assert!(detail.len() < 300, "{request}: {detail}");
+    assert!(!response.has_header("x-delegation-source"), "{request}");
 }
 
-async fn start() -> (DelegateApi, Stage) {
-    let api = DelegateApi::start().await;
-    let stage = Stage::before(&api.url(), "api-then-chain", "api_key = \"k\"").await;
-    (api, stage)
+async fn start() -> (MockDelegateApi, Harness) {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api-then-chain", "api_key = \"k\"").await;
+    (api, harness)
 }
 
-/// The parameters that a check of this has.
+/// Returns the parameters of a check of this scope.
 fn parameters(scope: &str) -> Vec<(&'static str, &'static str)> {
     let mut parameters = vec![("from", VAULT), ("to", HOT)];
     if scope != "all" {
@@ -75,59 +75,59 @@ fn target(scope: &str, parameters: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn what_is_no_address_is_refused_in_every_place() {
-    let (api, stage) = start().await;
+async fn invalid_addresses_are_refused_in_every_parameter() {
+    let (api, harness) = start().await;
     let mut count = 0;
-    for wrong in no_addresses() {
-        let path = format!("/registry/v2/{wrong}?chainId=2020");
-        refused(&stage.get(&path).await, "address", &path);
+    for invalid in invalid_addresses() {
+        let path = format!("/registry/v2/{invalid}?chainId=2020");
+        assert_refused(&harness.get(&path).await, "address", &path);
         for scope in SCOPES {
             for name in ["from", "to", "contract"] {
                 let mut parameters = parameters(scope);
-                let Some(place) = parameters.iter_mut().find(|(one, _)| *one == name) else {
+                let Some(parameter) = parameters.iter_mut().find(|(one, _)| *one == name) else {
                     continue;
                 };
-                place.1 = &wrong;
+                parameter.1 = &invalid;
                 let path = target(scope, &parameters);
-                refused(&stage.get(&path).await, name, &path);
+                assert_refused(&harness.get(&path).await, name, &path);
                 count += 1;
             }
         }
     }
     assert!(count > 300, "{count}");
-    assert_eq!((api.count(), stage.reads()), (0, 0));
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
 #[tokio::test]
-async fn every_parameter_that_is_needed_is_asked_for_by_its_name() {
-    let (api, stage) = start().await;
+async fn missing_parameters_are_refused_by_name() {
+    let (api, harness) = start().await;
     for scope in SCOPES {
         let all = parameters(scope);
         for missing in 0..all.len() {
             let mut some = all.clone();
             let (name, _) = some.remove(missing);
             let path = target(scope, &some);
-            let answer = stage.get(&path).await;
-            refused(&answer, name, &path);
-            assert_eq!(answer.problem()["detail"], format!("`{name}` is required"), "{path}");
-            // The names are as they are.
+            let response = harness.get(&path).await;
+            assert_refused(&response, name, &path);
+            assert_eq!(response.problem()["detail"], format!("`{name}` is required"), "{path}");
+            // Names are case-sensitive.
             let upper = name.to_uppercase();
             some.push((&upper, HOT));
-            refused(&stage.get(&target(scope, &some)).await, name, &path);
+            assert_refused(&harness.get(&target(scope, &some)).await, name, &path);
             some.pop();
             some.push((name, ""));
-            refused(&stage.get(&target(scope, &some)).await, name, &path);
+            assert_refused(&harness.get(&target(scope, &some)).await, name, &path);
         }
         let path = format!("/registry/v2/check/{scope}");
         let first = if scope == "all" { "from" } else { "contract" };
-        refused(&stage.get(&path).await, first, &path);
+        assert_refused(&harness.get(&path).await, first, &path);
     }
-    assert_eq!((api.count(), stage.reads()), (0, 0));
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
-/// Values that cannot be right of what every check has.
-fn wrong_values() -> Vec<(&'static str, String)> {
-    let mut wrong = Vec::new();
+/// Returns invalid values of the parameters that every check has.
+fn invalid_values() -> Vec<(&'static str, String)> {
+    let mut invalid = Vec::new();
     for chain_id in [
         "",
         "1",
@@ -146,11 +146,11 @@ fn wrong_values() -> Vec<(&'static str, String)> {
         "18446744073709553636",
         "115792089237316195423570985008687907853269984665640564039457584007913129639936",
     ] {
-        wrong.push(("chainId", chain_id.replace('\u{661}', "%D9%A1")));
+        invalid.push(("chainId", chain_id.replace('\u{661}', "%D9%A1")));
     }
-    wrong.push(("chainId", "9".repeat(1000)));
+    invalid.push(("chainId", "9".repeat(1000)));
     for rights in ["0x", "0xclaim", "0x12", "%00", "a%0ab", "%ff%ff", "%ed%a0%80"] {
-        wrong.push(("rights", rights.into()));
+        invalid.push(("rights", rights.into()));
     }
     for rights in [
         format!("0x{}", "0".repeat(63)),
@@ -161,35 +161,35 @@ fn wrong_values() -> Vec<(&'static str, String)> {
         "a".repeat(1000),
         "0".repeat(64),
     ] {
-        wrong.push(("rights", rights));
+        invalid.push(("rights", rights));
     }
     for block in
         ["", "Latest", "earliest", "safe", "finalized", "0x1", "1", "pending,latest", "%ff"]
     {
-        wrong.push(("block", block.into()));
+        invalid.push(("block", block.into()));
     }
-    wrong
+    invalid
 }
 
 #[tokio::test]
-async fn what_no_look_up_can_mean_is_refused_by_its_name() {
-    let (api, stage) = start().await;
-    for (name, value) in wrong_values() {
+async fn invalid_values_are_refused_by_name() {
+    let (api, harness) = start().await;
+    for (name, value) in invalid_values() {
         for scope in SCOPES {
             let mut parameters = parameters(scope);
             parameters.push((name, &value));
             let path = target(scope, &parameters);
-            refused(&stage.get(&path).await, name, &path);
+            assert_refused(&harness.get(&path).await, name, &path);
         }
         if name != "rights" {
             let path = format!("/registry/v2/{VAULT}?{name}={value}");
-            refused(&stage.get(&path).await, name, &path);
+            assert_refused(&harness.get(&path).await, name, &path);
         }
     }
     let directions = ["", "both", "Incoming", "INCOMING", "incoming,outgoing", "in", "%69", "%ff"];
     for direction in directions {
         let path = format!("/registry/v2/{VAULT}?direction={direction}");
-        refused(&stage.get(&path).await, "direction", &path);
+        assert_refused(&harness.get(&path).await, "direction", &path);
     }
     for scope in ["erc721", "erc1155"] {
         let too_large =
@@ -202,54 +202,54 @@ async fn what_no_look_up_can_mean_is_refused_by_its_name() {
             let mut parameters = parameters(scope);
             parameters.last_mut().unwrap().1 = token_id;
             let path = target(scope, &parameters);
-            refused(&stage.get(&path).await, "tokenId", &path);
+            assert_refused(&harness.get(&path).await, "tokenId", &path);
         }
     }
-    assert_eq!((api.count(), stage.reads()), (0, 0));
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_given_twice_is_refused_by_its_name() {
-    let (api, stage) = start().await;
+async fn duplicate_parameters_are_refused_by_name() {
+    let (api, harness) = start().await;
     let common = [("chainId", "2020"), ("rights", "claim"), ("block", "latest")];
     for scope in SCOPES {
         for &(name, value) in parameters(scope).iter().chain(&common) {
             let escaped = format!("%{:02x}{}", name.as_bytes()[0], &name[1..]);
-            // The same again, another value, none, and the name in another spelling.
+            // The same pair, another value, an empty one, and a percent-encoded name.
             for again in [(name, value), (name, "x"), (name, ""), (escaped.as_str(), value)] {
                 let mut parameters = parameters(scope);
                 parameters.retain(|(one, _)| *one != name);
                 parameters.extend([(name, value), again]);
                 let path = target(scope, &parameters);
-                let answer = stage.get(&path).await;
-                refused(&answer, name, &path);
+                let response = harness.get(&path).await;
+                assert_refused(&response, name, &path);
                 let detail = format!("`{name}` must be given once");
-                assert_eq!(answer.problem()["detail"], detail, "{path}");
+                assert_eq!(response.problem()["detail"], detail, "{path}");
             }
         }
     }
     for (name, value) in [("chainId", "2020"), ("direction", "incoming"), ("block", "latest")] {
         let path = format!("/registry/v2/{VAULT}?{name}={value}&a=b&{name}={value}");
-        refused(&stage.get(&path).await, name, &path);
+        assert_refused(&harness.get(&path).await, name, &path);
     }
-    assert_eq!((api.count(), stage.reads()), (0, 0));
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_refused() {
-    let (api, stage) = start().await;
-    for wrong in [&b"\xff"[..], b"\xc0\xae", b"0x\xed\xa0\x80"] {
+async fn non_utf8_targets_are_refused() {
+    let (api, harness) = start().await;
+    for invalid in [&b"\xff"[..], b"\xc0\xae", b"0x\xed\xa0\x80"] {
         for (before, after) in [
             ("GET /registry/v2/", ""),
             ("GET /registry/v2/check/all?to=", "&from=x"),
             ("GET /registry/v2/check/", "?a"),
         ] {
             let request =
-                [before.as_bytes(), wrong, after.as_bytes(), b" HTTP/1.1\r\nHost: a\r\n\r\n"];
-            let (status, code) = stage.ask(request.concat()).await.outcome();
+                [before.as_bytes(), invalid, after.as_bytes(), b" HTTP/1.1\r\nHost: a\r\n\r\n"];
+            let (status, code) = harness.send(request.concat()).await.outcome();
             assert!(matches!(status, 400 | 404), "{before}: {status}");
             assert!(["invalid_parameter", "bad_request", "not_found"].contains(&code.as_str()));
         }
     }
-    assert_eq!((api.count(), stage.reads()), (0, 0));
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }

@@ -1,24 +1,26 @@
-//! Keys, which nobody is told but the API, whatever it makes of them.
+//! API keys reach the API only, even if its responses contain them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::fault_list::{broken, errors, late, no_answers, odd_answers};
+use super::fault_list::{
+    api_errors, broken_connections, invalid_responses, late_responses, unusual_responses,
+};
 use super::{HOT, VAULT, check};
-use crate::exchange::{exchange, get};
-use crate::logged::{Process, tells_none_of};
-use crate::raw;
-use crate::read_node::{ReadNode, Say};
-use crate::upstream::{Upstream, answer, answering};
+use crate::logged_process::{LoggedProcess, assert_no_secrets};
+use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_upstream::{MockUpstream, respond_with, response};
+use crate::raw_client;
+use crate::raw_exchange::{exchange, get};
 
-const CONFIGURED: &str = "canary-Configured/Key+1";
-const CALLERS: &str = "canary-callers-key";
+const CONFIGURED_KEY: &str = "canary-Configured/Key+1";
+const CLIENT_KEY: &str = "canary-callers-key";
 
-/// As they are, and in base64.
+/// Marker of every secret, plain and in base64; both in lower case.
 const SECRETS: [&str; 2] = ["canary", "y2fuyxj5"];
 
-/// Whoever has sent a key may be told what the API says of it.
-const OWN_ECHO: &str = "a caller's own key";
+/// Requests whose response may contain the key that the client itself sent.
+const OWN_ECHO: &str = "the client's own key";
 
 fn config(api: &str, node: &str, source: &str, key: &str) -> String {
     format!(
@@ -32,111 +34,122 @@ fn config(api: &str, node: &str, source: &str, key: &str) -> String {
     )
 }
 
-/// Answers that say a key: in every status, as a value, as a name, in a list, in headers, in plain text.
+/// Returns responses that contain a key: with every status, as value, name and list member, in headers and as text.
 fn echoes(key: &str) -> Vec<Vec<u8>> {
     let escaped = key.chars().map(|one| format!("\\u{:04x}", u32::from(one)));
     let escaped = escaped.collect::<Vec<_>>().concat();
     let encoded = STANDARD.encode(key);
     let percent = key.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
     let mut echoes = Vec::new();
-    for said in [key, &key.to_uppercase(), &escaped, &encoded, &percent, &key.replace('/', "\\/")] {
+    for spelling in
+        [key, &key.to_uppercase(), &escaped, &encoded, &percent, &key.replace('/', "\\/")]
+    {
         for status in
             ["200 OK", "400 Bad", "401 No", "404 None", "429 Slow", "500 Oops", "503 Busy"]
         {
             for body in [
-                format!("{{\"error\":\"the key {said} is wrong\"}}"),
-                format!("{{\"{said}\":[\"{said}\"]}}"),
-                format!("[{{\"type\":\"ALL\",\"from\":\"{VAULT}\",\"to\":\"{said}\"}}]"),
-                format!("\"{said}\""),
-                said.to_owned(),
-                format!("<p>{said}</p>"),
+                format!("{{\"error\":\"the key {spelling} is wrong\"}}"),
+                format!("{{\"{spelling}\":[\"{spelling}\"]}}"),
+                format!("[{{\"type\":\"ALL\",\"from\":\"{VAULT}\",\"to\":\"{spelling}\"}}]"),
+                format!("\"{spelling}\""),
+                spelling.to_owned(),
+                format!("<p>{spelling}</p>"),
             ] {
-                echoes.push(answer(status, "Content-Type: application/json\r\n", body));
+                echoes.push(response(status, "Content-Type: application/json\r\n", body));
             }
             let headers = format!(
                 "Retry-After: {key}\r\nX-Echo: {key}\r\nContent-Type: {key}\r\nETag: \"{key}\"\r\n\
                  Warning: 199 - \"{key}\"\r\nSet-Cookie: a={key}\r\nLocation: /{key}\r\n\
                  Cache-Control: max-age={key}\r\nContent-Encoding: {key}\r\n"
             );
-            echoes.push(answer(status, &headers, "{}"));
+            echoes.push(response(status, &headers, "{}"));
             let headers = headers.split_once("Content-Encoding").unwrap().0.to_owned();
-            echoes.push(answer(status, &headers, "{}"));
+            echoes.push(response(status, &headers, "{}"));
         }
     }
     echoes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_key_is_told_by_the_service() {
-    let node = ReadNode::start(Say::Result(super::TRUE.into())).await;
-    let mine = format!("X-API-KEY: {CALLERS}\r\n");
+async fn keys_never_leak() {
+    let node = MockReadNode::start(Reply::Result(super::TRUE.into())).await;
+    let client_header = format!("X-API-KEY: {CLIENT_KEY}\r\n");
     for (source, has_key) in [("api", true), ("api", false), ("api-then-chain", true)] {
-        let upstream = Upstream::start(Vec::new()).await;
-        let key = if has_key { format!("api_key = \"{CONFIGURED}\"\n") } else { String::new() };
-        let place = upstream.address().to_string();
+        let upstream = MockUpstream::start(Vec::new()).await;
+        let key = if has_key { format!("api_key = \"{CONFIGURED_KEY}\"\n") } else { String::new() };
+        let upstream_address = upstream.address().to_string();
         let name = format!("delegation-{source}-{has_key}");
-        let process = Process::start(&name, &config(&place, &node.url(), source, &key));
+        let process =
+            LoggedProcess::start(&name, &config(&upstream_address, &node.url(), source, &key));
         let [address, admin] = process.addresses;
-        let mut told = 0;
-        let mut ask = async |what: &str, path: &str, headers: &str| {
-            let (answer, _) = exchange(address, raw::get(path, headers).as_bytes()).await;
-            told += 1;
-            let answer = answer.unwrap();
-            if what != OWN_ECHO {
-                tells_none_of(&SECRETS, what, &answer.told());
+        let mut sent = 0;
+        let mut send_request = async |context: &str, path: &str, headers: &str| {
+            let (response, _) = exchange(address, raw_client::get(path, headers).as_bytes()).await;
+            sent += 1;
+            let response = response.unwrap();
+            if context != OWN_ECHO {
+                assert_no_secrets(&SECRETS, context, &response.searchable_text());
             }
-            answer
+            response
         };
-        // They are used.
-        upstream.play(answering(answer("200 OK", "", "true")));
-        assert_eq!(ask("an answer", &check(1), "").await.text(), "true");
+        // The keys reach the API.
+        upstream.set_script(respond_with(response("200 OK", "", "true")));
+        assert_eq!(send_request("a response", &check(1), "").await.text(), "true");
         let request = upstream.request(0).await;
-        assert!(request.first.starts_with("GET /canary-Path/canary/registry/v2/check/all?to="));
-        assert_eq!(request.header("x-api-key"), if has_key { CONFIGURED } else { "" });
+        assert!(
+            request.start_line.starts_with("GET /canary-Path/canary/registry/v2/check/all?to=")
+        );
+        assert_eq!(request.header("x-api-key"), if has_key { CONFIGURED_KEY } else { "" });
         let user = "Basic Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk";
         assert_eq!(request.header("authorization"), user);
-        assert_eq!(ask("an answer", &check(1), &mine).await.text(), "true");
-        assert_eq!(upstream.request(1).await.header("x-api-key"), CALLERS);
+        assert_eq!(send_request("a response", &check(1), &client_header).await.text(), "true");
+        assert_eq!(upstream.request(1).await.header("x-api-key"), CLIENT_KEY);
         let paths = [check(2), format!("/registry/v2/{HOT}")];
-        for echo in echoes(CONFIGURED).into_iter().filter(|_| has_key) {
-            upstream.play(answering(echo));
+        for echo in echoes(CONFIGURED_KEY).into_iter().filter(|_| has_key) {
+            upstream.set_script(respond_with(echo));
             for path in &paths {
-                ask("an echo", path, "").await;
-                ask("an echo", path, &mine).await;
+                send_request("an echo", path, "").await;
+                send_request("an echo", path, &client_header).await;
             }
         }
-        for echo in echoes(CALLERS) {
-            upstream.play(answering(echo));
+        for echo in echoes(CLIENT_KEY) {
+            upstream.set_script(respond_with(echo));
             for path in &paths {
-                ask(OWN_ECHO, path, &mine).await;
+                send_request(OWN_ECHO, path, &client_header).await;
             }
-            upstream.play(answering(answer("200 OK", "", "[]")));
+            upstream.set_script(respond_with(response("200 OK", "", "[]")));
             for path in &paths {
-                ask("an answer to another", path, "").await;
+                send_request("a response to another client", path, "").await;
             }
         }
-        // An API that was late is let be, so that comes last.
-        let faults = [broken(), no_answers("http://127.0.0.1:1"), errors(), odd_answers(), late()];
+        // Late responses pause the API, so they come last.
+        let faults = [
+            broken_connections(),
+            invalid_responses("http://127.0.0.1:1"),
+            api_errors(),
+            unusual_responses(),
+            late_responses(),
+        ];
         for fault in faults.concat() {
-            upstream.play(fault.script);
-            ask(&fault.name, &fault.question.path(1), &mine).await;
-            ask(&fault.name, &fault.question.path(1), "").await;
-            upstream.open(2);
+            upstream.set_script(fault.script);
+            send_request(&fault.name, &fault.kind.path(1), &client_header).await;
+            send_request(&fault.name, &fault.kind.path(1), "").await;
+            upstream.release(2);
         }
         for path in [check(3), check(3).replace("0x", "0y"), "/registry/v2/x".into()] {
-            ask("a refusal", &path, &format!("{mine}{mine}")).await;
-            ask("a refusal", &path, &mine).await;
+            send_request("a refusal", &path, &format!("{client_header}{client_header}")).await;
+            send_request("a refusal", &path, &client_header).await;
         }
         drop(upstream);
-        for headers in ["", &mine] {
-            ask("nobody there", &check(4), headers).await;
+        for headers in ["", &client_header] {
+            send_request("an unreachable API", &check(4), headers).await;
         }
-        assert!(told > 300, "{told}");
+        assert!(sent > 300, "{sent}");
         let metrics = exchange(admin, get("/metrics").as_bytes()).await.0.unwrap();
         assert!(metrics.text().contains("gas_suggestion_delegation_lookups_total"));
-        tells_none_of(&SECRETS, "/metrics", &metrics.told());
-        let output = process.end();
-        assert!(output.contains("TRACE"), "the log tells less than it could");
-        tells_none_of(&SECRETS, "the log", &output);
+        assert_no_secrets(&SECRETS, "/metrics", &metrics.searchable_text());
+        let output = process.stop();
+        assert!(output.contains("TRACE"), "the log has no trace lines");
+        assert_no_secrets(&SECRETS, "the log", &output);
     }
 }

@@ -1,9 +1,9 @@
-//! Who is asked at all.
+//! The configured source decides which upstreams are called.
 
-use super::{CONTRACT, HOT, NO_DELEGATIONS, Stage, VAULT, check, source};
-use crate::delegate_api::DelegateApi;
-use crate::exchange::post;
-use crate::read_node::Say;
+use super::{CONTRACT, HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
+use crate::mock_delegate_api::MockDelegateApi;
+use crate::mock_read_node::Reply;
+use crate::raw_exchange::post;
 
 fn routes() -> Vec<String> {
     let ends = format!("from={VAULT}&to={HOT}&contract={CONTRACT}&tokenId=1");
@@ -12,67 +12,70 @@ fn routes() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_where_look_ups_are_switched_off() {
-    let api = DelegateApi::start().await;
-    let stage = Stage::before(&api.url(), "off", "api_key = \"ours\"").await;
+async fn disabled_look_ups_reach_no_upstream() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "off", "api_key = \"ours\"").await;
     let body = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\",\"action\":\"delegate_all\"}}");
     let mut requests: Vec<Vec<u8>> = Vec::new();
     for path in
         routes().into_iter().chain([format!("/registry/v2/{VAULT}"), "/registry/v2/x".into()])
     {
-        requests.push(crate::raw::get(&path, "X-API-KEY: mine\r\n").into_bytes());
+        requests.push(crate::raw_client::get(&path, "X-API-KEY: mine\r\n").into_bytes());
         requests.push(post(&path, "", b"{}"));
     }
     for chain in ["2020", "a-chain", "none"] {
         let path = format!("/v1/{chain}/delegations/transactions");
         requests.push(post(&path, "", body.as_bytes()));
-        requests.push(crate::exchange::get(&path).into_bytes());
+        requests.push(crate::raw_exchange::get(&path).into_bytes());
     }
     for request in requests {
-        let answer = stage.ask(&request).await;
+        let response = harness.send(&request).await;
         let first = String::from_utf8_lossy(&request).lines().next().unwrap().to_owned();
-        assert_eq!(answer.outcome(), (404, "not_found".into()), "{first}");
-        assert!(!answer.has("x-delegation-source"));
+        assert_eq!(response.outcome(), (404, "not_found".into()), "{first}");
+        assert!(!response.has_header("x-delegation-source"));
     }
-    assert_eq!((api.count(), stage.reads()), (0, 0));
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
 #[tokio::test]
-async fn the_api_is_never_asked_where_the_chain_is_the_source() {
-    let api = DelegateApi::start().await;
-    let stage = Stage::before(&api.url(), "chain", "api_key = \"ours\"").await;
+async fn chain_source_never_calls_the_api() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "chain", "api_key = \"ours\"").await;
     for headers in ["", "X-API-KEY: mine\r\n"] {
         for path in routes() {
-            let answer = stage.get_with(&path, headers).await;
+            let response = harness.get_with(&path, headers).await;
             let expected =
                 if path.contains("/erc20") || path.contains("1155?") { "\"1\"" } else { "true" };
-            assert_eq!((answer.status(), answer.text()), (200, expected), "{path}");
-            assert_eq!(source(&answer), "chain");
+            assert_eq!((response.status(), response.text()), (200, expected), "{path}");
+            assert_eq!(source(&response), "chain");
         }
     }
-    stage.node.say(Say::Result(NO_DELEGATIONS.into()));
-    let answer = stage.get_with(&format!("/registry/v2/{VAULT}"), "X-API-KEY: mine\r\n").await;
-    assert_eq!((answer.status(), answer.text(), source(&answer)), (200, "[]", "chain"));
-    stage.node.say(Say::Raw(500, String::new()));
-    let answer = stage.get_with(&check(1), "X-API-KEY: mine\r\n").await;
-    assert_eq!(answer.outcome(), (502, "upstream_unreachable".into()));
-    assert_eq!(api.count(), 0);
+    harness.node.set_reply(Reply::Result(NO_DELEGATIONS.into()));
+    let response = harness.get_with(&format!("/registry/v2/{VAULT}"), "X-API-KEY: mine\r\n").await;
+    assert_eq!((response.status(), response.text(), source(&response)), (200, "[]", "chain"));
+    harness.node.set_reply(Reply::Raw(500, String::new()));
+    let response = harness.get_with(&check(1), "X-API-KEY: mine\r\n").await;
+    assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));
+    assert_eq!(api.request_count(), 0);
 }
 
 #[tokio::test]
-async fn pending_state_is_the_chains_to_tell() {
-    for source_ in ["api", "api-then-chain"] {
-        let api = DelegateApi::start().await;
-        let stage = Stage::before(&api.url(), source_, "").await;
+async fn pending_state_is_read_from_the_chain() {
+    for configured_source in ["api", "api-then-chain"] {
+        let api = MockDelegateApi::start().await;
+        let harness = Harness::start(&api.url(), configured_source, "").await;
         for headers in ["", "X-API-KEY: mine\r\n"] {
-            let answer = stage.get_with(&format!("{}&block=pending", check(1)), headers).await;
-            assert_eq!((answer.status(), answer.text(), source(&answer)), (200, "true", "chain"));
-            assert_eq!(answer.header("cache-control"), "no-store");
+            let response = harness.get_with(&format!("{}&block=pending", check(1)), headers).await;
+            assert_eq!(
+                (response.status(), response.text(), source(&response)),
+                (200, "true", "chain")
+            );
+            assert_eq!(response.header("cache-control"), "no-store");
         }
-        assert_eq!(api.count(), 0);
-        assert!(stage.node.reads().iter().all(|read| read.params.ends_with(",\"pending\"]")));
-        let answer = stage.get(&format!("{}&block=latest", check(1))).await;
-        assert_eq!((answer.text(), source(&answer), api.count()), ("false", "api", 1));
-        assert!(stage.other.reads().is_empty());
+        assert_eq!(api.request_count(), 0);
+        assert!(harness.node.reads().iter().all(|read| read.params.ends_with(",\"pending\"]")));
+        let response = harness.get(&format!("{}&block=latest", check(1))).await;
+        assert_eq!((response.text(), source(&response), api.request_count()), ("false", "api", 1));
+        assert!(harness.other.reads().is_empty());
     }
 }

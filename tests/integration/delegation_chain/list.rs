@@ -1,4 +1,4 @@
-//! Lists of delegations, as whole bodies.
+//! Lists of delegations as complete bodies.
 
 use serde_json::{Value, json};
 
@@ -6,15 +6,21 @@ use crate::anvil::Anvil;
 use crate::registry::{
     self, ANY, CLAIM, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request,
 };
-use crate::service::Service;
+use crate::test_server::TestServer;
 
-/// One of [`VAULT`]'s to [`DELEGATE`] as it is listed, where it has `more` than that.
-fn listed(kind: &str, rights: &str, more: [Option<&str>; 3]) -> String {
-    listed_of(kind, VAULT, DELEGATE, rights, more)
+/// Returns the list member of a delegation from [`VAULT`] to [`DELEGATE`].
+fn list_member(kind: &str, rights: &str, more: [Option<&str>; 3]) -> String {
+    list_member_between(kind, VAULT, DELEGATE, rights, more)
 }
 
-/// With its contract, its token and its amount.
-fn listed_of(kind: &str, from: &str, to: &str, rights: &str, more: [Option<&str>; 3]) -> String {
+/// Returns a list member; `more` has the contract, the token id and the amount.
+fn list_member_between(
+    kind: &str,
+    from: &str,
+    to: &str,
+    rights: &str,
+    more: [Option<&str>; 3],
+) -> String {
     let [contract, token_id, amount] = more
         .map(|member| member.map_or_else(|| "null".to_owned(), |member| format!("\"{member}\"")));
     format!(
@@ -27,76 +33,79 @@ fn list(members: &[String]) -> String {
     format!("[{}]", members.join(","))
 }
 
-/// Requests for one delegation of each kind, and how they are listed.
+/// Returns a request for each kind of delegation, and its list member.
 fn each_kind() -> [(Value, String); 5] {
     let contract = Some(CONTRACT);
     let token = json!({ "contract": CONTRACT, "token_id": "7", "rights": "claim" });
     [
         (
             request("delegate_all", json!({ "rights": "claim" })),
-            listed("ALL", CLAIM, [None, None, None]),
+            list_member("ALL", CLAIM, [None, None, None]),
         ),
         (
             request("delegate_contract", json!({ "contract": CONTRACT })),
-            listed("CONTRACT", ANY, [contract, None, None]),
+            list_member("CONTRACT", ANY, [contract, None, None]),
         ),
-        (request("delegate_erc721", token), listed("ERC721", CLAIM, [contract, Some("7"), None])),
+        (
+            request("delegate_erc721", token),
+            list_member("ERC721", CLAIM, [contract, Some("7"), None]),
+        ),
         (
             request("delegate_erc20", json!({ "contract": CONTRACT, "amount": "1000" })),
-            listed("ERC20", ANY, [contract, None, Some("1000")]),
+            list_member("ERC20", ANY, [contract, None, Some("1000")]),
         ),
         (
             request(
                 "delegate_erc1155",
                 json!({ "contract": CONTRACT, "token_id": 0, "amount": "55", "rights": CLAIM }),
             ),
-            listed("ERC1155", CLAIM, [contract, Some("0"), Some("55")]),
+            list_member("ERC1155", CLAIM, [contract, Some("0"), Some("55")]),
         ),
     ]
 }
 
 #[tokio::test]
-async fn delegations_of_every_kind_are_listed_until_they_are_taken_back() {
+async fn delegations_of_every_kind_are_listed_until_revoked() {
     let registry = Registry::start().await;
-    let list_of = async |address: &str, query: &str| {
+    let get_list = async |address: &str, query: &str| {
         registry.look_up(&format!("/registry/v2/{address}{query}")).await
     };
-    assert_eq!(list_of(VAULT, "").await, "[]");
-    let mut stand = Vec::new();
-    for (request, listed) in each_kind() {
-        registry.give(&request).await;
-        stand.push(listed);
-        assert_eq!(list_of(DELEGATE, "").await, list(&stand), "{request}");
+    assert_eq!(get_list(VAULT, "").await, "[]");
+    let mut active = Vec::new();
+    for (request, list_member) in each_kind() {
+        registry.execute(&request).await;
+        active.push(list_member);
+        assert_eq!(get_list(DELEGATE, "").await, list(&active), "{request}");
     }
     for (address, incoming, outgoing) in
-        [(VAULT, "[]", &*list(&stand)), (DELEGATE, &*list(&stand), "[]")]
+        [(VAULT, "[]", &*list(&active)), (DELEGATE, &*list(&active), "[]")]
     {
         for address in [address.to_owned(), address.to_lowercase()] {
-            assert_eq!(list_of(&address, "").await, list(&stand));
-            assert_eq!(list_of(&address, "?direction=incoming").await, incoming);
-            assert_eq!(list_of(&address, "?direction=outgoing&block=latest").await, outgoing);
+            assert_eq!(get_list(&address, "").await, list(&active));
+            assert_eq!(get_list(&address, "?direction=incoming").await, incoming);
+            assert_eq!(get_list(&address, "?direction=outgoing&block=latest").await, outgoing);
         }
     }
-    assert_eq!(list_of(CONTRACT, "").await, "[]");
+    assert_eq!(get_list(CONTRACT, "").await, "[]");
 
     for (mut request, _) in each_kind() {
         request["enable"] = json!(false);
-        registry.give(&request).await;
-        stand.remove(0);
-        assert_eq!(list_of(DELEGATE, "").await, list(&stand), "{request}");
-        assert_eq!(list_of(VAULT, "").await, list(&stand), "{request}");
+        registry.execute(&request).await;
+        active.remove(0);
+        assert_eq!(get_list(DELEGATE, "").await, list(&active), "{request}");
+        assert_eq!(get_list(VAULT, "").await, list(&active), "{request}");
     }
-    assert_eq!(list_of(DELEGATE, "").await, "[]");
+    assert_eq!(get_list(DELEGATE, "").await, "[]");
 }
 
 #[tokio::test]
-async fn the_incoming_come_before_the_outgoing_and_those_to_oneself_once() {
+async fn incoming_precede_outgoing_and_self_delegations_appear_once() {
     let registry = Registry::start().await;
     for (from, to) in [(VAULT, DELEGATE), (VAULT, VAULT), (DELEGATE, VAULT)] {
         let request = json!({ "from": from, "to": to, "action": "delegate_all" });
-        registry.give(&request).await;
+        registry.execute(&request).await;
     }
-    let all = |from: &str, to: &str| listed_of("ALL", from, to, ANY, [None, None, None]);
+    let all = |from: &str, to: &str| list_member_between("ALL", from, to, ANY, [None, None, None]);
     let (given, own, got) = (all(VAULT, DELEGATE), all(VAULT, VAULT), all(DELEGATE, VAULT));
     for (query, members) in [
         ("", [&own, &got, &given].as_slice()),
@@ -107,7 +116,7 @@ async fn the_incoming_come_before_the_outgoing_and_those_to_oneself_once() {
         let found = registry.look_up(&format!("/registry/v2/{VAULT}{query}")).await;
         assert_eq!(found, list(&members), "{query}");
     }
-    // A check of oneself is nothing else than any other.
+    // Checks treat a self-delegation like any other.
     let to_oneself = format!("/registry/v2/check/all?from={VAULT}&to={VAULT}");
     assert_eq!(registry.look_up(&to_oneself).await, "true");
     let to_oneself = to_oneself.replace(VAULT, DELEGATE);
@@ -115,15 +124,15 @@ async fn the_incoming_come_before_the_outgoing_and_those_to_oneself_once() {
 }
 
 #[tokio::test]
-async fn each_chain_has_delegations_of_its_own_and_the_one_with_the_lowest_id_is_meant() {
-    let nodes = [Anvil::of_chain(2020, 0, &[]), Anvil::of_chain(202_601, 0, &[])];
+async fn chain_id_selects_the_chain_and_defaults_to_the_lowest() {
+    let nodes = [Anvil::with_chain_id(2020, 0, &[]), Anvil::with_chain_id(202_601, 0, &[])];
     for node in &nodes {
-        registry::put(node, registry::runtime().await).await;
+        registry::install_code(node, registry::runtime_code().await).await;
     }
-    // The other one comes first, in the file and by its name.
+    // The other chain comes first, in the file and by name.
     let chains = registry::chain("another", 202_601, &nodes[1].url())
         + &registry::chain("ronin", 2020, &nodes[0].url());
-    let service = Service::start(&format!("[delegation]\nsource = \"chain\"\n{chains}")).await;
+    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chains}")).await;
     let erc20 =
         |amount: &str| request("delegate_erc20", json!({ "contract": CONTRACT, "amount": amount }));
     for (chain, node, amount) in [("ronin", &nodes[0], "20"), ("202601", &nodes[1], "26")] {
@@ -141,19 +150,19 @@ async fn each_chain_has_delegations_of_its_own_and_the_one_with_the_lowest_id_is
         let found = registry::look_up(&service, &format!("{check}&{query}")).await;
         assert_eq!(found, format!("\"{amount}\""), "{query}");
         let found = registry::look_up(&service, &format!("/registry/v2/{VAULT}?{query}")).await;
-        let member = listed("ERC20", ANY, [Some(CONTRACT), None, Some(amount)]);
+        let member = list_member("ERC20", ANY, [Some(CONTRACT), None, Some(amount)]);
         assert_eq!(found, list(&[member]), "{query}");
     }
     for id in ["1", "0x7e4", "ronin", "", "20206"] {
         for path in [format!("{check}&chainId={id}"), format!("/registry/v2/{VAULT}?chainId={id}")]
         {
-            let answer = service.get(&path).await;
+            let response = service.get(&path).await;
             let detail = if id.is_empty() || id.contains(char::is_alphabetic) {
                 "`chainId` must be a decimal number from 0 to 2^256 - 1"
             } else {
-                "`chainId` must be the id of a chain here; GET /v1/chains lists those there are"
+                "`chainId` must be the id of a configured chain; GET /v1/chains lists them"
             };
-            assert_problem(&answer, 400, "invalid_parameter", detail);
+            assert_problem(&response, 400, "invalid_parameter", detail);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the commands tell of secrets that they read but do not use.
+//! Secrets in the configuration never appear in the output of the commands.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use crate::command::{File, output};
 
 const SECRET: &str = "canary";
 
-/// A configuration that is full of secrets.
+/// Returns a configuration with secrets in many keys.
 fn config(more: &str) -> String {
     format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
@@ -24,18 +24,21 @@ fn run(arguments: &[&str], text: &str, variables: &[(&str, &str)]) -> (Option<i3
     let file = File::new("secrets", text);
     let arguments = [arguments, &["--config", file.path()]].concat();
     let (code, stdout, stderr) = output(&arguments, variables);
-    let told = stdout + &stderr;
-    assert!(!told.to_lowercase().contains(SECRET), "{told}");
-    (code, told)
+    let output_text = stdout + &stderr;
+    assert!(!output_text.to_lowercase().contains(SECRET), "{output_text}");
+    (code, output_text)
 }
 
 #[test]
-fn no_command_tells_a_secret() {
-    let (code, told) = run(&["check-config"], &config(""), &[]);
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("a (id 7, 1 RPC URL)") && told.contains("ws_urls"), "{told}");
+fn commands_never_print_secrets() {
+    let (code, output_text) = run(&["check-config"], &config(""), &[]);
+    assert_eq!(code, Some(0), "{output_text}");
+    assert!(
+        output_text.contains("a (id 7, 1 RPC URL)") && output_text.contains("ws_urls"),
+        "{output_text}"
+    );
 
-    // Secrets under keys and in places that are wrong.
+    // Secrets in invalid values and under wrong keys.
     let url = "https://canary-user:canary-password@node.example/canary-path";
     for more in [
         format!("rpc_url = \"{url}\"\n"),
@@ -49,22 +52,22 @@ fn no_command_tells_a_secret() {
         format!("[\"{url}\"]\nkey = 1\n"),
         format!("[cors]\nallowed_origins = [\"{url}\"]\n"),
     ] {
-        let (code, told) = run(&["serve"], &config(&more), &[]);
-        assert_eq!(code, Some(2), "{more}: {told}");
-        assert!(told.starts_with("error: "), "{told}");
+        let (code, output_text) = run(&["serve"], &config(&more), &[]);
+        assert_eq!(code, Some(2), "{more}: {output_text}");
+        assert!(output_text.starts_with("error: "), "{output_text}");
     }
     let variables = [("GAS_CHAINS__A__RPC_URLS", "[\"canary://canary\"]")];
     assert_eq!(run(&["check-config"], &config(""), &variables).0, Some(2));
 }
 
 #[test]
-fn a_start_that_fails_tells_no_secret() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+fn failed_start_prints_no_secret() {
+    let used_port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = used_port.local_addr().unwrap().to_string();
     for format in ["text", "json"] {
         let variables = [("GAS_SERVER__LISTEN", address.as_str()), ("GAS_LOG__FORMAT", format)];
-        let (code, told) = run(&["serve"], &config(""), &variables);
-        assert_eq!(code, Some(1), "{told}");
-        assert!(told.contains("cannot listen on"), "{told}");
+        let (code, output_text) = run(&["serve"], &config(""), &variables);
+        assert_eq!(code, Some(1), "{output_text}");
+        assert!(output_text.contains("cannot listen on"), "{output_text}");
     }
 }

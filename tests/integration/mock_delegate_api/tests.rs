@@ -1,24 +1,24 @@
-//! That the stand-in tells what should not be asked.
+//! The mock API rejects invalid requests.
 
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
 
-use super::{DelegateApi, Rates};
+use super::{MockDelegateApi, Rates};
 
-/// What came against the rules is forgotten, and told.
-fn forgiven(api: &DelegateApi) -> (usize, usize) {
+/// Takes the recorded violations and rate limit rejections.
+fn take_violations(api: &MockDelegateApi) -> (usize, usize) {
     let mut state = api.state();
-    (std::mem::take(&mut state.violations).len(), std::mem::take(&mut state.rates.refusals))
+    (std::mem::take(&mut state.violations).len(), std::mem::take(&mut state.rates.rejected))
 }
 
 #[tokio::test]
-async fn the_stand_in_tells_what_should_not_be_asked() {
-    let api = DelegateApi::below("/a").await;
+async fn mock_api_records_invalid_and_excessive_requests() {
+    let api = MockDelegateApi::with_prefix("/a").await;
     let client = reqwest::Client::builder().user_agent("gas-suggestion/test").build().unwrap();
     let one = "0x0000000000000000000000000000000000000001";
     let list = format!("{one}?chainId=1");
-    let ask = async |method: Method, target: &str, headers: &[(&str, &str)]| {
+    let send = async |method: Method, target: &str, headers: &[(&str, &str)]| {
         let url = format!("{}/registry/v2/{target}", api.url());
         let mut request = client.request(method, url).header("accept", "application/json");
         for (name, value) in headers {
@@ -33,9 +33,9 @@ async fn the_stand_in_tells_what_should_not_be_asked() {
         format!("check/all?from={one}&to={one}&chainId=2020&rights={rights}"),
         format!("check/erc721?from={one}&to={one}&chainId=2020&contract={one}&tokenId=7"),
     ] {
-        assert_eq!(ask(Method::GET, &target, &key).await, 200, "{target}");
+        assert_eq!(send(Method::GET, &target, &key).await, 200, "{target}");
     }
-    assert_eq!(forgiven(&api), (0, 0));
+    assert_eq!(take_violations(&api), (0, 0));
     let all = format!("check/all?from={one}&to={one}");
     let wrong = [
         one.to_owned(),
@@ -53,7 +53,7 @@ async fn the_stand_in_tells_what_should_not_be_asked() {
         format!("check/erc1155?from={one}&to={one}&chainId=1&contract={one}&tokenId=-1"),
     ];
     for target in &wrong {
-        assert_eq!(ask(Method::GET, target, &key).await, 418, "{target}");
+        assert_eq!(send(Method::GET, target, &key).await, 418, "{target}");
     }
     let heads: [&[(&str, &str)]; 6] = [
         &[("cookie", "a=b")],
@@ -64,17 +64,17 @@ async fn the_stand_in_tells_what_should_not_be_asked() {
         &[("accept", "text/html")],
     ];
     for headers in heads {
-        assert_eq!(ask(Method::GET, &list, headers).await, 418, "{headers:?}");
+        assert_eq!(send(Method::GET, &list, headers).await, 418, "{headers:?}");
     }
-    assert_eq!(ask(Method::POST, &list, &key).await, 418);
-    assert_eq!(forgiven(&api), (wrong.len() + heads.len() + 1, 0));
+    assert_eq!(send(Method::POST, &list, &key).await, 418);
+    assert_eq!(take_violations(&api), (wrong.len() + heads.len() + 1, 0));
     for number in 0..26 {
         let expected = if number < 25 { 200 } else { 429 };
-        assert_eq!(ask(Method::GET, &list, &[]).await, expected, "{number}");
+        assert_eq!(send(Method::GET, &list, &[]).await, expected, "{number}");
     }
     // A key has no limit.
-    assert_eq!(ask(Method::GET, &list, &key).await, 200);
-    assert_eq!(forgiven(&api), (0, 1));
+    assert_eq!(send(Method::GET, &list, &key).await, 200);
+    assert_eq!(take_violations(&api), (0, 1));
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn the_stand_in_counts_in_every_window() {
     let at = |ms| start + Duration::from_millis(ms);
     let mut rates = Rates::default();
     for number in 0..25 {
-        assert_eq!(rates.take(at(number * 300)), None);
+        assert_eq!(rates.record(at(number * 300)), None);
     }
     // The first two have left every window by then, and the third has not.
-    assert_eq!(rates.take(at(10_300)), None);
-    assert_eq!(rates.take(at(10_300)), None);
-    assert_eq!(rates.take(at(10_599)), Some(Duration::from_millis(1)));
-    assert_eq!(rates.refusals, 1);
+    assert_eq!(rates.record(at(10_300)), None);
+    assert_eq!(rates.record(at(10_300)), None);
+    assert_eq!(rates.record(at(10_599)), Some(Duration::from_millis(1)));
+    assert_eq!(rates.rejected, 1);
 }

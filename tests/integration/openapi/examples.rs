@@ -1,14 +1,14 @@
-//! The examples of the document, held against what the service answers.
+//! Compares the document's examples with real responses.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use crate::fake_node::{self, FakeNode};
-use crate::raw::{Connection, get};
+use crate::mock_node::{self, MockNode};
+use crate::raw_client::{RawClient, get};
 use crate::registry::{self, Registry};
-use crate::service::{Answer, Service};
+use crate::test_server::{Response, TestServer};
 
-/// What the operation at `path` answers in the example.
+/// The example response of the operation at `path`.
 fn example(document: &Value, verb: &str, path: &str) -> Value {
     let content = &document["paths"][path][verb]["responses"]["200"]["content"];
     let content = content.as_object().unwrap_or_else(|| panic!("no content at {path}"));
@@ -17,17 +17,17 @@ fn example(document: &Value, verb: &str, path: &str) -> Value {
     example
 }
 
-/// The body that the operation at `path` is asked with in the example.
-fn asked(document: &Value, path: &str) -> Value {
+/// The example request body of the operation at `path`.
+fn example_request(document: &Value, path: &str) -> Value {
     let body =
         document["paths"][path]["post"]["requestBody"]["content"]["application/json"].clone();
     assert!(!body["example"].is_null(), "no example at {path}");
     body["example"].clone()
 }
 
-/// A service that reads the blocks of the examples, with `pricing`.
-async fn start(pricing: &str) -> (FakeNode, Service) {
-    let mut history = fake_node::fee_history(43_447_700, 1, 20);
+/// Starts a service with `pricing` whose node has the blocks of the examples.
+async fn start(pricing: &str) -> (MockNode, TestServer) {
+    let mut history = mock_node::fee_history(43_447_700, 1, 20);
     let mut ratios = [0.25; 20];
     ratios[19] = 0.5;
     history["gasUsedRatio"] = json!(ratios);
@@ -36,24 +36,24 @@ async fn start(pricing: &str) -> (FakeNode, Service) {
         history["reward"] = json!(vec![vec!["0x4a817c800", "0x59682f000"]; 20]);
     }
     let percentiles = if has_high { json!([60, 100]) } else { json!([60]) };
-    let answer = fake_node::Answer::Result(history);
-    let node = FakeNode::with_percentiles(2020, percentiles, answer).await;
+    let reply = mock_node::Reply::Result(history);
+    let node = MockNode::with_percentiles(2020, percentiles, reply).await;
     let chain = format!(
         "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nstall_after = \"0s\"\n\
          [chains.ronin.pricing]\n{pricing}\n",
         node.url()
     );
-    let service = Service::start(&chain).await;
-    service.wait_for("/readyz", |answer| answer.status == 200).await;
+    let service = TestServer::start(&chain).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
     (node, service)
 }
 
 #[tokio::test]
-async fn what_is_said_of_fees_is_what_the_service_answers_of_such_blocks() {
+async fn fee_examples_match_real_responses() {
     for pricing in ["", "reward_percentiles = [60, 100]\npriority_fee_floor = \"1 gwei\""] {
         let (_node, service) = start(pricing).await;
         let document = service.get("/openapi.json").await.json();
-        for (path, asked) in [
+        for (path, target) in [
             ("/v1/{chain}/gas-suggestion", "/v1/ronin/gas-suggestion"),
             ("/v1/gas-suggestions", "/v1/gas-suggestions"),
             ("/v1/{chain}/fee-market", "/v1/2020/fee-market"),
@@ -63,37 +63,37 @@ async fn what_is_said_of_fees_is_what_the_service_answers_of_such_blocks() {
             ("/readyz", "/readyz"),
         ] {
             let mut expected = example(&document, "get", path);
-            let answer = service.get(asked).await.json();
+            let response = service.get(target).await.json();
             if let Some(observed_at) = expected.get_mut("observed_at") {
-                // As long as any other, and of another moment.
+                // The time differs; its length does not.
                 assert_eq!(
                     observed_at.as_str().unwrap().len(),
-                    answer["observed_at"].as_str().unwrap().len()
+                    response["observed_at"].as_str().unwrap().len()
                 );
-                *observed_at = answer["observed_at"].clone();
+                *observed_at = response["observed_at"].clone();
             }
-            assert_eq!(answer, expected, "{path}");
+            assert_eq!(response, expected, "{path}");
         }
-        for (path, asked) in [
+        for (path, target) in [
             ("/v1/{chain}/gas-suggestion/stream", "/v1/ronin/gas-suggestion/stream"),
             ("/v1/gas-suggestions/stream", "/v1/gas-suggestions/stream"),
         ] {
             let event = example(&document, "get", path);
             let text = |name: &str| format!("{name}: {}\n", event[name].as_str().unwrap());
             let expected = ["event", "id", "data"].map(text).concat();
-            let mut connection = Connection::open(service.address()).await;
-            connection.send(get(asked, "")).await;
-            let told = connection.bytes_until(b"}}\n\n", 1).await;
-            let told = String::from_utf8(told).unwrap();
-            assert!(told.contains(&expected), "{expected} in {told}");
+            let mut connection = RawClient::connect(service.address()).await;
+            connection.send(get(target, "")).await;
+            let received = connection.read_bytes_until(b"}}\n\n", 1).await;
+            let received = String::from_utf8(received).unwrap();
+            assert!(received.contains(&expected), "{expected} in {received}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_said_of_problems_is_what_the_service_answers() {
-    let nobody = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-    let service = Service::start(&format!("[delegation]\nsource = \"chain\"\n{nobody}")).await;
+async fn problem_examples_match_real_responses() {
+    let chain = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
     let document = service.get("/openapi.json").await.json();
     let examples = document["components"]["examples"].as_object().unwrap();
     let long = format!("/{}", "a".repeat(9000));
@@ -107,32 +107,32 @@ async fn what_is_said_of_problems_is_what_the_service_answers() {
         ("uri_too_long", &get, long.as_str(), &[]),
         ("not_ready", &get, "/readyz", &[]),
     ] {
-        let answer: Answer = service.send(method.clone(), path, headers).await;
+        let response: Response = service.send(method.clone(), path, headers).await;
         let mut expected = examples[code]["value"].clone();
-        expected["request_id"] = json!(answer.header("x-request-id"));
-        assert_eq!(answer.json(), expected, "{path}");
-        assert_eq!(json!(answer.status), expected["status"], "{path}");
+        expected["request_id"] = json!(response.header("x-request-id"));
+        assert_eq!(response.json(), expected, "{path}");
+        assert_eq!(json!(response.status), expected["status"], "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_chain_is_what_the_service_answers_of_one() {
+async fn chain_examples_match_real_responses() {
     let registry = Registry::start().await;
     let document = registry.service.get("/openapi.json").await.json();
-    let call = asked(&document, "/rpc/{chain}");
-    let answer = registry::post(&registry.service, "/rpc/ronin", &call).await;
-    assert_eq!(answer.json(), example(&document, "post", "/rpc/{chain}"));
+    let call = example_request(&document, "/rpc/{chain}");
+    let response = registry::post(&registry.service, "/rpc/ronin", &call).await;
+    assert_eq!(response.json(), example(&document, "post", "/rpc/{chain}"));
 
     let path = "/v1/{chain}/delegations/transactions";
-    let (request, expected) = (asked(&document, path), example(&document, "post", path));
+    let (request, expected) = (example_request(&document, path), example(&document, "post", path));
     let mut transaction = registry.transaction(&request).await;
-    for of_the_moment in ["gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
-        assert!(transaction[of_the_moment].is_string(), "{transaction}");
-        transaction[of_the_moment] = expected[of_the_moment].clone();
+    for fee_member in ["gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
+        assert!(transaction[fee_member].is_string(), "{transaction}");
+        transaction[fee_member] = expected[fee_member].clone();
     }
     assert_eq!(transaction, expected);
 
-    registry.give(&request).await;
+    registry.execute(&request).await;
     let (from, to) = (request["from"].as_str().unwrap(), request["to"].as_str().unwrap());
     let url = registry.service.url(&format!("/registry/v2/{from}"));
     let listed: Value = Client::new().get(url).send().await.unwrap().json().await.unwrap();

@@ -1,4 +1,4 @@
-//! How replicas get into Redis, and what becomes of those that do not.
+//! Access of replicas to Redis (passwords, ACL, TLS), and replicas without access.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,71 +6,74 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use super::clock_node::{ClockNode, Mood, Terms};
+use super::mock_clock_node::{Behaviour, MockClockNode, PricingSettings};
+use super::monitor::{MAX_GAP, Monitor};
 use super::redis::{Authority, Redis, Reply};
 use super::replica::Replica;
-use super::watch::{MOST, Watch};
-use super::{BLOCK, Group, ID, READING, REJOINING, at, chain, until};
-use crate::logged::tells_none_of;
-use crate::raw::free_port;
+use super::{
+    BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, REJOIN_TIMEOUT, chain_section, redis_section,
+    wait_until,
+};
+use crate::logged_process::assert_no_secrets;
+use crate::raw_client::free_port;
 
-/// Is part of every secret of a URL.
+/// Part of every secret in the URLs.
 const SECRET: &str = "canary";
 
-/// Starts with a URL, by the environment where that is so.
+/// Starts a replica with this Redis URL and these environment variables, and waits until it is ready.
 async fn start(
     name: &str,
-    node: &ClockNode,
+    node: &MockClockNode,
     url: &str,
     variables: &[(&str, &str)],
 ) -> Arc<Replica> {
-    let config = at(url) + &chain("a", ID, &node.url(), "");
-    let replica = Arc::new(Replica::with_variables(name, &config, variables));
-    let ready = replica.is_ready().await;
+    let config = redis_section(url) + &chain_section("a", CHAIN_ID, &node.url(), "");
+    let replica = Arc::new(Replica::with_environment(name, &config, variables));
+    let ready = replica.wait_until_ready().await;
     println!("{name}: ready after {ready:?}");
-    assert!(ready < REJOINING, "{ready:?}");
+    assert!(ready < REJOIN_TIMEOUT, "{ready:?}");
     replica
 }
 
-/// A name, a URL, and variables.
-type Setup<'a> = (&'a str, String, &'a [(&'a str, &'a str)]);
+/// Name and Redis URL of a replica, and its environment variables.
+type Scenario<'a> = (&'a str, String, &'a [(&'a str, &'a str)]);
 
-/// Each of these is alone.
-async fn are_alone(replicas: &[Setup<'_>]) {
-    let alone = replicas.iter().map(async |(name, url, variables)| {
-        let node = ClockNode::start(ID, BLOCK).await;
+/// Checks that each of these replicas runs standalone.
+async fn check_all_standalone(replicas: &[Scenario<'_>]) {
+    let checks = replicas.iter().map(async |(name, url, variables)| {
+        let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
         let replica = start(name, &node, url, variables).await;
-        is_alone(&replica, &node).await;
+        check_standalone(&replica, &node).await;
     });
-    futures_util::future::join_all(alone).await;
+    futures_util::future::join_all(checks).await;
 }
 
-/// It serves its own polls, one per block, says so once, and tells nobody a secret.
-async fn is_alone(replica: &Arc<Replica>, node: &ClockNode) {
-    let (clock, terms) = (node.clock(), Terms::default());
-    let watch = Watch::start(replica, "a", clock, terms, READING);
-    let (before, first) = (node.tally(), replica.counts("a").await);
-    until("blocks", async || node.head() >= before.head + 5).await;
-    let (after, last) = (node.tally(), replica.counts("a").await);
+/// Checks that the replica polls once per block by itself, logs the reason once, and leaks no secret.
+async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
+    let (clock, settings) = (node.clock(), PricingSettings::default());
+    let monitor = Monitor::start(replica, "a", clock, settings, READ_INTERVAL);
+    let (before, first) = (node.progress(), replica.counts("a").await);
+    wait_until("blocks", async || node.head() >= before.head + 5).await;
+    let (after, last) = (node.progress(), replica.counts("a").await);
     let (blocks, calls) = after.since(before);
     assert!((blocks - 1..=blocks + 1).contains(&calls), "{calls} in {blocks} blocks");
-    assert!(last.alone >= first.alone + 3, "{first:?}, then {last:?}");
-    assert_eq!((last.redis_up, last.claimed, last.left), (0, 0, 0), "{last:?}");
+    assert!(last.standalone >= first.standalone + 3, "{first:?}, then {last:?}");
+    assert_eq!((last.redis_up, last.claimed, last.yielded), (0, 0, 0), "{last:?}");
     assert!(last.redis_failures > 0, "{last:?}");
-    let record = watch.record();
-    assert_eq!(record.failures, [""; 0]);
-    assert!(record.max_lag() <= MOST, "{record:?}");
-    let told = replica.of_redis();
-    assert_eq!(told.len(), 1, "{told:#?}");
-    assert!(["WARN", "ERROR"].contains(&told[0]["level"].as_str().unwrap()), "{told:#?}");
-    tells_no_secret(replica).await;
+    let stats = monitor.stats();
+    assert_eq!(stats.failures, [""; 0]);
+    assert!(stats.max_lag() <= MAX_GAP, "{stats:?}");
+    let output = replica.redis_log_lines();
+    assert_eq!(output.len(), 1, "{output:#?}");
+    assert!(["WARN", "ERROR"].contains(&output[0]["level"].as_str().unwrap()), "{output:#?}");
+    check_no_secret(replica).await;
 }
 
-/// Neither the log nor the metrics nor any answer has anything of the URL that may be secret.
-async fn tells_no_secret(replica: &Replica) {
+/// Checks that the log, the metrics and the responses contain nothing secret from the URL.
+async fn check_no_secret(replica: &Replica) {
     let secrets = [SECRET, "redis://", "rediss://"];
-    tells_none_of(&secrets, "the log", &replica.log());
-    tells_none_of(&secrets, "/metrics", &replica.metrics().await);
+    assert_no_secrets(&secrets, "the log", &replica.log());
+    assert_no_secrets(&secrets, "/metrics", &replica.metrics().await);
     for path in [
         "/v1/a/gas-suggestion",
         "/v1/a/fee-market",
@@ -81,108 +84,109 @@ async fn tells_no_secret(replica: &Replica) {
         "/v1/nowhere/gas-suggestion",
         "/",
     ] {
-        let answer = replica.get(path).await;
-        tells_none_of(&secrets, path, &format!("{:?} {}", answer.headers, answer.body));
+        let response = replica.get(path).await;
+        assert_no_secrets(&secrets, path, &format!("{:?} {}", response.headers, response.body));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_does_not_learn_the_urls_of_nodes() {
+async fn redis_never_contains_the_urls_of_nodes() {
     let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    let url = node.url_of("canary-path").replace("http://", "http://canary-user:canary-password@");
-    let config = at(&redis.url(0)) + &chain("a", ID, &url, "");
-    redis.overhear("");
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let url = node.url_for("canary-path").replace("http://", "http://canary-user:canary-password@");
+    let config = redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &url, "");
+    redis.subscribe("");
     let replicas = ["learning-0", "learning-1"].map(|name| Replica::start(name, &config));
     for replica in &replicas {
-        replica.is_ready().await;
+        replica.wait_until_ready().await;
     }
-    let told = || {
-        let mut told: Vec<_> = redis.overheard().into_iter().flat_map(<[_; 2]>::from).collect();
+    let output = || {
+        let mut output: Vec<_> = redis.messages().into_iter().flat_map(<[_; 2]>::from).collect();
         for key in redis.keys("") {
-            if let Reply::Bytes(value) = redis.try_say(&[b"GET", key.as_slice()]).unwrap() {
-                told.push(value);
+            if let Reply::Bytes(value) = redis.try_command(&[b"GET", key.as_slice()]).unwrap() {
+                output.push(value);
             }
-            told.push(key);
+            output.push(key);
         }
-        String::from_utf8_lossy(&told.join(&b'\n')).into_owned()
+        String::from_utf8_lossy(&output.join(&b'\n')).into_owned()
     };
-    // All kinds of keys and messages that there are.
-    let are_there = async |parts: &[&str]| {
-        until("keys and messages", async || {
-            let told = told();
-            tells_none_of(&[SECRET, "http", "127.0.0.1"], "Redis", &told);
-            parts.iter().all(|part| told.contains(part))
+    // All kinds of keys and messages.
+    let wait_for_keys = async |parts: &[&str]| {
+        wait_until("keys and messages", async || {
+            let output = output();
+            assert_no_secrets(&[SECRET, "http", "127.0.0.1"], "Redis", &output);
+            parts.iter().all(|part| output.contains(part))
         })
         .await;
     };
-    are_there(&[":claim:", ":value", ":proof:"]).await;
-    node.is(Mood::Limited(1));
-    are_there(&[":cooldown:"]).await;
-    node.is(Mood::Broken);
-    let calls = node.tally().calls;
-    until("polls that fail", async || node.tally().calls > calls + 1).await;
-    are_there(&[]).await;
+    wait_for_keys(&[":claim:", ":value", ":proof:"]).await;
+    node.set_behaviour(Behaviour::RateLimited(1));
+    wait_for_keys(&[":cooldown:"]).await;
+    node.set_behaviour(Behaviour::Failing);
+    let calls = node.progress().calls;
+    wait_until("failed polls", async || node.progress().calls > calls + 1).await;
+    wait_for_keys(&[]).await;
 }
 
 const TRACE: (&str, &str) = ("GAS_LOG__FILTER", "trace");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_password_means_to_be_alone_and_is_said_once_without_it() {
+async fn wrong_password_leads_to_standalone_polling_and_one_log_line() {
     let redis = Redis::with_password("right");
-    let node = ClockNode::start(ID, BLOCK).await;
-    // Without any, with a wrong one, and as somebody who is not known.
-    are_alone(&[
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    // No password, a wrong password, and an unknown user.
+    check_all_standalone(&[
         ("password-none", redis.url(0), &[]),
-        ("password-wrong", redis.url_as(":canary-wrong"), &[]),
-        ("password-unknown", redis.url_as("canary-user:right"), &[]),
+        ("password-wrong", redis.url_with_credentials(":canary-wrong"), &[]),
+        ("password-unknown", redis.url_with_credentials("canary-user:right"), &[]),
     ])
     .await;
-    // What is written at the finest level is another number of lines.
-    let url = redis.url_as("canary-user:canary-wrong");
+    // At trace level only the secrets are checked, not the number of lines.
+    let url = redis.url_with_credentials("canary-user:canary-wrong");
     let replica = start("password-traced", &node, &url, &[TRACE]).await;
-    until("some turns", async || replica.counts("a").await.alone >= 3).await;
-    tells_no_secret(&replica).await;
+    wait_until("standalone polls", async || replica.counts("a").await.standalone >= 3).await;
+    check_no_secret(&replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_who_may_do_no_more_than_is_needed_shares_by_a_password_of_any_letters() {
+async fn minimal_acl_user_with_special_characters_in_the_password_shares() {
     let redis = Redis::start();
     let password = "canary p@ss:w/ord#1?%&=";
-    let (set, may) = (format!(">{password}"), "~gas:v1:* &gas:v1:* -@all");
-    let groups = "+@connection +@read +@write +@scripting +@pubsub +time";
+    let (set, base_rules) = (format!(">{password}"), "~gas:v1:* &gas:v1:* -@all");
+    let categories = "+@connection +@read +@write +@scripting +@pubsub +time";
     let mut command = vec!["ACL", "SETUSER", "gas", "on", &set];
-    command.extend(may.split(' ').chain(groups.split(' ')));
-    redis.say(&command);
-    let node = ClockNode::start(ID, BLOCK).await;
+    command.extend(base_rules.split(' ').chain(categories.split(' ')));
+    redis.command(&command);
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
     let encoded =
         percent_encoding::utf8_percent_encode(password, percent_encoding::NON_ALPHANUMERIC);
-    let url = redis.url_as(&format!("gas:{encoded}"));
-    // By the environment, which lies over the file.
+    let url = redis.url_with_credentials(&format!("gas:{encoded}"));
+    // The environment overrides the file.
     let variables = [("GAS_REDIS__URL", url.as_str()), TRACE];
     let nowhere = "redis://127.0.0.1:1/";
     let replicas = [
         start("letters-0", &node, nowhere, &variables).await,
         start("letters-1", &node, nowhere, &variables).await,
     ];
-    let group = Group::of(redis, node, &replicas).await;
-    for replica in group.replicas() {
-        tells_no_secret(replica).await;
+    let harness = Harness::from_replicas(redis, node, &replicas).await;
+    for replica in harness.replicas() {
+        check_no_secret(replica).await;
     }
-    group.is_well();
+    harness.check_no_failures();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_tls_replicas_share_where_they_know_the_authority_and_are_alone_where_not() {
-    let (known, other) = (Authority::new("known-to-all"), Authority::new("known-to-nobody"));
+async fn tls_replicas_share_only_if_they_trust_the_authority() {
+    let (known, other) = (Authority::new("known-to-all"), Authority::new("unknown-authority"));
     let redis = Redis::with_tls(&known);
-    let node = ClockNode::start(ID, BLOCK).await;
-    let believes = |authority: &Authority| authority.certificate.to_str().unwrap().to_owned();
-    let (known, other) = (believes(&known), believes(&other));
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let certificate_path =
+        |authority: &Authority| authority.certificate.to_str().unwrap().to_owned();
+    let (known, other) = (certificate_path(&known), certificate_path(&other));
     let url = redis.tls_url();
-    // The port that speaks TLS is no port for others, and the other one does not speak it.
+    // An unknown authority, plain text at the TLS port, and TLS at the plain port.
     let plain = redis.url(0);
-    are_alone(&[
+    check_all_standalone(&[
         ("tls-other", url.clone(), &[("SSL_CERT_FILE", &other)]),
         ("tls-not", url.replace("rediss", "redis"), &[("SSL_CERT_FILE", &known)]),
         ("tls-plain", plain.replace("redis:", "rediss:"), &[("SSL_CERT_FILE", &known)]),
@@ -193,17 +197,17 @@ async fn with_tls_replicas_share_where_they_know_the_authority_and_are_alone_whe
         start("tls-0", &node, &url, &variables).await,
         start("tls-1", &node, &url, &variables).await,
     ];
-    let group = Group::of(redis, node, &replicas).await;
-    group.is_well();
+    let harness = Harness::from_replicas(redis, node, &replicas).await;
+    harness.check_no_failures();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_at_the_start_it_starts_all_the_same_and_shares_when_there_is_one() {
+async fn replicas_start_without_redis_and_share_once_it_is_available() {
     let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    // Nobody there, nobody who answers, and somebody who is no Redis.
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    // A closed port, a frozen Redis, a server that is not Redis, and an unknown host.
     redis.freeze();
-    let elsewhere = free_port();
+    let closed_port = free_port();
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let no_redis = format!("redis://{}", other.local_addr().unwrap());
     tokio::spawn(async move {
@@ -211,8 +215,8 @@ async fn without_redis_at_the_start_it_starts_all_the_same_and_shares_when_there
             let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         }
     });
-    are_alone(&[
-        ("start-nobody", format!("redis://127.0.0.1:{elsewhere}"), &[]),
+    check_all_standalone(&[
+        ("start-closed-port", format!("redis://127.0.0.1:{closed_port}"), &[]),
         ("start-frozen", redis.url(0), &[]),
         ("start-other", no_redis, &[]),
         ("start-no-host", "redis://redis.invalid".into(), &[]),
@@ -223,10 +227,10 @@ async fn without_redis_at_the_start_it_starts_all_the_same_and_shares_when_there
         [start("start-0", &node, &url, &[]).await, start("start-1", &node, &url, &[]).await];
     redis.thaw();
     let returned = Instant::now();
-    let (clock, terms) = (node.clock(), Terms::default());
-    let watches = replicas
-        .each_ref()
-        .map(|replica| Watch::start(replica, "a", clock.clone(), terms.clone(), READING));
-    let rejoined = super::share_again(&watches, &node, returned).await;
+    let (clock, settings) = (node.clock(), PricingSettings::default());
+    let monitors = replicas.each_ref().map(|replica| {
+        Monitor::start(replica, "a", clock.clone(), settings.clone(), READ_INTERVAL)
+    });
+    let rejoined = super::share_again(&monitors, &node, returned).await;
     println!("shared after {rejoined:?}");
 }

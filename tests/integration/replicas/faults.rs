@@ -1,84 +1,84 @@
-//! Redis in every way at fault, under three replicas that are read all the time: no read fails, the served
-//! head goes on, and within five seconds of its return they share again.
+//! Faults of Redis with three replicas that are read continuously: no read fails, the served head advances,
+//! and the replicas share again within five seconds after the fault.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::clock_node::ClockNode;
+use super::mock_clock_node::MockClockNode;
+use super::monitor::MAX_GAP;
 use super::redis::{Redis, Reply};
 use super::replica::Replica;
-use super::watch::MOST;
-use super::{Counts, Group, ID, at, chain};
-use crate::raw::free_port;
+use super::{CHAIN_ID, Counts, Harness, chain_section, redis_section};
+use crate::raw_client::free_port;
 
 const REPLICAS: usize = 3;
 
-/// How long a fault lasts.
-const LASTING: Duration = Duration::from_secs(5);
+/// Duration of a fault.
+const FAULT_DURATION: Duration = Duration::from_secs(5);
 
-/// What lasts is done anew so often, where it has to be.
-const AGAIN: Duration = Duration::from_millis(50);
+/// Interval at which a repeated fault is injected.
+const REPEAT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many ticks it may take to notice that Redis is at fault, beyond the one that any lost winner costs.
-const NOTICING: u64 = 1;
+/// Additional blocks of lag until a replica detects the fault.
+const DETECTION_LAG: u64 = 1;
 
-/// One way in which Redis can be at fault.
-struct Case {
+/// One fault of Redis.
+struct Scenario {
     name: &'static str,
     start: fn() -> Redis,
-    /// What is done to it.
-    begin: fn(&Redis),
-    /// What is done again and again while the fault lasts.
-    go_on: fn(&Redis),
-    /// What ends it.
+    /// Injects the fault.
+    inject: fn(&Redis),
+    /// Repeated while the fault lasts.
+    repeat: fn(&Redis),
+    /// Ends the fault.
     end: fn(&Redis),
-    /// Whether nothing can be shared meanwhile.
-    is_alone: bool,
-    /// Whether somebody has to refuse what is shared meanwhile.
-    is_refused: bool,
+    /// True if nothing can be shared during the fault.
+    is_standalone: bool,
+    /// True if a replica must reject shared values during the fault.
+    expects_rejection: bool,
 }
 
-impl Case {
-    /// Nothing can be shared while it lasts: each polls for itself.
-    fn alone(name: &'static str, begin: fn(&Redis), end: fn(&Redis)) -> Self {
+impl Scenario {
+    /// A fault during which each replica polls by itself.
+    fn standalone(name: &'static str, inject: fn(&Redis), end: fn(&Redis)) -> Self {
         Self {
             name,
             start: Redis::start,
-            begin,
-            go_on: |_| {},
+            inject,
+            repeat: |_| {},
             end,
-            is_alone: true,
-            is_refused: false,
+            is_standalone: true,
+            expects_rejection: false,
         }
     }
 
-    /// It happens once, and nothing has to be ended.
-    fn once(name: &'static str, begin: fn(&Redis)) -> Self {
-        Self { is_alone: false, ..Self::alone(name, begin, |_| {}) }
+    /// A fault that happens once.
+    fn once(name: &'static str, inject: fn(&Redis)) -> Self {
+        Self { is_standalone: false, ..Self::standalone(name, inject, |_| {}) }
     }
 
-    /// It happens again and again.
-    fn again(name: &'static str, happens: fn(&Redis)) -> Self {
-        Self { go_on: happens, ..Self::once(name, happens) }
+    /// A fault that is repeated.
+    fn repeated(name: &'static str, inject: fn(&Redis)) -> Self {
+        Self { repeat: inject, ..Self::once(name, inject) }
     }
 }
 
-/// How many cases are played at once: they mostly wait.
-const PLAYERS: usize = 4;
+/// Number of scenarios that run concurrently; they mostly wait.
+const WORKERS: usize = 4;
 
-/// Plays all.
-fn play(cases: Vec<Case>) {
-    let (cases, failed) = (Mutex::new(cases.into_iter()), Mutex::new(Vec::new()));
+/// Runs all scenarios and reports those that fail.
+fn run_scenarios(scenarios: Vec<Scenario>) {
+    let (scenarios, failed) = (Mutex::new(scenarios.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..PLAYERS {
+        for _ in 0..WORKERS {
             scope.spawn(|| {
                 loop {
-                    let Some(case) = cases.lock().unwrap().next() else { return };
-                    let name = case.name;
-                    // The panic's own text is told where it happens.
-                    if catch_unwind(AssertUnwindSafe(|| play_one(case))).is_err() {
+                    let Some(scenario) = scenarios.lock().unwrap().next() else { return };
+                    let name = scenario.name;
+                    // The panic handler prints the message.
+                    if catch_unwind(AssertUnwindSafe(|| run_scenario(scenario))).is_err() {
                         failed.lock().unwrap().push(name);
                     }
                 }
@@ -86,38 +86,38 @@ fn play(cases: Vec<Case>) {
         }
     });
     let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "these fail: {failed:#?}");
+    assert!(failed.is_empty(), "failed scenarios: {failed:#?}");
 }
 
-fn play_one(case: Case) {
-    // What is done to Redis blocks this thread, and no watch.
+fn run_scenario(scenario: Scenario) {
+    // Commands to Redis block this thread; the monitors run on the worker thread.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(case.play());
+    runtime.block_on(scenario.run());
 }
 
-impl Case {
-    async fn play(self) {
+impl Scenario {
+    async fn run(self) {
         let name = self.name.replace(' ', "-");
         let redis = (self.start)();
-        let group = Group::start(&format!("faults-{name}"), REPLICAS, redis).await;
-        let normal = group.take();
-        let (before, counts_before) = (group.node.tally(), group.counts().await);
+        let harness = Harness::start(&format!("faults-{name}"), REPLICAS, redis).await;
+        let normal = harness.take_stats();
+        let (before, counts_before) = (harness.node.progress(), harness.counts().await);
 
-        (self.begin)(&group.redis);
-        let begun = Instant::now();
-        while begun.elapsed() < LASTING {
-            (self.go_on)(&group.redis);
-            tokio::time::sleep(AGAIN).await;
+        (self.inject)(&harness.redis);
+        let injected_at = Instant::now();
+        while injected_at.elapsed() < FAULT_DURATION {
+            (self.repeat)(&harness.redis);
+            tokio::time::sleep(REPEAT_INTERVAL).await;
         }
-        let (after, counts_after) = (group.node.tally(), group.counts().await);
-        let fault = group.take();
-        (self.end)(&group.redis);
-        let rejoined = group.share_again(Instant::now()).await;
-        let later = group.take();
+        let (after, counts_after) = (harness.node.progress(), harness.counts().await);
+        let fault = harness.take_stats();
+        (self.end)(&harness.redis);
+        let rejoined = harness.share_again(Instant::now()).await;
+        let later = harness.take_stats();
 
         let (blocks, calls) = after.since(before);
-        let told = format!(
+        let details = format!(
             "{name}: {calls} calls in {blocks} blocks, {counts_before:#?}, then {counts_after:#?}"
         );
         println!(
@@ -128,233 +128,249 @@ impl Case {
             normal.max_lag(),
             later.max_lag(),
         );
-        for record in [normal, fault, later] {
-            assert_eq!(record.failures, [""; 0], "{name}");
-            assert!(record.reads > 0, "{name}");
-            assert!(record.max_lag() <= MOST + NOTICING, "{name}: {record:#?}");
-            assert!(record.max_jump() <= MOST + NOTICING, "{name}: {record:#?}");
+        for stats in [normal, fault, later] {
+            assert_eq!(stats.failures, [""; 0], "{name}");
+            assert!(stats.reads > 0, "{name}");
+            assert!(stats.max_lag() <= MAX_GAP + DETECTION_LAG, "{name}: {stats:#?}");
+            assert!(stats.max_jump() <= MAX_GAP + DETECTION_LAG, "{name}: {stats:#?}");
         }
-        // At its own tick, whose place among the blocks is another than that of the turns.
-        let most = blocks + 1;
-        assert!(calls <= most * REPLICAS as u64, "{told}");
+        // Standalone poll times and slots differ, so one more poll may fall into the period.
+        let max_polls = blocks + 1;
+        assert!(calls <= max_polls * REPLICAS as u64, "{details}");
         for (before, after) in counts_before.iter().zip(&counts_after) {
-            assert!(after.alone - before.alone <= most, "{told}");
+            assert!(after.standalone - before.standalone <= max_polls, "{details}");
         }
-        let refused = |counts: &[Counts]| counts.iter().map(|counts| counts.refused).sum::<u64>();
-        assert!(!self.is_refused || refused(&counts_after) > refused(&counts_before), "{told}");
-        if self.is_alone {
+        let rejected = |counts: &[Counts]| counts.iter().map(|counts| counts.rejected).sum::<u64>();
+        assert!(
+            !self.expects_rejection || rejected(&counts_after) > rejected(&counts_before),
+            "{details}"
+        );
+        if self.is_standalone {
             for (before, after) in counts_before.iter().zip(&counts_after) {
-                let Counts { redis_up, alone, redis_failures, .. } = *after;
-                assert_eq!(redis_up, 0, "{told}");
-                assert!(alone >= before.alone + 2, "{told}");
-                assert!(redis_failures > before.redis_failures, "{told}");
+                let Counts { redis_up, standalone, redis_failures, .. } = *after;
+                assert_eq!(redis_up, 0, "{details}");
+                assert!(standalone >= before.standalone + 2, "{details}");
+                assert!(redis_failures > before.redis_failures, "{details}");
             }
         }
-        for watch in &group.watches {
-            // That it shares, that it does not, perhaps for another reason, and that it does again; each time.
-            watch.replica.tells_little_of_redis(if self.is_alone { 5 } else { 20 });
+        for monitor in &harness.monitors {
+            // Each change between shared and standalone is logged, and each change of the reason.
+            monitor.replica.check_redis_log_volume(if self.is_standalone { 5 } else { 20 });
         }
     }
 }
 
-fn say(redis: &Redis, command: &str) {
-    let words: Vec<_> = command.split(' ').collect();
-    redis.say(&words);
+fn command(redis: &Redis, text: &str) {
+    let words: Vec<_> = text.split(' ').collect();
+    redis.command(&words);
 }
 
-/// Breaks every connection but the test's.
-fn hang_up(redis: &Redis) {
+/// Closes all connections except the test's own.
+fn close_connections(redis: &Redis) {
     for kind in ["normal", "pubsub"] {
-        redis.say(&["CLIENT", "KILL", "TYPE", kind]);
+        redis.command(&["CLIENT", "KILL", "TYPE", kind]);
     }
 }
 
 #[test]
-fn without_redis_each_polls_for_itself_and_shares_again_once_it_is_back() {
-    let cases = vec![
-        Case::alone("killed", Redis::kill, Redis::start_again),
-        Case::alone("frozen", Redis::freeze, Redis::thaw),
-        Case::alone(
+fn replicas_poll_standalone_without_redis_and_share_again_later() {
+    let scenarios = vec![
+        Scenario::standalone("killed", Redis::kill, Redis::start_again),
+        Scenario::standalone("frozen", Redis::freeze, Redis::thaw),
+        Scenario::standalone(
             "paused",
-            |redis| say(redis, "CLIENT PAUSE 5500 ALL"),
-            // Answered when the pause is over.
-            |redis| say(redis, "PING"),
+            |redis| command(redis, "CLIENT PAUSE 5500 ALL"),
+            // Redis responds when the pause is over.
+            |redis| command(redis, "PING"),
         ),
-        Case::once("restarted empty", |redis| {
+        Scenario::once("restarted empty", |redis| {
             redis.kill();
             redis.start_again();
         }),
-        // Each takes half a second.
-        Case::again("slow", |redis| say(redis, "DEBUG SLEEP 0.5")),
+        // Each sleep blocks Redis for half a second.
+        Scenario::repeated("slow", |redis| command(redis, "DEBUG SLEEP 0.5")),
     ];
-    play(cases);
+    run_scenarios(scenarios);
 }
 
 #[test]
-fn a_redis_that_refuses_is_as_good_as_none() {
-    let cases = vec![
-        Case::alone(
+fn replicas_poll_standalone_while_redis_rejects_commands() {
+    let scenarios = vec![
+        Scenario::standalone(
             "read only",
-            |redis| say(redis, &format!("REPLICAOF 127.0.0.1 {}", free_port())),
-            |redis| say(redis, "REPLICAOF NO ONE"),
+            |redis| command(redis, &format!("REPLICAOF 127.0.0.1 {}", free_port())),
+            |redis| command(redis, "REPLICAOF NO ONE"),
         ),
-        Case::alone(
+        Scenario::standalone(
             "full",
-            |redis| say(redis, "CONFIG SET maxmemory 1 maxmemory-policy noeviction"),
-            |redis| say(redis, "CONFIG SET maxmemory 0"),
+            |redis| command(redis, "CONFIG SET maxmemory 1 maxmemory-policy noeviction"),
+            |redis| command(redis, "CONFIG SET maxmemory 0"),
         ),
-        Case::alone(
+        Scenario::standalone(
             "another password",
             |redis| {
-                say(redis, "CONFIG SET requirepass another");
+                command(redis, "CONFIG SET requirepass another");
                 redis.use_password(Some("another"));
-                hang_up(redis);
+                close_connections(redis);
             },
             |redis| {
-                redis.say(&["CONFIG", "SET", "requirepass", ""]);
+                redis.command(&["CONFIG", "SET", "requirepass", ""]);
                 redis.use_password(None);
             },
         ),
-        Case::alone(
+        Scenario::standalone(
             "no scripts",
-            |redis| say(redis, "ACL SETUSER default -eval -evalsha"),
-            |redis| say(redis, "ACL SETUSER default +@all"),
+            |redis| command(redis, "ACL SETUSER default -eval -evalsha"),
+            |redis| command(redis, "ACL SETUSER default +@all"),
         ),
-        Case::alone(
-            "no place for clients",
+        Scenario::standalone(
+            "no client connections",
             |redis| {
-                say(redis, "CONFIG SET maxclients 1");
-                hang_up(redis);
+                command(redis, "CONFIG SET maxclients 1");
+                close_connections(redis);
             },
-            |redis| say(redis, "CONFIG SET maxclients 1000"),
+            |redis| command(redis, "CONFIG SET maxclients 1000"),
         ),
-        // Values are there for those who read them, but nobody is told of them.
-        Case {
-            is_alone: false,
-            ..Case::alone(
+        // Values can be read, but messages are not delivered.
+        Scenario {
+            is_standalone: false,
+            ..Scenario::standalone(
                 "no channels",
-                |redis| say(redis, "ACL SETUSER default resetchannels"),
-                |redis| say(redis, "ACL SETUSER default allchannels"),
+                |redis| command(redis, "ACL SETUSER default resetchannels"),
+                |redis| command(redis, "ACL SETUSER default allchannels"),
             )
         },
     ];
-    play(cases);
+    run_scenarios(scenarios);
 }
 
 #[test]
-fn what_redis_forgets_is_shared_anew() {
-    let cases = vec![
-        Case::once("flushed", |redis| say(redis, "FLUSHALL")),
-        Case::again("flushed again and again", |redis| say(redis, "FLUSHALL")),
-        Case::once("scripts flushed", |redis| say(redis, "SCRIPT FLUSH")),
-        Case {
+fn data_lost_by_redis_is_shared_again() {
+    let scenarios = vec![
+        Scenario::once("flushed", |redis| command(redis, "FLUSHALL")),
+        Scenario::repeated("flushed again and again", |redis| command(redis, "FLUSHALL")),
+        Scenario::once("scripts flushed", |redis| command(redis, "SCRIPT FLUSH")),
+        Scenario {
             end: |redis| {
-                assert!(redis.info("evicted_keys") > 0, "there was room for all");
-                say(redis, "CONFIG SET maxmemory 0");
-                say(redis, "FLUSHALL");
+                assert!(redis.info("evicted_keys") > 0, "no key was evicted");
+                command(redis, "CONFIG SET maxmemory 0");
+                command(redis, "FLUSHALL");
             },
-            ..Case::again("evicting", |redis| {
-                let most = redis.info("used_memory_startup") + 4 * 1024 * 1024;
-                say(redis, &format!("CONFIG SET maxmemory {most} maxmemory-policy allkeys-lru"));
-                // More than there is room for, each time.
-                for place in 0..64 {
+            ..Scenario::repeated("evicting", |redis| {
+                let max_memory = redis.info("used_memory_startup") + 4 * 1024 * 1024;
+                command(
+                    redis,
+                    &format!("CONFIG SET maxmemory {max_memory} maxmemory-policy allkeys-lru"),
+                );
+                // More than `maxmemory` each time.
+                for index in 0..64 {
                     redis
-                        .try_say(&["SET", &format!("junk-{place}"), &"x".repeat(100_000)])
+                        .try_command(&["SET", &format!("junk-{index}"), &"x".repeat(100_000)])
                         .unwrap();
                 }
             })
         },
-        Case::once("a connection broken", |redis| {
-            let clients = String::from_utf8(redis.say(&["CLIENT", "LIST"]).into_bytes()).unwrap();
-            let Reply::Integer(own) = redis.say(&["CLIENT", "ID"]) else { panic!("no number") };
+        Scenario::once("a connection broken", |redis| {
+            let clients =
+                String::from_utf8(redis.command(&["CLIENT", "LIST"]).into_bytes()).unwrap();
+            let Reply::Integer(own_id) = redis.command(&["CLIENT", "ID"]) else {
+                panic!("no number")
+            };
             let mut ids = clients.lines().map(|line| {
                 line.split(' ').find_map(|field| field.strip_prefix("id=")).unwrap().to_owned()
             });
-            let other = ids.find(|id| *id != own.to_string()).expect("a replica's connection");
-            redis.say(&["CLIENT", "KILL", "ID", &other]);
+            let other = ids.find(|id| *id != own_id.to_string()).expect("a replica's connection");
+            redis.command(&["CLIENT", "KILL", "ID", &other]);
         }),
-        Case::again("connections broken again and again", hang_up),
+        Scenario::repeated("connections broken again and again", close_connections),
     ];
-    play(cases);
+    run_scenarios(scenarios);
 }
 
-/// Our keys and channels.
+/// Prefix of the service's keys and channels.
 const PREFIX: &str = "gas:v1:";
 
-/// Puts something else under each of our keys, and tells it to everybody who listens.
-fn replace(redis: &Redis, by: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+/// Replaces the value of each key of the service, and publishes replaced messages, where `replacement` returns one.
+fn replace_values(redis: &Redis, replacement: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     for key in redis.keys(PREFIX) {
-        // What is there may end at any moment, and may be of another type.
-        let Ok(Reply::Bytes(value)) = redis.try_say(&[b"GET", key.as_slice()]) else { continue };
-        if let Some(junk) = by(&value) {
-            redis.say(&[b"SET", key.as_slice(), &junk]);
+        // The key may expire at any moment, and may have another type.
+        let Ok(Reply::Bytes(value)) = redis.try_command(&[b"GET", key.as_slice()]) else {
+            continue;
+        };
+        if let Some(invalid) = replacement(&value) {
+            redis.command(&[b"SET", key.as_slice(), &invalid]);
         }
     }
-    for (channel, message) in redis.overheard() {
-        if let Some(junk) = by(&message) {
-            redis.say(&[b"PUBLISH", channel.as_slice(), &junk]);
+    for (channel, message) in redis.messages() {
+        if let Some(invalid) = replacement(&message) {
+            redis.command(&[b"PUBLISH", channel.as_slice(), &invalid]);
         }
     }
 }
 
-/// Puts lists where there should be none.
+/// Replaces the values by lists.
 fn replace_by_lists(redis: &Redis) {
     const BY_A_LIST: &str =
         "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], 'junk', 'junk')";
     for key in redis.keys(PREFIX) {
-        redis.say(&[b"EVAL", BY_A_LIST.as_bytes(), b"1", &key]);
+        redis.command(&[b"EVAL", BY_A_LIST.as_bytes(), b"1", &key]);
     }
 }
 
-/// Waits until there is all that there can be: a value, messages, and the keys of an upstream.
-fn listen(redis: &Redis) {
-    redis.overhear(PREFIX);
+/// Waits until a value and messages have been published.
+fn wait_for_messages(redis: &Redis) {
+    redis.subscribe(PREFIX);
     let since = Instant::now();
     let has_value = || redis.keys(PREFIX).iter().any(|key| key.ends_with(b":value"));
-    while redis.overheard().is_empty() || !has_value() {
-        assert!(since.elapsed() < crate::raw::PATIENCE, "nothing is published");
+    while redis.messages().is_empty() || !has_value() {
+        assert!(since.elapsed() < crate::raw_client::TIMEOUT, "nothing is published");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-impl Case {
-    /// Others write under its keys and to its channels.
-    fn junk(name: &'static str, go_on: fn(&Redis)) -> Self {
-        Self { begin: listen, is_refused: true, ..Self::again(name, go_on) }
+impl Scenario {
+    /// A fault in which invalid data is written to the service's keys and channels.
+    fn invalid_data(name: &'static str, repeat: fn(&Redis)) -> Self {
+        Self { inject: wait_for_messages, expects_rejection: true, ..Self::repeated(name, repeat) }
     }
 }
 
 #[test]
-fn what_others_put_under_its_keys_is_never_served() {
-    play(vec![
-        Case::junk("text", |redis| replace(redis, |_| Some(b"junk".to_vec()))),
-        Case::junk("nothing", |redis| replace(redis, |_| Some(Vec::new()))),
-        Case::junk("huge", |redis| replace(redis, |_| Some(vec![b'7'; 1024 * 1024]))),
-        Case::junk("half", |redis| replace(redis, |value| Some(value[..value.len() / 2].to_vec()))),
-        Case::junk("no text", |redis| {
-            replace(redis, |value| Some(value.iter().map(|byte| byte | 0x80).collect()));
+fn foreign_data_in_redis_is_never_served() {
+    run_scenarios(vec![
+        Scenario::invalid_data("text", |redis| replace_values(redis, |_| Some(b"junk".to_vec()))),
+        Scenario::invalid_data("nothing", |redis| replace_values(redis, |_| Some(Vec::new()))),
+        Scenario::invalid_data("huge", |redis| {
+            replace_values(redis, |_| Some(vec![b'7'; 1024 * 1024]))
         }),
-        Case::junk("lists", replace_by_lists),
-        // They stay, as nothing of theirs ends by itself.
-        Case {
-            is_refused: true,
-            ..Case::once("lists once", |redis| {
-                listen(redis);
+        Scenario::invalid_data("half", |redis| {
+            replace_values(redis, |value| Some(value[..value.len() / 2].to_vec()))
+        }),
+        Scenario::invalid_data("no text", |redis| {
+            replace_values(redis, |value| Some(value.iter().map(|byte| byte | 0x80).collect()));
+        }),
+        Scenario::invalid_data("lists", replace_by_lists),
+        // The lists stay, because they have no TTL.
+        Scenario {
+            expects_rejection: true,
+            ..Scenario::once("lists once", |redis| {
+                wait_for_messages(redis);
                 replace_by_lists(redis);
             })
         },
     ]);
 }
 
-/// Each number in `text` that is in the range, moved, with as many digits as it had; `None`: there is none.
-fn moved(text: &[u8], range: &std::ops::Range<u128>, by: i128) -> Option<Vec<u8>> {
+/// Adds `offset` to each number of `text` in the range and keeps the number of digits. Returns `None` if there is
+/// no such number.
+fn shift_numbers(text: &[u8], range: &std::ops::Range<u128>, offset: i128) -> Option<Vec<u8>> {
     let text = str::from_utf8(text).ok()?;
     let (mut out, mut is_found) = (String::new(), false);
     for run in text.split_inclusive(|letter: char| !letter.is_ascii_digit()) {
         let digits = run.trim_end_matches(|letter: char| !letter.is_ascii_digit());
         match digits.parse::<u128>() {
             Ok(number) if range.contains(&number) => {
-                let (number, width) = (number.checked_add_signed(by).unwrap(), digits.len());
+                let (number, width) = (number.checked_add_signed(offset).unwrap(), digits.len());
                 is_found = true;
                 write!(out, "{number:0width$}{}", &run[width..]).unwrap();
             }
@@ -365,141 +381,153 @@ fn moved(text: &[u8], range: &std::ops::Range<u128>, by: i128) -> Option<Vec<u8>
 }
 
 #[test]
-fn numbers_are_moved_where_they_are_meant_and_keep_their_width() {
-    let moved = |by| moved(b"0017 3 [\"16\",5]", &(10..20), by).map(String::from_utf8);
-    assert_eq!(moved(-10), Some(Ok("0007 3 [\"06\",5]".into())));
-    assert_eq!(moved(1000), Some(Ok("1017 3 [\"1016\",5]".into())));
-    assert_eq!(super::faults::moved(b"17", &(0..10), 1), None);
+fn shift_numbers_changes_the_range_and_keeps_the_width() {
+    let shift_numbers =
+        |offset| shift_numbers(b"0017 3 [\"16\",5]", &(10..20), offset).map(String::from_utf8);
+    assert_eq!(shift_numbers(-10), Some(Ok("0007 3 [\"06\",5]".into())));
+    assert_eq!(shift_numbers(1000), Some(Ok("1017 3 [\"1016\",5]".into())));
+    assert_eq!(super::faults::shift_numbers(b"17", &(0..10), 1), None);
 }
 
-/// Moves these numbers in all values and messages. That there are any is seen where the fault begins.
-fn move_numbers(redis: &Redis, range: &std::ops::Range<u128>, by: i128) {
-    replace(redis, |text| moved(text, range, by));
+/// Shifts the numbers of the range in all values and messages.
+fn shift_all_numbers(redis: &Redis, range: &std::ops::Range<u128>, offset: i128) {
+    replace_values(redis, |text| shift_numbers(text, range, offset));
 }
 
-/// The numbers of blocks.
-fn heads() -> std::ops::Range<u128> {
-    u128::from(ClockNode::FIRST_HEAD) - 100..u128::from(ClockNode::FIRST_HEAD) + 1000
+/// Returns the range of block numbers.
+fn block_numbers() -> std::ops::Range<u128> {
+    u128::from(MockClockNode::FIRST_HEAD) - 100..u128::from(MockClockNode::FIRST_HEAD) + 1000
 }
 
-/// Moments, in microseconds.
-fn moments(redis: &Redis) -> std::ops::Range<u128> {
-    let (now, minute) = (redis.micros(), 60_000_000);
+/// Returns the range of times in microseconds.
+fn times(redis: &Redis) -> std::ops::Range<u128> {
+    let (now, minute) = (redis.time_micros(), 60_000_000);
     now - minute..now + minute
 }
 
-/// The numbers of slots of a second.
-fn slots(redis: &Redis) -> std::ops::Range<u128> {
-    let now = redis.micros() / 1_000_000;
+/// Returns the range of slot numbers, in slots of one second.
+fn slot_numbers(redis: &Redis) -> std::ops::Range<u128> {
+    let now = redis.time_micros() / 1_000_000;
     now - 60..now + 60
 }
 
-/// Asserts that values and messages have such numbers, so that moving them is a fault.
-fn listen_for(redis: &Redis, range: &std::ops::Range<u128>) {
-    listen(redis);
-    let texts: Vec<_> = redis.overheard().into_values().collect();
+/// Waits for messages and checks that they contain numbers of the range.
+fn wait_for_numbers(redis: &Redis, range: &std::ops::Range<u128>) {
+    wait_for_messages(redis);
+    let texts: Vec<_> = redis.messages().into_values().collect();
     assert!(
-        texts.iter().any(|text| moved(text, range, 0).is_some()),
+        texts.iter().any(|text| shift_numbers(text, range, 0).is_some()),
         "{range:?} in none of {texts:?}"
     );
 }
 
-impl Case {
-    /// Values are as ours, but for numbers, which makes others of them or nothing that can be true.
-    fn moving(name: &'static str, begin: fn(&Redis), go_on: fn(&Redis)) -> Self {
-        Self { begin, ..Self::junk(name, go_on) }
+impl Scenario {
+    /// A fault in which numbers in the service's own values are shifted.
+    fn shifted(name: &'static str, inject: fn(&Redis), repeat: fn(&Redis)) -> Self {
+        Self { inject, ..Self::invalid_data(name, repeat) }
     }
 }
 
 const HOUR: i128 = 3_600_000_000;
 
 #[test]
-fn values_that_cannot_be_true_are_never_served() {
-    let of_heads: fn(&Redis) = |redis| listen_for(redis, &heads());
-    let of_moments: fn(&Redis) = |redis| listen_for(redis, &moments(redis));
-    let of_slots: fn(&Redis) = |redis| listen_for(redis, &slots(redis));
-    play(vec![
-        Case::moving("absurd heads", of_heads, |redis| move_numbers(redis, &heads(), 1 << 63)),
-        Case::moving("heads ahead", of_heads, |redis| move_numbers(redis, &heads(), 1_000_000)),
-        Case::moving("heads behind", of_heads, |redis| move_numbers(redis, &heads(), -5_000_000)),
-        Case::moving("from the future", of_moments, |redis| {
-            move_numbers(redis, &moments(redis), HOUR);
+fn implausible_values_are_never_served() {
+    let wait_for_block_numbers: fn(&Redis) = |redis| wait_for_numbers(redis, &block_numbers());
+    let wait_for_times: fn(&Redis) = |redis| wait_for_numbers(redis, &times(redis));
+    let wait_for_slot_numbers: fn(&Redis) = |redis| wait_for_numbers(redis, &slot_numbers(redis));
+    run_scenarios(vec![
+        Scenario::shifted("absurd heads", wait_for_block_numbers, |redis| {
+            shift_all_numbers(redis, &block_numbers(), 1 << 63)
         }),
-        // Whoever put it there looks at nothing but whether it is its own.
-        Case {
-            is_refused: false,
-            ..Case::moving("from the past", of_moments, |redis| {
-                move_numbers(redis, &moments(redis), -HOUR);
+        Scenario::shifted("heads ahead", wait_for_block_numbers, |redis| {
+            shift_all_numbers(redis, &block_numbers(), 1_000_000)
+        }),
+        Scenario::shifted("heads behind", wait_for_block_numbers, |redis| {
+            shift_all_numbers(redis, &block_numbers(), -5_000_000)
+        }),
+        Scenario::shifted("from the future", wait_for_times, |redis| {
+            shift_all_numbers(redis, &times(redis), HOUR);
+        }),
+        // The publishing replica only checks that the value is its own.
+        Scenario {
+            expects_rejection: false,
+            ..Scenario::shifted("from the past", wait_for_times, |redis| {
+                shift_all_numbers(redis, &times(redis), -HOUR);
             })
         },
-        // The blocks are there, only not polled for that slot.
-        Case {
-            is_refused: false,
-            ..Case::moving("slots to come", of_slots, |redis| {
-                move_numbers(redis, &slots(redis), 100_000);
+        // The blocks are valid, only the slots are wrong.
+        Scenario {
+            expects_rejection: false,
+            ..Scenario::shifted("slots to come", wait_for_slot_numbers, |redis| {
+                shift_all_numbers(redis, &slot_numbers(redis), 100_000);
             })
         },
-        Case {
-            is_refused: false,
-            ..Case::moving("slots of old", of_slots, |redis| {
-                move_numbers(redis, &slots(redis), -100_000);
+        Scenario {
+            expects_rejection: false,
+            ..Scenario::shifted("slots of old", wait_for_slot_numbers, |redis| {
+                shift_all_numbers(redis, &slot_numbers(redis), -100_000);
             })
         },
     ]);
 }
 
 #[test]
-fn the_time_of_day_may_step_where_redis_is() {
-    let case = |name, begin| Case { start: Redis::with_wall_clock, ..Case::once(name, begin) };
-    play(vec![
-        case("an hour back", |redis| redis.step("-1h")),
-        case("an hour on", |redis| redis.step("+1h")),
-        case("a moment back", |redis| redis.step("-2500ms")),
-        case("a moment on", |redis| redis.step("+2500ms")),
+fn clock_steps_of_redis_are_tolerated() {
+    let scenario =
+        |name, inject| Scenario { start: Redis::with_wall_clock, ..Scenario::once(name, inject) };
+    run_scenarios(vec![
+        scenario("an hour back", |redis| redis.step("-1h")),
+        scenario("an hour on", |redis| redis.step("+1h")),
+        scenario("a moment back", |redis| redis.step("-2500ms")),
+        scenario("a moment on", |redis| redis.step("+2500ms")),
     ]);
 }
 
-/// A Redis that takes connections and then fails, each time anew, is no reason to poll more often.
+/// A Redis that accepts connections and then fails repeatedly does not cause additional polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_alone_polls_at_its_own_tick_however_often_redis_comes_and_goes() {
-    const WATCHING: Duration = Duration::from_secs(12);
+async fn flapping_redis_causes_no_additional_standalone_polls() {
+    const OBSERVATION: Duration = Duration::from_secs(12);
     let block = Duration::from_secs(5);
-    let node = ClockNode::start(ID, block).await;
-    let chain = chain("a", ID, &node.url(), "").replace("\"1s\"", "\"5s\"");
+    let node = MockClockNode::start(CHAIN_ID, block).await;
+    let chain = chain_section("a", CHAIN_ID, &node.url(), "").replace("\"1s\"", "\"5s\"");
     let nothing: fn(&Redis) = |_| {};
-    let read_only: fn(&Redis) = |redis| say(redis, "REPLICAOF 127.0.0.1 1");
-    let no_scripts: fn(&Redis) = |redis| say(redis, "ACL SETUSER default -eval -evalsha");
+    let read_only: fn(&Redis) = |redis| command(redis, "REPLICAOF 127.0.0.1 1");
+    let no_scripts: fn(&Redis) = |redis| command(redis, "ACL SETUSER default -eval -evalsha");
     let faults = [
         ("read-only", read_only, nothing),
         ("no-scripts", no_scripts, nothing),
-        ("broken", nothing, hang_up),
+        ("broken", nothing, close_connections),
     ];
     let mut servers = Vec::new();
-    for (name, begin, go_on) in faults {
+    for (name, inject, repeat) in faults {
         let redis = Redis::start();
-        let replica = Replica::start(&format!("own-tick-{name}"), &(at(&redis.url(0)) + &chain));
-        replica.is_ready().await;
-        begin(&redis);
-        servers.push((redis, replica, go_on));
+        let replica =
+            Replica::start(&format!("own-tick-{name}"), &(redis_section(&redis.url(0)) + &chain));
+        replica.wait_until_ready().await;
+        inject(&redis);
+        servers.push((redis, replica, repeat));
     }
     let (since, mut before) = (Instant::now(), Vec::new());
     for (_, replica, _) in &servers {
         before.push(replica.counts("a").await);
     }
-    // What must not happen needs the time not to.
-    while since.elapsed() < WATCHING {
-        for (redis, _, go_on) in &servers {
-            go_on(redis);
+    // Additional polls would need this time to show.
+    while since.elapsed() < OBSERVATION {
+        for (redis, _, repeat) in &servers {
+            repeat(redis);
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(REPEAT_INTERVAL).await;
     }
-    let most = WATCHING.as_secs() / block.as_secs() + 1;
-    let mut told = Vec::new();
+    let max_polls = OBSERVATION.as_secs() / block.as_secs() + 1;
+    let mut details = Vec::new();
     for ((_, replica, _), before) in servers.iter().zip(before) {
         let after = replica.counts("a").await;
-        let polls = after.alone + after.claimed - before.alone - before.claimed;
-        told.push((replica.name.clone(), polls));
+        let polls = after.standalone + after.claimed - before.standalone - before.claimed;
+        details.push((replica.name.clone(), polls));
     }
-    println!("in {WATCHING:?} with a block each {block:?}: {told:?}");
-    assert!(told.iter().all(|(_, polls)| (1..=most).contains(polls)), "more than {most}: {told:?}");
+    println!("in {OBSERVATION:?} with a block time of {block:?}: {details:?}");
+    assert!(
+        details.iter().all(|(_, polls)| (1..=max_polls).contains(polls)),
+        "more than {max_polls}: {details:?}"
+    );
 }

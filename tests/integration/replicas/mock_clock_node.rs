@@ -1,4 +1,4 @@
-//! A node whose chain goes on by the clock, and which tells a test who asked it for what.
+//! A mock node whose head follows the clock, and which records its calls.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,168 +15,165 @@ use tokio::task::JoinHandle;
 
 const GWEI: u128 = 1_000_000_000;
 
-/// A node on a free loopback port. Its head moves by one block per block time. When it is dropped it stops,
-/// and the test fails if it was ever asked anything that a node should not be asked.
+/// A mock node on a free loopback port. Its head advances by one block per block time. Dropping it stops it, and
+/// fails the test if it has received an unexpected call.
 ///
-/// Its paths are `/rpc` and `/rpc/{who}`, the same node for whoever has to be told apart.
+/// Its paths are `/rpc` and `/rpc/{client}`; the second identifies the calling replica.
 #[derive(Debug)]
-pub(crate) struct ClockNode {
+pub(crate) struct MockClockNode {
     address: SocketAddr,
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<NodeState>>,
     task: JoinHandle<()>,
 }
 
-/// The node's clock, for those who compare what they read with it.
+/// The node's clock, to compare responses of the service with.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock(Arc<Mutex<Shared>>);
+pub(crate) struct Clock(Arc<Mutex<NodeState>>);
 
 #[derive(Debug)]
-struct Shared {
+struct NodeState {
     chain_id: u64,
     block_time: Duration,
-    /// The head at this instant.
-    from: (u64, Instant),
-    /// How long it takes over an answer.
-    pause: Duration,
-    mood: Mood,
-    calls: Vec<Asked>,
+    /// A block number and the time at which it was the head.
+    started_at: (u64, Instant),
+    /// Delay before each response.
+    delay: Duration,
+    behaviour: Behaviour,
+    calls: Vec<Call>,
     violations: Vec<String>,
 }
 
 /// What the node does with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
-    Well,
-    /// Answers 500.
-    Broken,
-    /// Answers nothing, for as long as anybody waits.
+pub(crate) enum Behaviour {
+    Healthy,
+    /// Responds with 500.
+    Failing,
+    /// Never responds.
     Silent,
-    /// Answers 429, and for how many seconds it wants to be left alone.
-    Limited(u64),
+    /// Responds with 429 and a `Retry-After` of this many seconds.
+    RateLimited(u64),
 }
 
-/// A call that came.
+/// A received call.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Call {
     pub(crate) at: Instant,
-    /// The path's second segment; empty where there is none.
-    pub(crate) who: String,
+    /// The second path segment; empty without one.
+    pub(crate) client: String,
     pub(crate) method: String,
-    /// The newest block of the fee history that was answered, and when.
-    pub(crate) answered: Option<(u64, Instant)>,
+    /// The newest block of the returned fee history and the time of the response; `None` for other calls.
+    pub(crate) response: Option<(u64, Instant)>,
 }
 
-impl ClockNode {
-    /// How long the chain is when it starts: longer than any window.
+impl MockClockNode {
+    /// The head at the start, longer than any window.
     pub(crate) const FIRST_HEAD: u64 = 10_000_000;
 
-    /// A chain with a block each `block_time` from now on.
+    /// Starts a chain with one block per `block_time`.
     pub(crate) async fn start(chain_id: u64, block_time: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Mutex::new(Shared {
+        let state = Arc::new(Mutex::new(NodeState {
             chain_id,
             block_time,
-            from: (Self::FIRST_HEAD, Instant::now()),
-            pause: Duration::ZERO,
-            mood: Mood::Well,
+            started_at: (Self::FIRST_HEAD, Instant::now()),
+            delay: Duration::ZERO,
+            behaviour: Behaviour::Healthy,
             calls: Vec::new(),
             violations: Vec::new(),
         }));
-        let app = Router::new().fallback(reply).with_state(Arc::clone(&shared));
+        let app = Router::new().fallback(handle_call).with_state(Arc::clone(&state));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, shared, task }
+        Self { address, state, task }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/rpc", self.address)
     }
 
-    /// The URL by which one client is told from others.
-    pub(crate) fn url_of(&self, who: &str) -> String {
-        format!("http://{}/rpc/{who}", self.address)
+    /// Returns the URL that identifies its `client`.
+    pub(crate) fn url_for(&self, client: &str) -> String {
+        format!("http://{}/rpc/{client}", self.address)
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        Clock(Arc::clone(&self.shared))
+        Clock(Arc::clone(&self.state))
     }
 
     pub(crate) fn head(&self) -> u64 {
-        self.shared().head()
+        self.state().head()
     }
 
-    /// From now on the head is this one, and goes on from it.
-    pub(crate) fn start_over_at(&self, head: u64) {
-        self.shared().from = (head, Instant::now());
+    /// Sets the head; the chain continues from there.
+    pub(crate) fn reset_head(&self, head: u64) {
+        self.state().started_at = (head, Instant::now());
     }
 
-    pub(crate) fn is(&self, mood: Mood) {
-        self.shared().mood = mood;
+    pub(crate) fn set_behaviour(&self, behaviour: Behaviour) {
+        self.state().behaviour = behaviour;
     }
 
-    /// Takes so long over each answer.
-    pub(crate) fn takes(&self, pause: Duration) {
-        self.shared().pause = pause;
+    /// Sets the delay before each response.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        self.state().delay = delay;
     }
 
-    /// The head and the number of calls so far, of all methods, at one moment.
-    pub(crate) fn tally(&self) -> Tally {
-        let shared = self.shared();
-        Tally { head: shared.head(), calls: shared.calls.len() }
+    /// Returns the current head and the number of calls of all methods so far.
+    pub(crate) fn progress(&self) -> Progress {
+        let state = self.state();
+        Progress { head: state.head(), calls: state.calls.len() }
     }
 
-    /// All calls so far.
-    pub(crate) fn calls(&self) -> Vec<Asked> {
-        self.shared().calls.clone()
+    /// Returns all calls so far.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.state().calls.clone()
     }
 
-    /// How often each method was called, of the calls from `first` on.
-    pub(crate) fn methods(&self, first: usize) -> BTreeMap<String, usize> {
-        let mut methods = BTreeMap::new();
-        for call in &self.shared().calls[first..] {
-            *methods.entry(call.method.clone()).or_default() += 1;
+    /// Returns the number of calls per method, from call `first` on.
+    pub(crate) fn calls_by_method(&self, first: usize) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for call in &self.state().calls[first..] {
+            *counts.entry(call.method.clone()).or_default() += 1;
         }
-        methods
+        counts
     }
 
-    /// When it answered a fee history, from the call with this number on.
-    pub(crate) fn answers(&self, first: usize) -> Vec<Instant> {
-        let shared = self.shared();
-        shared.calls[first..].iter().filter_map(|call| Some(call.answered?.1)).collect()
+    /// Returns the times of the fee history responses, from call `first` on.
+    pub(crate) fn response_times(&self, first: usize) -> Vec<Instant> {
+        let state = self.state();
+        state.calls[first..].iter().filter_map(|call| Some(call.response?.1)).collect()
     }
 
-    /// The last fee history that it answered: its newest block, and when.
-    pub(crate) fn last_answer(&self) -> Option<(u64, Instant)> {
-        self.shared().calls.iter().filter_map(|call| call.answered).max_by_key(|(_, at)| *at)
+    /// Returns the newest block and the time of the last fee history response.
+    pub(crate) fn last_response(&self) -> Option<(u64, Instant)> {
+        self.state().calls.iter().filter_map(|call| call.response).max_by_key(|(_, at)| *at)
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap()
+    fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.state.lock().unwrap()
     }
 }
 
-impl Drop for ClockNode {
+impl Drop for MockClockNode {
     fn drop(&mut self) {
         self.task.abort();
         if !std::thread::panicking() {
-            let violations = &self.shared().violations;
-            assert!(
-                violations.is_empty(),
-                "the node was asked what it should not be: {violations:#?}"
-            );
+            let violations = &self.state().violations;
+            assert!(violations.is_empty(), "unexpected calls at the mock node: {violations:#?}");
         }
     }
 }
 
-/// A head and a number of calls at one moment.
+/// The head and the number of calls at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tally {
+pub(crate) struct Progress {
     pub(crate) head: u64,
     pub(crate) calls: usize,
 }
 
-impl Tally {
-    /// The blocks and the calls from `before` to this.
+impl Progress {
+    /// Returns the number of blocks and of calls since `before`.
     pub(crate) fn since(self, before: Self) -> (u64, u64) {
         (self.head - before.head, (self.calls - before.calls) as u64)
     }
@@ -187,17 +184,22 @@ impl Clock {
         self.0.lock().unwrap().head()
     }
 
-    /// Whether so many seconds are the age that a suggestion up to block `newest` has, to a second, when it
-    /// was asked for at `asked` and is here now. The node may have told of that block more than once.
-    pub(crate) fn is_age(&self, newest: u64, asked: Instant, seconds: u64) -> Result<(), String> {
-        let shared = self.0.lock().unwrap();
-        let answered = shared.calls.iter().rev().filter_map(|call| call.answered);
+    /// Checks, to a second, the age of a suggestion from block `newest` that was requested at `requested` and has just
+    /// arrived. The node may have returned that block more than once.
+    pub(crate) fn check_age(
+        &self,
+        newest: u64,
+        requested: Instant,
+        seconds: u64,
+    ) -> Result<(), String> {
+        let state = self.0.lock().unwrap();
+        let responses = state.calls.iter().rev().filter_map(|call| call.response);
         let times: Vec<_> =
-            answered.filter(|(head, _)| *head == newest).map(|(_, at)| at).collect();
+            responses.filter(|(head, _)| *head == newest).map(|(_, at)| at).collect();
         let (Some(last), Some(first)) = (times.first(), times.last()) else {
-            return Err(format!("the node never told of {newest}"));
+            return Err(format!("the node never returned {newest}"));
         };
-        let since_last = asked.saturating_duration_since(*last).as_secs();
+        let since_last = requested.saturating_duration_since(*last).as_secs();
         let possible = since_last.saturating_sub(1)..=first.elapsed().as_secs() + 1;
         if possible.contains(&seconds) {
             Ok(())
@@ -207,15 +209,15 @@ impl Clock {
     }
 }
 
-impl Shared {
+impl NodeState {
     fn head(&self) -> u64 {
-        let (head, at) = self.from;
+        let (head, at) = self.started_at;
         let passed = at.elapsed().as_nanos() / self.block_time.as_nanos();
         head + u64::try_from(passed).unwrap()
     }
 
-    /// The result of a call when `head` is the newest block, or what is wrong with the call.
-    fn answer(&self, call: &Value, head: u64) -> Result<Value, String> {
+    /// Returns the result of a call at this `head`; the error describes an unexpected call.
+    fn result_of(&self, call: &Value, head: u64) -> Result<Value, String> {
         let members: Vec<_> =
             call.as_object().into_iter().flatten().map(|(name, _)| name).collect();
         if members != ["id", "jsonrpc", "method", "params"] || call["jsonrpc"] != "2.0" {
@@ -235,7 +237,7 @@ impl Shared {
                     percentiles.as_array().and_then(|all| all.iter().map(Value::as_u64).collect());
                 match (count, tag.as_str(), percentiles) {
                     (Some(count @ 1..=1024), Some("latest"), Some(percentiles)) => {
-                        Ok(history(head, &Terms { window: count, percentiles }))
+                        Ok(history(head, &PricingSettings { window: count, percentiles }))
                     }
                     _ => Err("no parameters of a poll".into()),
                 }
@@ -245,77 +247,78 @@ impl Shared {
     }
 }
 
-async fn reply(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Response {
+async fn handle_call(State(state): State<Arc<Mutex<NodeState>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 64 * 1024).await.unwrap();
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let (place, mood, pause) = {
-        let mut shared = shared.lock().unwrap();
-        let who = match parts.uri.path() {
+    let (index, behaviour, delay) = {
+        let mut state = state.lock().unwrap();
+        let client = match parts.uri.path() {
             "/rpc" => Some(""),
             path => path.strip_prefix("/rpc/"),
         };
         let is_json =
             parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
-        let is_call = parts.method == Method::POST && who.is_some() && is_json;
-        let head = shared.head();
+        let is_call = parts.method == Method::POST && client.is_some() && is_json;
+        let head = state.head();
         let violation =
-            if is_call { shared.answer(&call, head).err() } else { Some("no call".into()) };
+            if is_call { state.result_of(&call, head).err() } else { Some("no call".into()) };
         if let Some(violation) = violation {
-            let told = format!("{violation}: {} {} {call}", parts.method, parts.uri);
-            eprintln!("the node was asked what it should not be: {told}");
-            shared.violations.push(told);
+            let description = format!("{violation}: {} {} {call}", parts.method, parts.uri);
+            eprintln!("unexpected calls at the mock node: {description}");
+            state.violations.push(description);
             return StatusCode::NOT_IMPLEMENTED.into_response();
         }
-        shared.calls.push(Asked {
+        state.calls.push(Call {
             at: Instant::now(),
-            who: who.unwrap_or_default().to_owned(),
+            client: client.unwrap_or_default().to_owned(),
             method: call["method"].as_str().unwrap().to_owned(),
-            answered: None,
+            response: None,
         });
-        (shared.calls.len() - 1, shared.mood, shared.pause)
+        (state.calls.len() - 1, state.behaviour, state.delay)
     };
-    tokio::time::sleep(pause).await;
-    match mood {
-        Mood::Well => {
-            let mut shared = shared.lock().unwrap();
-            let head = shared.head();
-            let result = shared.answer(&call, head).unwrap();
+    tokio::time::sleep(delay).await;
+    match behaviour {
+        Behaviour::Healthy => {
+            let mut state = state.lock().unwrap();
+            let head = state.head();
+            let result = state.result_of(&call, head).unwrap();
             if call["method"] == "eth_feeHistory" {
-                shared.calls[place].answered = Some((head, Instant::now()));
+                state.calls[index].response = Some((head, Instant::now()));
             }
             json!({ "jsonrpc": "2.0", "id": call["id"], "result": result })
                 .to_string()
                 .into_response()
         }
-        Mood::Broken => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Mood::Silent => std::future::pending().await,
-        Mood::Limited(seconds) => {
+        Behaviour::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Behaviour::Silent => std::future::pending().await,
+        Behaviour::RateLimited(seconds) => {
             (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds.to_string())]).into_response()
         }
     }
 }
 
-/// By what a chain's configuration differs from another's.
+/// The settings by which the tests' chain configurations differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct PricingSettings {
     pub(crate) window: u64,
     pub(crate) percentiles: Vec<u64>,
 }
 
-impl Default for Terms {
+impl Default for PricingSettings {
     fn default() -> Self {
         Self { window: 20, percentiles: vec![60] }
     }
 }
 
-impl Terms {
-    /// The suggestion for the window that ends with `newest`, worked out apart from the service. No two
-    /// blocks have the same.
-    pub(crate) fn suggestion(&self, name: &str, newest: u64) -> String {
+impl PricingSettings {
+    /// Calculates the suggestion for the window that ends with `newest`, independently of the service. Each block has
+    /// a different one.
+    pub(crate) fn expected_suggestion(&self, name: &str, newest: u64) -> String {
         let blocks = || newest + 1 - self.window..=newest;
-        let average =
-            |of: &dyn Fn(u64) -> u128| blocks().map(of).sum::<u128>() / u128::from(self.window);
+        let average = |value: &dyn Fn(u64) -> u128| {
+            blocks().map(value).sum::<u128>() / u128::from(self.window)
+        };
         let base = 2 * average(&base_fee);
         let medium = average(&|number| tip(number, self.percentiles[0]));
         let high = match self.percentiles.get(1) {
@@ -332,12 +335,12 @@ impl Terms {
     }
 }
 
-/// A block's base fee in wei, above any floor.
+/// Returns the base fee of a block in wei, above any floor.
 fn base_fee(number: u64) -> u128 {
     10 * GWEI + 1000 * u128::from(number)
 }
 
-/// What a block's transactions paid at a percentile.
+/// Returns the reward of a block at `percentile` in wei.
 fn tip(number: u64, percentile: u64) -> u128 {
     u128::from(100 + percentile) * GWEI + 1000 * u128::from(number)
 }
@@ -346,7 +349,7 @@ fn quantity(number: u128) -> Value {
     format!("{number:#x}").into()
 }
 
-fn history(newest: u64, Terms { window, percentiles }: &Terms) -> Value {
+fn history(newest: u64, PricingSettings { window, percentiles }: &PricingSettings) -> Value {
     let oldest = newest + 1 - window;
     let row = |number| percentiles.iter().map(|p| quantity(tip(number, *p))).collect();
     json!({
@@ -357,22 +360,22 @@ fn history(newest: u64, Terms { window, percentiles }: &Terms) -> Value {
     })
 }
 
-/// Asks as the service does.
+/// Sends a call like the service.
 #[cfg(test)]
-async fn ask(url: &str, method: &str, params: Value) -> (u16, Value) {
+async fn call(url: &str, method: &str, params: Value) -> (u16, Value) {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let answer = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    let result_of = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
+    (result_of.status().as_u16(), result_of.json().await.unwrap_or_default())
 }
 
 #[tokio::test]
-async fn its_head_moves_by_the_clock_and_its_calls_are_counted_by_method_and_by_who_asks() {
-    let node = ClockNode::start(7, Duration::from_millis(50)).await;
-    let (_, chain_id) = ask(&node.url_of("b"), "eth_chainId", json!([])).await;
+async fn mock_node_head_follows_the_clock_and_calls_are_recorded() {
+    let node = MockClockNode::start(7, Duration::from_millis(50)).await;
+    let (_, chain_id) = call(&node.url_for("b"), "eth_chainId", json!([])).await;
     assert_eq!(chain_id["result"], "0x7");
     let params = json!(["0xa", "latest", [60, 100]]);
     let newest = async || {
-        let (status, history) = ask(&node.url(), "eth_feeHistory", params.clone()).await;
+        let (status, history) = call(&node.url(), "eth_feeHistory", params.clone()).await;
         assert_eq!(status, 200);
         let result = &history["result"];
         assert_eq!(result["reward"].as_array().unwrap().len(), 10);
@@ -383,37 +386,37 @@ async fn its_head_moves_by_the_clock_and_its_calls_are_counted_by_method_and_by_
     let first = newest().await;
     let deadline = Instant::now() + Duration::from_mins(1);
     while newest().await < first + 3 {
-        assert!(Instant::now() < deadline, "it stands");
+        assert!(Instant::now() < deadline, "the head does not move");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let passed = node.shared().from.1.elapsed().as_millis() / 50;
-    assert!(u128::from(node.head() - ClockNode::FIRST_HEAD) >= passed);
+    let passed = node.state().started_at.1.elapsed().as_millis() / 50;
+    assert!(u128::from(node.head() - MockClockNode::FIRST_HEAD) >= passed);
     let calls = node.calls();
-    assert_eq!((calls[0].who.as_str(), calls[1].who.as_str()), ("b", ""));
-    assert_eq!(node.methods(0)["eth_chainId"], 1);
-    assert_eq!(node.methods(1)["eth_feeHistory"], calls.len() - 1);
-    assert_eq!(node.last_answer().unwrap(), calls.last().unwrap().answered.unwrap());
-    node.start_over_at(1000);
+    assert_eq!((calls[0].client.as_str(), calls[1].client.as_str()), ("b", ""));
+    assert_eq!(node.calls_by_method(0)["eth_chainId"], 1);
+    assert_eq!(node.calls_by_method(1)["eth_feeHistory"], calls.len() - 1);
+    assert_eq!(node.last_response().unwrap(), calls.last().unwrap().response.unwrap());
+    node.reset_head(1000);
     assert_eq!(newest().await / 10, 100);
 }
 
 #[tokio::test]
-async fn its_moods_are_seen_and_counted() {
-    let node = ClockNode::start(7, Duration::from_secs(1)).await;
-    let status = async || ask(&node.url(), "eth_chainId", json!([])).await.0;
-    node.is(Mood::Broken);
+async fn mock_node_behaviours_take_effect_and_calls_are_counted() {
+    let node = MockClockNode::start(7, Duration::from_secs(1)).await;
+    let status = async || call(&node.url(), "eth_chainId", json!([])).await.0;
+    node.set_behaviour(Behaviour::Failing);
     assert_eq!(status().await, 500);
-    node.is(Mood::Limited(3));
+    node.set_behaviour(Behaviour::RateLimited(3));
     assert_eq!(status().await, 429);
-    node.is(Mood::Silent);
+    node.set_behaviour(Behaviour::Silent);
     assert!(tokio::time::timeout(Duration::from_millis(200), status()).await.is_err());
-    node.is(Mood::Well);
+    node.set_behaviour(Behaviour::Healthy);
     assert_eq!(status().await, 200);
-    assert_eq!(node.tally().calls, 4);
+    assert_eq!(node.progress().calls, 4);
 }
 
 #[tokio::test]
-async fn what_no_poll_asks_is_a_violation() {
+async fn mock_node_records_unexpected_calls_as_violations() {
     for (method, params) in [
         ("eth_blockNumber", json!([])),
         ("eth_chainId", json!([1])),
@@ -421,9 +424,9 @@ async fn what_no_poll_asks_is_a_violation() {
         ("eth_feeHistory", json!([20, "latest", [60]])),
         ("eth_feeHistory", json!(["0x14", "latest"])),
     ] {
-        let node = ClockNode::start(7, Duration::from_secs(1)).await;
-        assert_eq!(ask(&node.url(), method, params).await.0, 501);
-        assert_eq!(std::mem::take(&mut node.shared().violations).len(), 1, "{method}");
-        assert_eq!(node.tally().calls, 0);
+        let node = MockClockNode::start(7, Duration::from_secs(1)).await;
+        assert_eq!(call(&node.url(), method, params).await.0, 501);
+        assert_eq!(std::mem::take(&mut node.state().violations).len(), 1, "{method}");
+        assert_eq!(node.progress().calls, 0);
     }
 }

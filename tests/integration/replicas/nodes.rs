@@ -1,86 +1,94 @@
-//! Replicas of which one, or none, gets anything out of the node.
+//! Shared polls when nodes fail, rate-limit or reset, and when replicas are killed, frozen or cut off.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::clock_node::{ClockNode, Mood, Terms};
+use super::mock_clock_node::{Behaviour, MockClockNode, PricingSettings};
+use super::monitor::{MAX_GAP, Monitor, ReadStats};
 use super::redis::Redis;
 use super::replica::Replica;
-use super::watch::{MOST, Record, Watch};
-use super::{BLOCK, Group, ID, READING, at, chain, until};
+use super::{
+    BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, chain_section, redis_section, wait_until,
+};
 use crate::failover::dead_url;
-use crate::raw::{self, Connection};
-use crate::read_node::{ReadNode, Say};
-use crate::service::{Answer, Service};
+use crate::mock_read_node::{MockReadNode, Reply};
+use crate::raw_client::{self, RawClient};
+use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-/// What is compared of times that two clocks were read for.
+/// Tolerance for times that are compared across two processes.
 const SECOND: Duration = Duration::from_secs(1);
 
-fn newest(answer: &Answer) -> Option<u64> {
-    answer.header("x-newest-block").parse().ok()
+fn newest(response: &Response) -> Option<u64> {
+    response.header("x-newest-block").parse().ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_starts_while_the_node_is_down_serves_what_is_shared_until_it_is_too_old() {
+async fn replica_started_during_a_node_outage_serves_shared_data_until_expiry() {
     const MAX_AGE: Duration = Duration::from_secs(12);
     const STALE_AFTER: Duration = Duration::from_secs(4);
     let block = Duration::from_secs(2);
     let redis = Redis::start();
-    let node = ClockNode::start(ID, block).await;
+    let node = MockClockNode::start(CHAIN_ID, block).await;
     let config = |url: &str| {
-        let chain = chain("a", ID, url, "max_age = \"12s\"\n").replace("\"1s\"", "\"2s\"");
-        at(&redis.url(0)) + &chain
+        let chain =
+            chain_section("a", CHAIN_ID, url, "max_age = \"12s\"\n").replace("\"1s\"", "\"2s\"");
+        redis_section(&redis.url(0)) + &chain
     };
-    let start = |who: &str| Replica::start(&format!("down-{who}"), &config(&node.url_of(who)));
+    let start =
+        |client: &str| Replica::start(&format!("down-{client}"), &config(&node.url_for(client)));
     let mut replicas = vec![start("first"), start("second")];
     for replica in &replicas {
-        replica.is_ready().await;
+        replica.wait_until_ready().await;
     }
-    until("a turn that is left", async || {
+    wait_until("an adopted value", async || {
         let (first, second) = (replicas[0].counts("a").await, replicas[1].counts("a").await);
         first.adopted + second.adopted >= 2
     })
     .await;
 
-    node.is(Mood::Broken);
-    // Right after a turn, so that the next one is a block time away.
-    let calls = node.tally().calls;
-    until("a poll that fails", async || node.tally().calls > calls).await;
-    let (head, observed) = node.last_answer().unwrap();
+    node.set_behaviour(Behaviour::Failing);
+    // Right after a poll, so that the next one is a block time away.
+    let calls = node.progress().calls;
+    wait_until("a failed poll", async || node.progress().calls > calls).await;
+    let (head, observed) = node.last_response().unwrap();
     let started = Instant::now();
     replicas.push(start("new"));
-    replicas[2].is_ready().await;
+    replicas[2].wait_until_ready().await;
     let ready = started.elapsed();
     let first = replicas[2].get(SUGGESTION).await;
-    let asked = node.calls().iter().filter(|call| call.who == "new").count();
-    println!("ready after {ready:?}, {asked} calls by then, age {}", first.header("age"));
-    assert_eq!((first.status, asked), (200, 0), "{first:?}");
-    assert_eq!(first.body, Terms::default().suggestion("a", head));
+    let calls_before = node.calls().iter().filter(|call| call.client == "new").count();
+    println!(
+        "ready after {ready:?}, {calls_before} calls before that, age {}",
+        first.header("age")
+    );
+    assert_eq!((first.status, calls_before), (200, 0), "{first:?}");
+    assert_eq!(first.body, PricingSettings::default().expected_suggestion("a", head));
 
-    // All of them say the same of it, and no longer than they may.
+    // All replicas report the same age and refuse at the same time.
     let mut ended = [None; 3];
     let (mut fresh, mut stale) = (0, 0);
-    until("all refuse", async || {
+    wait_until("all refuse", async || {
         for (replica, ended) in replicas.iter().zip(&mut ended) {
-            let least = observed.elapsed();
-            let answer = replica.get(SUGGESTION).await;
-            let most = observed.elapsed();
-            let told = format!("{} between {least:?} and {most:?}: {answer:?}", replica.name);
-            if answer.status == 503 {
-                assert_eq!(answer.json()["code"], "stale_data", "{told}");
-                ended.get_or_insert(most);
+            let min_age = observed.elapsed();
+            let response = replica.get(SUGGESTION).await;
+            let max_age = observed.elapsed();
+            let details =
+                format!("{} between {min_age:?} and {max_age:?}: {response:?}", replica.name);
+            if response.status == 503 {
+                assert_eq!(response.json()["code"], "stale_data", "{details}");
+                ended.get_or_insert(max_age);
                 continue;
             }
-            assert!(answer.status == 200 && ended.is_none(), "{told}");
-            assert_eq!(newest(&answer), Some(head), "{told}");
-            let age = Duration::from_secs(answer.header("age").parse().unwrap());
-            assert!(age + SECOND >= least && age <= most + SECOND, "{told}");
-            let is_stale = answer.header("x-stale") == "true";
-            // At the limit the difference of two clocks decides.
-            let is_near = least < STALE_AFTER + SECOND / 4 && most + SECOND / 4 > STALE_AFTER;
-            assert!(is_near || is_stale == (least > STALE_AFTER), "{told}");
+            assert!(response.status == 200 && ended.is_none(), "{details}");
+            assert_eq!(newest(&response), Some(head), "{details}");
+            let age = Duration::from_secs(response.header("age").parse().unwrap());
+            assert!(age + SECOND >= min_age && age <= max_age + SECOND, "{details}");
+            let is_stale = response.header("x-stale") == "true";
+            // Near the limit either label is correct.
+            let is_near = min_age < STALE_AFTER + SECOND / 4 && max_age + SECOND / 4 > STALE_AFTER;
+            assert!(is_near || is_stale == (min_age > STALE_AFTER), "{details}");
             if replica.name == "down-new" {
                 *(if is_stale { &mut stale } else { &mut fresh }) += 1;
             }
@@ -94,11 +102,11 @@ async fn a_replica_that_starts_while_the_node_is_down_serves_what_is_shared_unti
     }
     assert!(fresh > 0 && stale > 0, "{fresh} fresh, {stale} stale");
 
-    node.is(Mood::Well);
-    until("all serve again", async || {
+    node.set_behaviour(Behaviour::Healthy);
+    wait_until("all serve again", async || {
         for replica in &replicas {
-            let answer = replica.get(SUGGESTION).await;
-            if answer.status != 200 || newest(&answer).is_none_or(|newest| newest <= head) {
+            let response = replica.get(SUGGESTION).await;
+            if response.status != 200 || newest(&response).is_none_or(|newest| newest <= head) {
                 return false;
             }
         }
@@ -108,243 +116,254 @@ async fn a_replica_that_starts_while_the_node_is_down_serves_what_is_shared_unti
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_reaches_a_replica_late_is_as_old_as_it_is_and_no_longer_served_than_by_others() {
+async fn shared_value_received_late_keeps_its_age_and_expiry() {
     const MAX_AGE: Duration = Duration::from_secs(9);
     const FROZEN: Duration = Duration::from_secs(5);
     let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    let config = at(&redis.url(0)) + &chain("a", ID, &node.url(), "max_age = \"9s\"\n");
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let config = redis_section(&redis.url(0))
+        + &chain_section("a", CHAIN_ID, &node.url(), "max_age = \"9s\"\n");
     let start = |name: &str| Arc::new(Replica::start(name, &config));
-    let group = Group::of(redis, node, &["late-0", "late-1"].map(start)).await;
-    // Whoever polls goes on polling; the other one is not there when it is told of the last value.
-    let counts = group.counts().await;
-    let late = &group.watches[usize::from(counts[0].claimed > counts[1].claimed)];
-    let calls = group.node.tally().calls;
-    until("a poll", async || group.node.tally().calls > calls).await;
-    // From here on it is read below.
-    group.watches.iter().for_each(Watch::is_gone);
+    let harness = Harness::from_replicas(redis, node, &["late-0", "late-1"].map(start)).await;
+    // The polling replica tends to keep polling; the other one is frozen when the last value is published.
+    let counts = harness.counts().await;
+    let late = &harness.monitors[usize::from(counts[0].claimed > counts[1].claimed)];
+    let calls = harness.node.progress().calls;
+    wait_until("a poll", async || harness.node.progress().calls > calls).await;
+    // The replicas are read directly from here on.
+    harness.monitors.iter().for_each(Monitor::pause);
     late.replica.freeze();
-    until("another poll", async || group.node.answers(calls + 1).len() == 1).await;
-    group.node.is(Mood::Broken);
-    let (head, observed) = group.node.last_answer().unwrap();
-    // What is waited for is the time itself.
+    wait_until("another poll", async || harness.node.response_times(calls + 1).len() == 1).await;
+    harness.node.set_behaviour(Behaviour::Failing);
+    let (head, observed) = harness.node.last_response().unwrap();
+    // The elapsed time is what is tested.
     tokio::time::sleep(FROZEN).await;
     late.replica.thaw();
 
     let mut ages = Vec::new();
     let mut ended = [None; 2];
-    until("both refuse", async || {
-        for (watch, ended) in group.watches.iter().zip(&mut ended) {
-            let least = observed.elapsed();
-            let answer = watch.replica.get(SUGGESTION).await;
-            let most = observed.elapsed();
-            if answer.status == 503 {
-                ended.get_or_insert(most);
-            } else if newest(&answer) == Some(head) {
-                let age: u64 = answer.header("age").parse().unwrap();
-                ages.push((watch.replica.name.clone(), least, age, most));
+    wait_until("both refuse", async || {
+        for (monitor, ended) in harness.monitors.iter().zip(&mut ended) {
+            let min_age = observed.elapsed();
+            let response = monitor.replica.get(SUGGESTION).await;
+            let max_age = observed.elapsed();
+            if response.status == 503 {
+                ended.get_or_insert(max_age);
+            } else if newest(&response) == Some(head) {
+                let age: u64 = response.header("age").parse().unwrap();
+                ages.push((monitor.replica.name.clone(), min_age, age, max_age));
             }
         }
         ended.iter().all(Option::is_some)
     })
     .await;
     println!("{} is late; refused from an age of {ended:?} on", late.replica.name);
-    let is_true = |(_, least, age, most): &&(_, Duration, u64, Duration)| {
+    let is_true = |(_, min_age, age, max_age): &&(_, Duration, u64, Duration)| {
         let age = Duration::from_secs(*age);
-        age + SECOND >= *least && age <= *most + SECOND
+        age + SECOND >= *min_age && age <= *max_age + SECOND
     };
     let wrong: Vec<_> = ages.iter().filter(|age| !is_true(age)).take(5).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(ages.iter().any(|(name, ..)| *name == late.replica.name), "it never served it");
+    assert!(
+        ages.iter().any(|(name, ..)| *name == late.replica.name),
+        "the late replica never served the value"
+    );
     for ended in ended.into_iter().flatten() {
         assert!(ended + SECOND / 4 >= MAX_AGE && ended <= MAX_AGE + SECOND, "{ended:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_cannot_reach_the_node_serves_what_the_others_get() {
+async fn replica_that_cannot_reach_the_node_serves_shared_values() {
     const BLOCKS: u64 = 10;
     let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    let config = |url: &str| at(&redis.url(0)) + &chain("a", ID, url, "");
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let config = |url: &str| redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, url, "");
     let start = |name: &str, url: &str| Arc::new(Replica::start(name, &config(url)));
     let replicas = [
         start("reaching-0", &node.url()),
         start("reaching-1", &node.url()),
         start("cut-off", &dead_url()),
     ];
-    let group = Group::of(redis, node, &replicas).await;
-    let goes_on = async |what: &str| {
-        group.take();
-        let before = group.node.tally();
-        group.blocks(BLOCKS).await;
-        let (blocks, calls) = group.node.tally().since(before);
-        let record = group.take();
-        println!("{what}: {calls} calls in {blocks} blocks, {record:?}");
-        assert_eq!(record.failures, [""; 0]);
-        assert!(record.max_lag() <= MOST && record.max_jump() <= MOST, "{record:?}");
+    let harness = Harness::from_replicas(redis, node, &replicas).await;
+    let check_sharing = async |what: &str| {
+        harness.take_stats();
+        let before = harness.node.progress();
+        harness.wait_for_blocks(BLOCKS).await;
+        let (blocks, calls) = harness.node.progress().since(before);
+        let stats = harness.take_stats();
+        println!("{what}: {calls} calls in {blocks} blocks, {stats:?}");
+        assert_eq!(stats.failures, [""; 0]);
+        assert!(stats.max_lag() <= MAX_GAP && stats.max_jump() <= MAX_GAP, "{stats:?}");
         assert!((blocks - 1..=blocks + 1).contains(&calls), "{calls} in {blocks} blocks");
     };
-    goes_on("all run").await;
+    check_sharing("all run").await;
 
-    // Nobody else is there, so the turns are its own; what it is not able to do is soon done by those who come back.
-    let cut_off = async || group.watches[2].replica.counts("a").await;
+    // Alone, the cut-off replica claims the slots; the others take over when they are back.
+    let cut_off = async || harness.monitors[2].replica.counts("a").await;
     let claimed = cut_off().await.claimed;
-    for watch in &group.watches[..2] {
-        watch.is_gone();
-        watch.replica.freeze();
+    for monitor in &harness.monitors[..2] {
+        monitor.pause();
+        monitor.replica.freeze();
     }
-    until("turns of the one that is cut off", async || cut_off().await.claimed >= claimed + 2)
-        .await;
-    for watch in &group.watches[..2] {
-        watch.replica.thaw();
-        watch.is_thawed(2 * SECOND);
+    wait_until("slots claimed by the cut-off replica", async || {
+        cut_off().await.claimed >= claimed + 2
+    })
+    .await;
+    for monitor in &harness.monitors[..2] {
+        monitor.replica.thaw();
+        monitor.resume_after_thaw(2 * SECOND);
     }
-    group.blocks(3).await;
-    goes_on("those who can reach it were away").await;
+    harness.wait_for_blocks(3).await;
+    check_sharing("after the connected replicas were frozen").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_limit_that_one_replica_meets_is_kept_by_all_and_by_those_that_start_meanwhile() {
+async fn rate_limit_of_one_replica_is_respected_by_all_and_after_a_restart() {
     const LIMIT: Duration = Duration::from_secs(5);
-    let group = Group::start("limit", 3, Redis::start()).await;
-    let first = group.node.tally().calls;
-    group.node.is(Mood::Limited(LIMIT.as_secs()));
-    until("a call that is refused", async || group.node.tally().calls > first).await;
-    let refused = group.node.calls()[first].at;
-    // Whoever asks now would be answered, and counted.
-    group.node.is(Mood::Well);
-    // Else the one that is ended may be the one that was told, before it has told anybody.
-    let is_told = |key: &Vec<u8>| String::from_utf8_lossy(key).contains(":cooldown:");
-    until("a cool-down", async || group.redis.keys("gas:v1:").iter().any(is_told)).await;
-    let restarted = &group.watches[0];
-    restarted.is_gone();
+    let harness = Harness::start("limit", 3, Redis::start()).await;
+    let first = harness.node.progress().calls;
+    harness.node.set_behaviour(Behaviour::RateLimited(LIMIT.as_secs()));
+    wait_until("a rate-limited call", async || harness.node.progress().calls > first).await;
+    let rate_limited = harness.node.calls()[first].at;
+    // A call from now on would succeed and be counted.
+    harness.node.set_behaviour(Behaviour::Healthy);
+    // The rate-limited replica may be the one that is killed, so wait until it has published the cool-down.
+    let is_cooldown = |key: &Vec<u8>| String::from_utf8_lossy(key).contains(":cooldown:");
+    wait_until("a cool-down", async || harness.redis.keys("gas:v1:").iter().any(is_cooldown)).await;
+    let restarted = &harness.monitors[0];
+    restarted.pause();
     restarted.replica.kill();
     restarted.replica.start_again();
-    restarted.replica.is_ready().await;
-    restarted.is_back();
-    until("a further call", async || group.node.tally().calls > first + 1).await;
-    let calls: Vec<_> = group.node.calls()[first + 1..].to_vec();
-    let pause = calls[0].at - refused;
-    println!("asked again after {pause:?}: {calls:?}");
+    restarted.replica.wait_until_ready().await;
+    restarted.resume();
+    wait_until("a further call", async || harness.node.progress().calls > first + 1).await;
+    let calls: Vec<_> = harness.node.calls()[first + 1..].to_vec();
+    let pause = calls[0].at - rate_limited;
+    println!("called again after {pause:?}: {calls:?}");
     assert!(pause >= LIMIT, "{pause:?}: {calls:#?}");
-    // Up to a tenth more than the node wants, and then the next turn.
-    assert!(pause <= LIMIT + LIMIT / 10 + 2 * BLOCK + SECOND / 2, "{pause:?}");
-    assert!(pause > Duration::ZERO && restarted.replica.counts("a").await.alone == 0);
-    group.share_again(Instant::now()).await;
-    group.is_well();
+    // `Retry-After` plus up to 10 % jitter, then the next slot.
+    assert!(pause <= LIMIT + LIMIT / 10 + 2 * BLOCK_TIME + SECOND / 2, "{pause:?}");
+    assert!(pause > Duration::ZERO && restarted.replica.counts("a").await.standalone == 0);
+    harness.share_again(Instant::now()).await;
+    harness.check_no_failures();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_that_are_started_again_do_not_ask_for_the_chain_again() {
-    let group = Group::start("proof", 3, Redis::start()).await;
-    // Whoever polls is started again, until each of them has polled.
+async fn restarted_replicas_do_not_verify_the_chain_again() {
+    let harness = Harness::start("proof", 3, Redis::start()).await;
+    // Restart each polling replica until each has polled.
     let mut have_polled = [false; 3];
-    until("each has polled", async || {
-        for (watch, has_polled) in group.watches.iter().zip(&mut have_polled) {
-            if watch.replica.counts("a").await.claimed > 0 {
+    wait_until("each has polled", async || {
+        for (monitor, has_polled) in harness.monitors.iter().zip(&mut have_polled) {
+            if monitor.replica.counts("a").await.claimed > 0 {
                 *has_polled = true;
-                watch.is_gone();
-                watch.replica.kill();
-                watch.replica.start_again();
-                watch.replica.is_ready().await;
-                watch.is_back();
+                monitor.pause();
+                monitor.replica.kill();
+                monitor.replica.start_again();
+                monitor.replica.wait_until_ready().await;
+                monitor.resume();
             }
         }
         have_polled == [true; 3]
     })
     .await;
-    let methods = group.node.methods(0);
+    let methods = harness.node.calls_by_method(0);
     println!("{methods:?}");
     assert_eq!(methods["eth_chainId"], 1, "{methods:?}");
-    group.is_well();
+    harness.check_no_failures();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_struck_in_the_middle_of_its_poll_costs_one_block() {
-    let group = Group::start("struck", 3, Redis::start()).await;
-    group.node.takes(Duration::from_millis(300));
-    group.blocks(1).await;
+async fn replica_killed_or_frozen_during_its_poll_costs_one_block() {
+    let harness = Harness::start("struck", 3, Redis::start()).await;
+    harness.node.set_delay(Duration::from_millis(300));
+    harness.wait_for_blocks(1).await;
     for is_killed in [true, false, true, false] {
-        group.take();
-        let (first, struck) = group.next_poll().await;
-        struck.is_gone();
+        harness.take_stats();
+        let (first, interrupted) = harness.next_poll().await;
+        interrupted.pause();
         if is_killed {
-            struck.replica.kill();
+            interrupted.replica.kill();
         } else {
-            struck.replica.freeze();
+            interrupted.replica.freeze();
         }
-        let answers = || group.node.answers(first + 1);
-        until("further polls", async || answers().len() >= 3).await;
+        let responses = || harness.node.response_times(first + 1);
+        wait_until("further polls", async || responses().len() >= 3).await;
         if is_killed {
-            struck.replica.start_again();
-            struck.replica.is_ready().await;
-            struck.is_back();
+            interrupted.replica.start_again();
+            interrupted.replica.wait_until_ready().await;
+            interrupted.resume();
         } else {
-            // What it was told before it was frozen is by now older than what the others have.
-            struck.replica.thaw();
-            struck.is_thawed(SECOND);
+            // The result of its interrupted poll is older than what the others have by now.
+            interrupted.replica.thaw();
+            interrupted.resume_after_thaw(SECOND);
         }
-        until("further polls", async || answers().len() >= 5).await;
-        let record = group.take();
+        wait_until("further polls", async || responses().len() >= 5).await;
+        let stats = harness.take_stats();
         let by = if is_killed { "killed" } else { "frozen" };
-        println!("{} is {by}: {record:?}", struck.replica.name);
-        assert_eq!(record.failures, [""; 0]);
-        assert!(record.max_lag() <= MOST && record.max_jump() <= MOST, "{record:?}");
-        // The node answers the one that is struck, too, but nobody hears of it. One slot is lost, and the next
-        // one may be claimed a little later.
-        let polls: Vec<_> = group.node.calls()[first..].to_vec();
+        println!("{} is {by}: {stats:?}", interrupted.replica.name);
+        assert_eq!(stats.failures, [""; 0]);
+        assert!(stats.max_lag() <= MAX_GAP && stats.max_jump() <= MAX_GAP, "{stats:?}");
+        // The result of the interrupted poll is lost: one slot is missed, and the next one may be claimed a
+        // little later.
+        let polls: Vec<_> = harness.node.calls()[first..].to_vec();
         for two in polls.windows(2) {
             let pause = two[1].at - two[0].at;
-            assert!(pause <= BLOCK + SECOND / 2, "{pause:?}: {polls:#?}");
+            assert!(pause <= BLOCK_TIME + SECOND / 2, "{pause:?}: {polls:#?}");
             assert!(pause >= SECOND / 4, "{pause:?}: {polls:#?}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_that_start_together_ask_the_node_once() {
+async fn replicas_started_together_poll_the_node_once() {
     let redis = Redis::start();
-    // They all come within the first slot, as a rule.
-    let node = ClockNode::start(ID, 10 * BLOCK).await;
-    let chain = chain("a", ID, &node.url(), "").replace("\"1s\"", "\"10s\"");
-    let config = at(&redis.url(0)) + &chain;
+    // All replicas usually start within the first slot.
+    let node = MockClockNode::start(CHAIN_ID, 10 * BLOCK_TIME).await;
+    let chain = chain_section("a", CHAIN_ID, &node.url(), "").replace("\"1s\"", "\"10s\"");
+    let config = redis_section(&redis.url(0)) + &chain;
     let started = Instant::now();
     let replicas: Vec<_> =
         (0..6).map(|place| Replica::start(&format!("together-{place}"), &config)).collect();
     for replica in &replicas {
-        replica.is_ready().await;
-        let answer = replica.get(SUGGESTION).await;
-        let newest = newest(&answer).unwrap();
-        assert_eq!(answer.body, Terms::default().suggestion("a", newest), "{answer:?}");
+        replica.wait_until_ready().await;
+        let response = replica.get(SUGGESTION).await;
+        let newest = newest(&response).unwrap();
+        assert_eq!(
+            response.body,
+            PricingSettings::default().expected_suggestion("a", newest),
+            "{response:?}"
+        );
     }
-    let (took, methods) = (started.elapsed(), node.methods(0));
+    let (took, methods) = (started.elapsed(), node.calls_by_method(0));
     println!("{methods:?} in {took:?}");
-    assert!(took < 8 * BLOCK, "too slow for a slot: {took:?}");
+    assert!(took < 8 * BLOCK_TIME, "too slow for a slot: {took:?}");
     assert_eq!(methods["eth_chainId"], 1, "{methods:?}");
     assert!(methods["eth_feeHistory"] <= 2, "{methods:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poll_that_fails_is_made_up_for_within_seconds_by_one_for_all() {
+async fn failed_poll_is_retried_within_seconds_by_one_replica() {
     const FAILING: Duration = Duration::from_secs(11);
     let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    node.is(Mood::Broken);
-    let chain = chain("a", ID, &node.url(), "max_age = \"40m\"\n").replace("\"1s\"", "\"10m\"");
-    let config = at(&redis.url(0)) + &chain;
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    node.set_behaviour(Behaviour::Failing);
+    let chain = chain_section("a", CHAIN_ID, &node.url(), "max_age = \"40m\"\n")
+        .replace("\"1s\"", "\"10m\"");
+    let config = redis_section(&redis.url(0)) + &chain;
     let replicas: Vec<_> =
         (0..3).map(|place| Replica::start(&format!("failing-{place}"), &config)).collect();
     for replica in &replicas {
-        replica.is_live().await;
+        replica.wait_until_live().await;
     }
-    until("a poll that fails", async || node.tally().calls > 0).await;
-    // What must not happen needs the time not to: a poll each five seconds, not one of each replica.
+    wait_until("a failed poll", async || node.progress().calls > 0).await;
+    // Expected in this time: one poll per five seconds, not one per replica.
     tokio::time::sleep(FAILING).await;
-    let failed = node.tally().calls;
-    node.is(Mood::Well);
+    let failed = node.progress().calls;
+    node.set_behaviour(Behaviour::Healthy);
     let since = Instant::now();
-    until("all serve", async || {
+    wait_until("all serve", async || {
         for replica in &replicas {
             if replica.get(SUGGESTION).await.status != 200 {
                 return false;
@@ -353,7 +372,7 @@ async fn a_poll_that_fails_is_made_up_for_within_seconds_by_one_for_all() {
         true
     })
     .await;
-    let (took, methods) = (since.elapsed(), node.methods(failed));
+    let (took, methods) = (since.elapsed(), node.calls_by_method(failed));
     println!("{failed} calls in {FAILING:?}, then {methods:?}, served after {took:?}");
     assert!((2..=4).contains(&failed), "{failed}");
     assert!(took <= 7 * SECOND, "{took:?}");
@@ -361,46 +380,47 @@ async fn a_poll_that_fails_is_made_up_for_within_seconds_by_one_for_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_starts_while_the_head_stands_knows_for_how_long() {
+async fn replica_started_during_a_stalled_head_labels_it_stale() {
     let redis = Redis::start();
-    let node = ClockNode::start(ID, Duration::from_hours(1)).await;
-    let config = at(&redis.url(0)) + &chain("a", ID, &node.url(), "stall_after = \"4s\"\n");
+    let node = MockClockNode::start(CHAIN_ID, Duration::from_hours(1)).await;
+    let config = redis_section(&redis.url(0))
+        + &chain_section("a", CHAIN_ID, &node.url(), "stall_after = \"4s\"\n");
     let start = |name: &str| Replica::start(name, &config);
-    let mut replicas = vec![start("standing-0"), start("standing-1")];
+    let mut replicas = vec![start("stalled-0"), start("stalled-1")];
     let since = Instant::now();
     for replica in &replicas {
-        replica.is_ready().await;
-        let answer = replica.get(SUGGESTION).await;
-        assert_eq!((answer.status, answer.header("x-stale")), (200, ""), "{answer:?}");
+        replica.wait_until_ready().await;
+        let response = replica.get(SUGGESTION).await;
+        assert_eq!((response.status, response.header("x-stale")), (200, ""), "{response:?}");
     }
     for replica in &replicas {
         let is_stale = async || replica.get(SUGGESTION).await.header("x-stale") == "true";
-        until("it is labelled", is_stale).await;
+        wait_until("the stale label", is_stale).await;
     }
     let took = since.elapsed();
     assert!(took >= 4 * SECOND && took <= 7 * SECOND, "{took:?}");
-    replicas.push(start("standing-new"));
-    replicas[2].is_ready().await;
+    replicas.push(start("stalled-new"));
+    replicas[2].wait_until_ready().await;
     for replica in &replicas {
-        let answer = replica.get(SUGGESTION).await;
-        let age: u64 = answer.header("age").parse().unwrap();
-        assert!(answer.header("x-stale") == "true" && age <= 2, "{}: {answer:?}", replica.name);
+        let response = replica.get(SUGGESTION).await;
+        let age: u64 = response.header("age").parse().unwrap();
+        assert!(response.header("x-stale") == "true" && age <= 2, "{}: {response:?}", replica.name);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_polls_reaches_the_others_at_once() {
+async fn poll_result_reaches_the_other_replicas_at_once() {
     const POLLS: usize = 5;
-    let group = Group::start("reaching-all", 3, Redis::start()).await;
+    let harness = Harness::start("reaching-all", 3, Redis::start()).await;
     let mut delays = Vec::new();
     while delays.len() < POLLS {
-        let answered = group.node.tally().calls;
-        until("a poll", async || group.node.answers(answered).len() == 1).await;
-        let (head, at) = group.node.last_answer().unwrap();
+        let calls_before = harness.node.progress().calls;
+        wait_until("a poll", async || harness.node.response_times(calls_before).len() == 1).await;
+        let (head, at) = harness.node.last_response().unwrap();
         let reached =
             async |replica: &Replica| newest(&replica.get(SUGGESTION).await) >= Some(head);
-        until("it has reached all", async || {
-            for replica in group.replicas() {
+        wait_until("the value at all replicas", async || {
+            for replica in harness.replicas() {
                 if !reached(replica).await {
                     return false;
                 }
@@ -412,20 +432,20 @@ async fn what_one_polls_reaches_the_others_at_once() {
     }
     delays.sort_unstable();
     println!("{delays:?}");
-    // Those who do not hear of it find it when they look for a turn, an eighth of a slot after the poll. A busy
-    // machine may hold up each, but hardly all.
-    assert!(delays[0] < BLOCK / 8, "{delays:?}");
-    group.is_well();
+    // Without messages a replica would find the value an eighth of a slot later, when it looks for a slot. A busy
+    // machine may delay some, but hardly all.
+    assert!(delays[0] < BLOCK_TIME / 8, "{delays:?}");
+    harness.check_no_failures();
 }
 
-/// Waits until all of them serve a head of the chain that began at `first` less than a minute ago.
-async fn all_follow(watches: &[Watch], first: u64) -> Duration {
+/// Waits until all replicas serve a head of the chain that was reset to `first` less than a minute ago.
+async fn wait_for_reset(monitors: &[Monitor], first: u64) -> Duration {
     let since = Instant::now();
-    until("all follow", async || {
-        for watch in watches {
-            let answer = watch.replica.get(SUGGESTION).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            if newest(&answer).is_none_or(|newest| !(first..first + 60).contains(&newest)) {
+    wait_until("all follow", async || {
+        for monitor in monitors {
+            let response = monitor.replica.get(SUGGESTION).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            if newest(&response).is_none_or(|newest| !(first..first + 60).contains(&newest)) {
                 return false;
             }
         }
@@ -436,133 +456,139 @@ async fn all_follow(watches: &[Watch], first: u64) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chain_that_starts_over_reaches_all_and_goes_on_from_there() {
-    let group = Group::start("reset", 4, Redis::start()).await;
-    group.is_well();
+async fn chain_reset_reaches_all_replicas() {
+    let harness = Harness::start("reset", 4, Redis::start()).await;
+    harness.check_no_failures();
     let resets = [
         (5_000_000, false),
-        // What was agreed on before is forgotten.
+        // Redis loses the epoch of the previous reset.
         (3_000_000, true),
         (1_000_000, false),
     ];
     for (first, is_forgotten) in resets {
         if is_forgotten {
-            group.redis.kill();
-            group.redis.start_again();
+            harness.redis.kill();
+            harness.redis.start_again();
         }
-        group.watches.iter().for_each(Watch::is_gone);
-        // One is away when it happens, another one is new when it has happened.
-        let (frozen, new) = (&group.watches[0].replica, &group.watches[1].replica);
+        harness.monitors.iter().for_each(Monitor::pause);
+        // One replica is frozen during the reset, another one restarts after it.
+        let (frozen, new) = (&harness.monitors[0].replica, &harness.monitors[1].replica);
         frozen.freeze();
-        group.node.start_over_at(first);
-        let took = all_follow(&group.watches[1..], first).await;
+        harness.node.reset_head(first);
+        let took = wait_for_reset(&harness.monitors[1..], first).await;
         frozen.thaw();
-        let took_frozen = all_follow(&group.watches, first).await;
+        let took_frozen = wait_for_reset(&harness.monitors, first).await;
         new.kill();
         new.start_again();
-        new.is_ready().await;
-        all_follow(&group.watches, first).await;
+        new.wait_until_ready().await;
+        wait_for_reset(&harness.monitors, first).await;
         println!("from {first} on: followed after {took:?}, after being frozen {took_frozen:?}");
         assert!(took <= 10 * SECOND && took_frozen <= 3 * SECOND);
 
-        // Whoever went back to the old chain would serve what is no block yet.
-        group.watches.iter().for_each(Watch::starts_over);
-        group.blocks(6).await;
-        let record = group.watches.iter().map(Watch::take).fold(Record::default(), Record::and);
-        assert_eq!(record.failures, [""; 0]);
-        assert!(record.max_lag() <= MOST && record.max_jump() <= MOST, "{record:?}");
+        // A replica that returned to the old chain would serve a block above the head.
+        harness.monitors.iter().for_each(Monitor::resume_after_reset);
+        harness.wait_for_blocks(6).await;
+        let stats = harness
+            .monitors
+            .iter()
+            .map(Monitor::take_stats)
+            .fold(ReadStats::default(), ReadStats::merge);
+        assert_eq!(stats.failures, [""; 0]);
+        assert!(stats.max_lag() <= MAX_GAP && stats.max_jump() <= MAX_GAP, "{stats:?}");
     }
-    group.share_again(Instant::now()).await;
+    harness.share_again(Instant::now()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_shared_is_served_on_every_route_and_priced_by_each_for_itself() {
+async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
     let redis = Redis::start();
-    let node = ClockNode::start(ID, BLOCK).await;
-    let config = |more: &str| at(&redis.url(0)) + &chain("a", ID, &node.url(), more);
-    let dear = "pricing.base_fee_multiplier = 3\npricing.priority_fee_floor = \"500 gwei\"\n";
-    let replicas = [("plain", config("")), ("same", config("")), ("dear", config(dear))]
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let config = |more: &str| {
+        redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &node.url(), more)
+    };
+    let expensive = "pricing.base_fee_multiplier = 3\npricing.priority_fee_floor = \"500 gwei\"\n";
+    let replicas = [("plain", config("")), ("same", config("")), ("expensive", config(expensive))]
         .map(|(name, config)| Replica::start(&format!("priced-{name}"), &config));
     for replica in &replicas {
-        replica.is_ready().await;
+        replica.wait_until_ready().await;
     }
-    // At some moment all three have the same block.
+    // Wait until all three have the same block.
     let paths = ["fee-market", "fee-history?blocks=20", "gas-suggestion"];
-    let answers = async |replica: &Replica| {
-        let mut answers = Vec::new();
+    let responses = async |replica: &Replica| {
+        let mut responses = Vec::new();
         for path in paths {
-            answers.push(replica.get(&format!("/v1/a/{path}")).await);
+            responses.push(replica.get(&format!("/v1/a/{path}")).await);
         }
-        answers
+        responses
     };
     let since = Instant::now();
-    let [plain, same, dear] = loop {
+    let [default, identical, expensive] = loop {
         let mut all = Vec::new();
         for replica in &replicas {
-            all.push(answers(replica).await);
+            all.push(responses(replica).await);
         }
         let heads: Vec<_> = all.iter().flatten().map(newest).collect();
-        if heads.iter().all(|head| *head == heads[0]) && since.elapsed() > 4 * BLOCK {
+        if heads.iter().all(|head| *head == heads[0]) && since.elapsed() > 4 * BLOCK_TIME {
             break all.try_into().unwrap();
         }
-        assert!(since.elapsed() < crate::raw::PATIENCE, "{heads:?}");
-        tokio::time::sleep(READING).await;
+        assert!(since.elapsed() < crate::raw_client::TIMEOUT, "{heads:?}");
+        tokio::time::sleep(READ_INTERVAL).await;
     };
-    let comparable = |answer: &Answer| {
-        let mut json = answer.json();
+    let comparable = |response: &Response| {
+        let mut json = response.json();
         if let Some(at) = json.get_mut("observed_at") {
             let at = humantime::parse_rfc3339(at.take().as_str().unwrap()).unwrap();
             return (json, Some(at));
         }
         (json, None)
     };
-    for (plain, same) in plain.iter().zip(&same) {
-        let ((plain, at), (same, same_at)) = (comparable(plain), comparable(same));
-        assert_eq!(plain, same);
+    for (default, identical) in default.iter().zip(&identical) {
+        let ((default, at), (identical, same_at)) = (comparable(default), comparable(identical));
+        assert_eq!(default, identical);
         if let (Some(at), Some(same_at)) = (at, same_at) {
             let apart = at.duration_since(same_at).or_else(|_| same_at.duration_since(at)).unwrap();
             assert!(apart < SECOND / 4, "{apart:?}");
         }
     }
-    // Whoever follows one of them hears of each block.
-    let stream = raw::get("/v1/a/gas-suggestion/stream", "");
+    // The stream of each replica has an event for each block.
+    let stream = raw_client::get("/v1/a/gas-suggestion/stream", "");
     for replica in &replicas {
-        let mut client = Connection::open(replica.address).await;
+        let mut client = RawClient::connect(replica.address).await;
         client.send(&stream).await;
-        client.bytes_until(b"\ndata: {\"chain_name\":\"a\",", 3).await;
+        client.read_bytes_until(b"\ndata: {\"chain_name\":\"a\",", 3).await;
     }
-    // What is configured of prices is each one's own.
-    assert_eq!(dear[1].json(), plain[1].json());
-    let base = |answers: &[Answer]| -> u128 {
-        answers[2].json()["base_fee_per_gas"].as_str().unwrap().parse().unwrap()
+    // Prices follow each replica's own configuration.
+    assert_eq!(expensive[1].json(), default[1].json());
+    let base = |responses: &[Response]| -> u128 {
+        responses[2].json()["base_fee_per_gas"].as_str().unwrap().parse().unwrap()
     };
-    assert_eq!(base(&dear) * 2, base(&plain) * 3);
-    let tip = &dear[2].json()["medium"]["max_priority_fee_per_gas"];
+    assert_eq!(base(&expensive) * 2, base(&default) * 3);
+    let tip = &expensive[2].json()["medium"]["max_priority_fee_per_gas"];
     assert_eq!(tip, "500000000000");
-    // They did share it.
+    // The polls were shared.
     for replica in &replicas {
         let counts = replica.counts("a").await;
-        assert!(counts.alone == 0 && counts.claimed + counts.left > 0, "{counts:?}");
+        assert!(counts.standalone == 0 && counts.claimed + counts.yielded > 0, "{counts:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_node_refuses_a_client_keeps_no_replica_from_polling() {
+async fn rate_limit_of_a_client_read_does_not_pause_shared_polls() {
     let redis = Redis::start();
-    let node = ReadNode::start(Say::Raw(429, "slow down".into())).await;
-    let config = at(&redis.url(0))
+    let node = MockReadNode::start(Reply::Raw(429, "slow down".into())).await;
+    let config = redis_section(&redis.url(0))
         + &format!(
             "[chains.a]\nchain_id = 2020\nblock_time = \"250ms\"\nrpc_urls = [\"{}\"]\n",
             node.url()
         );
-    let services = [Service::start(&config).await, Service::start(&config).await];
-    until("polls", async || node.polls() >= 2).await;
+    let services = [TestServer::start(&config).await, TestServer::start(&config).await];
+    wait_until("polls", async || node.polls() >= 2).await;
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":[]}"#;
-    let refused = reqwest::Client::new().post(services[0].url("/rpc/a")).body(call).send();
-    let refused = Answer::of(refused.await.unwrap()).await;
-    assert_eq!(refused.json()["error"]["code"], -32005, "{refused:?}");
+    let rate_limited = reqwest::Client::new().post(services[0].url("/rpc/a")).body(call).send();
+    let rate_limited = Response::read(rate_limited.await.unwrap()).await;
+    assert_eq!(rate_limited.json()["error"]["code"], -32005, "{rate_limited:?}");
     let polls = node.polls();
-    until("further polls", async || {
+    wait_until("further polls", async || {
         let keys = redis.keys("gas:v1:");
         let keys = keys.iter().map(|key| String::from_utf8_lossy(key));
         assert!(keys.into_iter().all(|key| !key.contains(":cooldown:")));

@@ -1,4 +1,4 @@
-//! Bodies and queries on their way: byte for byte.
+//! Bodies and queries are forwarded byte for byte.
 
 use std::io::Write;
 
@@ -7,9 +7,9 @@ use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Stage, every_byte, get, post, post_chunked, well};
-use crate::message::chunked;
-use crate::upstream::{answer, answering};
+use super::{Harness, every_byte, get, healthy, post, post_chunked};
+use crate::http_message::chunked;
+use crate::mock_upstream::{respond_with, response};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -18,8 +18,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_body_goes_on_byte_for_byte_and_delimited_as_it_came() {
-    let stage = Stage::start(well()).await;
+async fn request_body_and_framing_are_forwarded_unchanged() {
+    let harness = Harness::start(healthy()).await;
     let multipart = [
         b"--x\r\nContent-Disposition: form-data; name=\"chain\"\r\n\r\n2020\r\n--x\r\n\
           Content-Disposition: form-data; name=\"files\"; filename=\"a.sol\"\r\n\r\n"
@@ -33,7 +33,7 @@ async fn a_body_goes_on_byte_for_byte_and_delimited_as_it_came() {
         ("application/octet-stream", "", every_byte(256)),
         ("application/octet-stream", "", every_byte(1_000_000)),
         ("application/json", "Content-Encoding: gzip\r\n", gzip(&every_byte(20_000))),
-        ("application/json", "Content-Encoding: br\r\n", b"this is no brotli".to_vec()),
+        ("application/json", "Content-Encoding: br\r\n", b"not brotli data".to_vec()),
         ("multipart/form-data; boundary=x", "", multipart),
         (
             "application/json",
@@ -55,8 +55,8 @@ async fn a_body_goes_on_byte_for_byte_and_delimited_as_it_came() {
             } else {
                 post("/verification/verify", &headers, &body)
             };
-            assert_eq!(stage.ask(request).await.status(), 200);
-            let seen = stage.upstream.request(number).await;
+            assert_eq!(harness.request(request).await.status(), 200);
+            let seen = harness.upstream.request(number).await;
             assert!(seen.body == body, "{kind}, chunked: {is_chunked}: {} bytes", seen.body.len());
             assert_eq!(seen.header("content-type"), kind);
             assert_eq!(
@@ -72,44 +72,45 @@ async fn a_body_goes_on_byte_for_byte_and_delimited_as_it_came() {
 }
 
 #[tokio::test]
-async fn an_empty_body_goes_on_as_one() {
-    let stage = Stage::start(well()).await;
+async fn empty_request_body_is_forwarded_as_empty() {
+    let harness = Harness::start(healthy()).await;
     let path = "/verification/v2/verify/1/0xA";
-    // Said to be empty, empty in chunks, and not mentioned.
-    stage.ask(post(path, "", b"")).await;
-    assert_eq!(stage.upstream.request(0).await.header("content-length"), "0");
-    stage.ask(post_chunked(path, "", b"0\r\n\r\n")).await;
-    let request = stage.upstream.request(1).await;
+    // With a length of 0, without chunks, and without framing headers.
+    harness.request(post(path, "", b"")).await;
+    assert_eq!(harness.upstream.request(0).await.header("content-length"), "0");
+    harness.request(post_chunked(path, "", b"0\r\n\r\n")).await;
+    let request = harness.upstream.request(1).await;
     assert_eq!((request.header("transfer-encoding"), request.body.len()), ("chunked", 0));
-    stage.ask(format!("POST {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
-    // There are servers that want to be told.
-    assert_eq!(stage.upstream.request(2).await.header("content-length"), "0");
+    harness.request(format!("POST {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+    // Some servers require a length on every POST.
+    assert_eq!(harness.upstream.request(2).await.header("content-length"), "0");
 }
 
 #[tokio::test]
-async fn a_body_of_as_many_bytes_as_may_be_passes_and_one_more_does_not() {
-    let stage = Stage::with("max_body = \"64 KiB\"", "", well()).await;
-    let most = every_byte(64 * 1024);
+async fn max_body_bytes_pass_and_one_more_is_refused() {
+    let harness = Harness::with_settings("max_body = \"64 KiB\"", "", healthy()).await;
+    let max_body = every_byte(64 * 1024);
     for request in [
-        post("/verification/verify", "", &most),
-        post_chunked("/verification/verify", "", &chunked(&most, 4099)),
+        post("/verification/verify", "", &max_body),
+        post_chunked("/verification/verify", "", &chunked(&max_body, 4099)),
     ] {
-        let number = stage.upstream.connections();
-        assert_eq!(stage.ask(request).await.status(), 200);
-        assert!(stage.upstream.request(number).await.body == most);
+        let number = harness.upstream.connection_count();
+        assert_eq!(harness.request(request).await.status(), 200);
+        assert!(harness.upstream.request(number).await.body == max_body);
     }
-    let more = every_byte(64 * 1024 + 1);
-    let answer = stage.ask(post("/verification/verify", "", &more)).await;
-    assert_eq!(answer.outcome(), (413, "payload_too_large".into()));
-    assert_eq!(stage.upstream.connections(), 2);
-    let answer = stage.ask(post_chunked("/verification/verify", "", &chunked(&more, 4099))).await;
-    assert_eq!(answer.outcome(), (413, "payload_too_large".into()));
-    assert!(!stage.upstream.ended(2).await.is_whole());
+    let too_large = every_byte(64 * 1024 + 1);
+    let response = harness.request(post("/verification/verify", "", &too_large)).await;
+    assert_eq!(response.outcome(), (413, "payload_too_large".into()));
+    assert_eq!(harness.upstream.connection_count(), 2);
+    let response =
+        harness.request(post_chunked("/verification/verify", "", &chunked(&too_large, 4099))).await;
+    assert_eq!(response.outcome(), (413, "payload_too_large".into()));
+    assert!(!harness.upstream.wait_for_close(2).await.is_complete());
 }
 
 #[tokio::test]
-async fn a_query_goes_on_as_it_came() {
-    let stage = Stage::start(well()).await;
+async fn query_is_forwarded_unchanged() {
+    let harness = Harness::start(healthy()).await;
     let queries = [
         "?",
         "?a",
@@ -128,85 +129,85 @@ async fn a_query_goes_on_as_it_came() {
     ];
     for (number, query) in queries.iter().enumerate() {
         let path = "/check-by-addresses";
-        let answer = stage.ask(get(&format!("/verification{path}{query}"))).await;
-        assert_eq!(answer.status(), 200, "{query}");
-        let first = stage.upstream.request(number).await.first;
+        let response = harness.request(get(&format!("/verification{path}{query}"))).await;
+        assert_eq!(response.status(), 200, "{query}");
+        let first = harness.upstream.request(number).await.start_line;
         assert_eq!(first, format!("GET /server{path}{query} HTTP/1.1"));
     }
-    // A body does not change that.
-    stage.ask(post("/verification/?a=%2C", "", b"{}")).await;
-    let first = stage.upstream.request(queries.len()).await.first;
+    // The same for a POST with a body.
+    harness.request(post("/verification/?a=%2C", "", b"{}")).await;
+    let first = harness.upstream.request(queries.len()).await.start_line;
     assert_eq!(first, "POST /server/?a=%2C HTTP/1.1");
 }
 
 #[tokio::test]
-async fn a_query_that_would_change_on_its_way_is_refused() {
-    let stage = Stage::start(well()).await;
+async fn query_that_would_be_re_encoded_is_refused() {
+    let harness = Harness::start(healthy()).await;
     for query in ["?a='b'", "?a=\"b\"", "?a=<b>", "?a=\u{e4}", "?a=\u{2028}"] {
         for request in [
             get(&format!("/verification/check-by-addresses{query}")).into_bytes(),
             post(&format!("/verification/verify{query}"), "", b"{}"),
         ] {
-            let (status, code) = stage.ask(request).await.outcome();
+            let (status, code) = harness.request(request).await.outcome();
             assert_eq!(status, 400, "{query}");
             assert!(["invalid_parameter", "bad_request"].contains(&code.as_str()), "{query}");
         }
     }
-    assert_eq!(stage.upstream.connections(), 0);
+    assert_eq!(harness.upstream.connection_count(), 0);
 }
 
 #[tokio::test]
-async fn a_client_that_waits_to_be_asked_for_its_body_is_asked() {
-    let stage = Stage::start(well()).await;
-    let mut client = TcpStream::connect(stage.service.address()).await.unwrap();
+async fn expect_100_continue_is_honoured() {
+    let harness = Harness::start(healthy()).await;
+    let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
     let head = "POST /verification/verify HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\
                 Content-Length: 5\r\n\r\n";
     client.write_all(head.as_bytes()).await.unwrap();
-    let mut told = [0; 25];
-    client.read_exact(&mut told).await.unwrap();
-    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut interim = [0; 25];
+    client.read_exact(&mut interim).await.unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
     client.write_all(b"12345").await.unwrap();
-    let mut answer = [0; 15];
-    client.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200 OK");
-    let request = stage.upstream.request(0).await;
-    assert_eq!((request.body.as_slice(), request.has("expect")), (&b"12345"[..], false));
+    let mut response = [0; 15];
+    client.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200 OK");
+    let request = harness.upstream.request(0).await;
+    assert_eq!((request.body.as_slice(), request.has_header("expect")), (&b"12345"[..], false));
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_not_asked_for_a_body_that_is_too_large() {
-    let stage = Stage::start(well()).await;
-    let answer = stage
-        .ask(format!(
+async fn expect_100_continue_with_a_too_large_body_is_refused() {
+    let harness = Harness::start(healthy()).await;
+    let response = harness
+        .request(format!(
             "POST /verification/verify HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\
              Content-Length: {}\r\n\r\n",
             32 * 1024 * 1024 + 1
         ))
         .await;
-    assert_eq!(answer.outcome(), (413, "payload_too_large".into()));
-    assert_eq!(stage.upstream.connections(), 0);
+    assert_eq!(response.outcome(), (413, "payload_too_large".into()));
+    assert_eq!(harness.upstream.connection_count(), 0);
 }
 
 #[tokio::test]
-async fn an_answer_comes_back_byte_for_byte_and_delimited_as_it_was_sent() {
-    let stage = Stage::start(well()).await;
+async fn response_body_and_length_are_returned_unchanged() {
+    let harness = Harness::start(healthy()).await;
     let compressed = gzip(&every_byte(3000));
     for length in [0, 1, 100, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 1_000_000] {
         let body = every_byte(length);
         let headers = "Content-Type: application/octet-stream\r\n";
-        stage.upstream.play(answering(answer("200 OK", headers, &body)));
-        let whole = stage.ask(get("/verification/health")).await;
+        harness.upstream.set_script(respond_with(response("200 OK", headers, &body)));
+        let whole = harness.request(get("/verification/health")).await;
         assert!(whole.body == body, "{length}: {}", whole.body.len());
         assert_eq!(whole.header("content-length"), length.to_string());
         let head = format!("HTTP/1.1 200 OK\r\n{headers}Transfer-Encoding: chunked\r\n\r\n");
         let bytes = [head.as_bytes(), &chunked(&body, 5003)].concat();
-        stage.upstream.play(answering(bytes));
-        let whole = stage.ask(get("/verification/health")).await;
+        harness.upstream.set_script(respond_with(bytes));
+        let whole = harness.request(get("/verification/health")).await;
         assert!(whole.body == body, "in chunks: {length}: {}", whole.body.len());
     }
     let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
-    stage.upstream.play(answering(answer("200 OK", headers, &compressed)));
+    harness.upstream.set_script(respond_with(response("200 OK", headers, &compressed)));
     let request = "GET /verification/chains HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
-    let whole = stage.ask(request).await;
+    let whole = harness.request(request).await;
     assert_eq!((whole.header("content-encoding"), &whole.body), ("gzip", &compressed));
 }

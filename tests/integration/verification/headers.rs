@@ -1,11 +1,11 @@
-//! Which headers pass, either way, and answers that have no body.
+//! Forwarded headers in both directions, and responses without a body.
 
-use super::{Stage, get, post, well};
-use crate::message::{Message, chunked};
-use crate::upstream::{answer, answering};
+use super::{Harness, get, healthy, post};
+use crate::http_message::{Message, chunked};
+use crate::mock_upstream::{respond_with, response};
 
-/// What a client may send, and more.
-const SENT: &str = "Content-Type: application/json; charset=utf-8\r\n\
+/// Client headers, forwarded or not; the dropped ones contain the canary.
+const CLIENT_HEADERS: &str = "Content-Type: application/json; charset=utf-8\r\n\
      Content-Encoding: gzip\r\n\
      Accept: application/json\r\n\
      Accept: text/plain\r\n\
@@ -42,16 +42,17 @@ fn values<'a>(message: &'a Message, name: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn only_what_says_what_the_body_is_and_what_is_wanted_goes_on() {
-    let stage = Stage::start(well()).await;
+async fn only_listed_request_headers_are_forwarded() {
+    let harness = Harness::start(healthy()).await;
     for (number, path) in
         ["/", "/verify", "/verify/solc-json", "/v2/verify/1/0xA", "/verify/create2"]
             .iter()
             .enumerate()
     {
-        let answer = stage.ask(post(&format!("/verification{path}"), SENT, b"{}")).await;
-        assert_eq!(answer.status(), 200, "{answer:#?}");
-        let request = stage.upstream.request(number).await;
+        let response =
+            harness.request(post(&format!("/verification{path}"), CLIENT_HEADERS, b"{}")).await;
+        assert_eq!(response.status(), 200, "{response:#?}");
+        let request = harness.upstream.request(number).await;
         let mut expected = vec![
             "accept",
             "accept",
@@ -62,35 +63,36 @@ async fn only_what_says_what_the_body_is_and_what_is_wanted_goes_on() {
             "host",
             "user-agent",
         ];
-        let mut is_told = String::from_utf8(stage.upstream.all()[number].bytes.clone()).unwrap();
+        let mut head =
+            String::from_utf8(harness.upstream.connections()[number].bytes.clone()).unwrap();
         if *path == "/verify/create2" {
             expected.insert(3, "authorization");
             assert_eq!(request.header("authorization"), "Bearer canary");
-            is_told = is_told.replace("Bearer canary", "");
+            head = head.replace("Bearer canary", "");
         }
-        assert_eq!(request.names(), expected, "{path}");
-        assert!(!is_told.contains("canary"), "{is_told}");
+        assert_eq!(request.header_names(), expected, "{path}");
+        assert!(!head.contains("canary"), "{head}");
         assert_eq!(values(&request, "accept"), ["application/json", "text/plain"]);
         assert_eq!(request.header("accept-encoding"), "gzip, br");
         assert_eq!(request.header("content-type"), "application/json; charset=utf-8");
-        assert_eq!(request.header("host"), stage.upstream.address().to_string());
+        assert_eq!(request.header("host"), harness.upstream.address().to_string());
         assert!(request.header("user-agent").starts_with("gas-suggestion/"));
     }
 }
 
 #[tokio::test]
-async fn a_header_that_connection_names_is_for_this_hop_alone() {
-    let stage = Stage::start(well()).await;
+async fn request_headers_named_in_connection_are_not_forwarded() {
+    let harness = Harness::start(healthy()).await;
     let headers = "Content-Type: a/b\r\nAccept: c/d\r\nAuthorization: Bearer canary\r\n\
                    Connection: close, content-TYPE\r\nConnection: authorization\r\n";
-    stage.ask(post("/verification/verify/create2", headers, b"{}")).await;
-    let request = stage.upstream.request(0).await;
-    assert_eq!(request.names(), ["accept", "content-length", "host", "user-agent"]);
+    harness.request(post("/verification/verify/create2", headers, b"{}")).await;
+    let request = harness.upstream.request(0).await;
+    assert_eq!(request.header_names(), ["accept", "content-length", "host", "user-agent"]);
     assert_eq!(request.header("accept"), "c/d");
 }
 
-/// What an upstream may answer, and more.
-const ANSWERED: &str = "Content-Type: application/json\r\n\
+/// Upstream response headers, returned or not; the dropped ones contain the canary.
+const UPSTREAM_HEADERS: &str = "Content-Type: application/json\r\n\
      Content-Encoding: identity\r\n\
      Deprecation: true\r\n\
      Warning: 299 - \"v1 is deprecated\"\r\n\
@@ -126,8 +128,8 @@ const ANSWERED: &str = "Content-Type: application/json\r\n\
      Keep-Alive: timeout=9\r\n";
 
 #[tokio::test]
-async fn only_what_says_what_the_answer_is_comes_back_with_headers_of_our_own() {
-    let stage = Stage::start(well()).await;
+async fn only_listed_response_headers_come_back_beside_our_own() {
+    let harness = Harness::start(healthy()).await;
     for status in [
         "200 OK",
         "202 Accepted",
@@ -138,13 +140,13 @@ async fn only_what_says_what_the_answer_is_comes_back_with_headers_of_our_own() 
         "500 Internal Server Error",
         "503 Service Unavailable",
     ] {
-        stage.upstream.play(answering(answer(status, ANSWERED, "{}")));
+        harness.upstream.set_script(respond_with(response(status, UPSTREAM_HEADERS, "{}")));
         let request =
             "GET /verification/chains HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\r\n";
-        let answer = stage.ask(request).await;
-        assert_eq!((answer.status().to_string().as_str(), answer.text()), (&status[..3], "{}"));
+        let response = harness.request(request).await;
+        assert_eq!((response.status().to_string().as_str(), response.text()), (&status[..3], "{}"));
         assert_eq!(
-            answer.names(),
+            response.header_names(),
             [
                 "access-control-allow-origin",
                 "access-control-expose-headers",
@@ -165,98 +167,104 @@ async fn only_what_says_what_the_answer_is_comes_back_with_headers_of_our_own() 
             ],
             "{status}"
         );
-        assert!(!format!("{answer:?}").contains("canary"), "{answer:#?}");
-        assert_eq!(answer.header("access-control-allow-origin"), "*");
-        assert_eq!(values(&answer, "warning"), ["299 - \"v1 is deprecated\"", "199 - \"another\""]);
-        assert_eq!(answer.header("deprecation"), "true");
-        assert_eq!(answer.header("retry-after"), "7");
-        assert_eq!(answer.header("vary"), "accept, accept-encoding");
-        assert_eq!(answer.header("cache-control"), "private, max-age=5");
-        assert_eq!(answer.header("etag"), "W/\"x\"");
+        assert!(!format!("{response:?}").contains("canary"), "{response:#?}");
+        assert_eq!(response.header("access-control-allow-origin"), "*");
+        assert_eq!(
+            values(&response, "warning"),
+            ["299 - \"v1 is deprecated\"", "199 - \"another\""]
+        );
+        assert_eq!(response.header("deprecation"), "true");
+        assert_eq!(response.header("retry-after"), "7");
+        assert_eq!(response.header("vary"), "accept, accept-encoding");
+        assert_eq!(response.header("cache-control"), "private, max-age=5");
+        assert_eq!(response.header("etag"), "W/\"x\"");
     }
 }
 
 #[tokio::test]
-async fn a_header_of_an_answer_that_connection_names_does_not_come_back() {
-    let stage = Stage::start(well()).await;
+async fn response_headers_named_in_connection_do_not_come_back() {
+    let harness = Harness::start(healthy()).await;
     let headers = "Content-Type: a/b\r\nETag: \"x\"\r\nConnection: etag, Close\r\n";
-    stage.upstream.play(answering(answer("200 OK", headers, "{}")));
-    let answer = stage.ask(get("/verification/chains")).await;
-    assert_eq!((answer.header("content-type"), answer.has("etag")), ("a/b", false));
-    // What is between the upstream and the service is nothing between the service and its client.
-    assert!(!answer.has("connection"));
+    harness.upstream.set_script(respond_with(response("200 OK", headers, "{}")));
+    let response = harness.request(get("/verification/chains")).await;
+    assert_eq!((response.header("content-type"), response.has_header("etag")), ("a/b", false));
+    // `Connection` is hop-by-hop.
+    assert!(!response.has_header("connection"));
 }
 
 #[tokio::test]
-async fn trailers_stay_where_they_are() {
-    let stage = Stage::start(well()).await;
+async fn trailers_are_not_forwarded() {
+    let harness = Harness::start(healthy()).await;
     let with_trailer = |body: &[u8]| {
         [&chunked(body, 3)[..chunked(body, 3).len() - 2], b"X-Canary: 1\r\n\r\n"].concat()
     };
     let head = b"HTTP/1.1 200 OK\r\nTrailer: X-Canary\r\nTransfer-Encoding: chunked\r\n\r\n";
-    stage.upstream.play(vec![
-        crate::upstream::Step::Head,
-        crate::upstream::Step::Say([&head[..], &with_trailer(b"12345")].concat()),
+    harness.upstream.set_script(vec![
+        crate::mock_upstream::Step::ReadHeaders,
+        crate::mock_upstream::Step::Write([&head[..], &with_trailer(b"12345")].concat()),
     ]);
     let request = super::post_chunked("/verification/verify", "", &with_trailer(b"67890"));
-    let answer = stage.ask(request).await;
-    assert_eq!(answer.text(), "12345");
-    assert!(!format!("{answer:?}").to_lowercase().contains("canary"), "{answer:#?}");
-    let seen = stage.upstream.until(0, super::Seen::is_whole).await;
+    let response = harness.request(request).await;
+    assert_eq!(response.text(), "12345");
+    assert!(!format!("{response:?}").to_lowercase().contains("canary"), "{response:#?}");
+    let seen =
+        harness.upstream.wait_for_connection(0, super::ReceivedConnection::is_complete).await;
     assert_eq!(seen.request().body, b"67890");
     assert!(!String::from_utf8(seen.bytes).unwrap().to_lowercase().contains("canary"));
 }
 
 #[tokio::test]
-async fn head_is_asked_as_head_and_told_the_length_that_the_upstream_tells() {
-    let stage = Stage::start(well()).await;
+async fn head_is_forwarded_as_head_with_the_upstream_content_length() {
+    let harness = Harness::start(healthy()).await;
     let head = |path: &str| format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-    let says =
-        |headers: &str| answering(format!("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n{headers}\r\n"));
+    let bodyless = |headers: &str| {
+        respond_with(format!("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n{headers}\r\n"))
+    };
     for (headers, length) in [
         ("Content-Length: 12345678\r\n", Some("12345678")),
         ("Content-Length: 0\r\n", Some("0")),
-        // Nobody knows the length, so nobody says that it is 0.
+        // An unknown length must not become 0.
         ("Transfer-Encoding: chunked\r\n", None),
         ("", None),
     ] {
-        stage.upstream.play(says(headers));
-        let number = stage.upstream.connections();
-        let answer = stage.ask(head("/verification/chains")).await;
-        assert_eq!(answer.status(), 200);
-        let told = answer.has("content-length").then(|| answer.header("content-length"));
-        assert_eq!(told, length, "{headers}: {answer:#?}");
-        assert_eq!(answer.header("content-type"), "a/b");
-        let request = stage.upstream.request(number).await;
-        assert_eq!(request.first, "HEAD /server/chains HTTP/1.1");
+        harness.upstream.set_script(bodyless(headers));
+        let number = harness.upstream.connection_count();
+        let response = harness.request(head("/verification/chains")).await;
+        assert_eq!(response.status(), 200);
+        let content_length =
+            response.has_header("content-length").then(|| response.header("content-length"));
+        assert_eq!(content_length, length, "{headers}: {response:#?}");
+        assert_eq!(response.header("content-type"), "a/b");
+        let request = harness.upstream.request(number).await;
+        assert_eq!(request.start_line, "HEAD /server/chains HTTP/1.1");
     }
-    // Nothing of it is taken for an answer to what comes next.
-    let address = stage.service.address();
-    let mut connection = crate::raw::Connection::open(address).await;
+    // A pipelined request after HEAD gets its own response.
+    let address = harness.service.address();
+    let mut connection = crate::raw_client::RawClient::connect(address).await;
     connection.send([head("/verification/chains"), get("/livez")].concat()).await;
-    let bytes = connection.bytes_until(b"HTTP/1.1 200 OK", 2).await;
+    let bytes = connection.read_bytes_until(b"HTTP/1.1 200 OK", 2).await;
     assert_eq!(String::from_utf8(bytes).unwrap().matches("HTTP/1.1").count(), 2);
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_stays_one() {
-    let stage = Stage::start(well()).await;
+async fn bodyless_responses_stay_bodyless() {
+    let harness = Harness::start(healthy()).await;
     for (status, headers) in [
         ("204 No Content", ""),
         ("204 No Content", "Content-Length: 5\r\n"),
         ("304 Not Modified", "ETag: \"x\"\r\n"),
         ("304 Not Modified", "ETag: \"x\"\r\nContent-Length: 500\r\n"),
     ] {
-        stage.upstream.play(answering(format!("HTTP/1.1 {status}\r\n{headers}\r\n")));
+        harness.upstream.set_script(respond_with(format!("HTTP/1.1 {status}\r\n{headers}\r\n")));
         for method in ["GET", "HEAD"] {
             let request = format!("{method} /verification/chains HTTP/1.1\r\nHost: a\r\n\r\n");
-            let answer = stage.ask(request).await;
-            assert_eq!(answer.status().to_string(), status[..3]);
-            assert!(!answer.has("transfer-encoding"), "{method} {status} {answer:#?}");
-            // A length would be that of another answer (RFC 9110, section 8.6).
-            assert_ne!(answer.header("content-length"), "0", "{method} {status} {answer:#?}");
-            let has_length = answer.has("content-length");
-            assert!(!has_length || status.starts_with("304"), "{method} {status} {answer:#?}");
+            let response = harness.request(request).await;
+            assert_eq!(response.status().to_string(), status[..3]);
+            assert!(!response.has_header("transfer-encoding"), "{method} {status} {response:#?}");
+            // A length would describe the corresponding 200 response (RFC 9110, section 8.6).
+            assert_ne!(response.header("content-length"), "0", "{method} {status} {response:#?}");
+            let has_length = response.has_header("content-length");
+            assert!(!has_length || status.starts_with("304"), "{method} {status} {response:#?}");
         }
     }
 }

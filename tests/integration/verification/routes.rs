@@ -1,12 +1,12 @@
-//! Which paths are asked upstream, and where.
+//! Forwarded paths and their upstream targets.
 
-use super::{Stage, get, well};
-use crate::upstream::Upstream;
+use super::{Harness, get, healthy};
+use crate::mock_upstream::MockUpstream;
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
-/// Paths below `/verification`, what they are asked as, and what may be asked there.
-const TABLE: &[(&str, &str, &str)] = &[
+/// Path below `/verification`, upstream path, and allowed methods.
+const ROUTES: &[(&str, &str, &str)] = &[
     ("", "/", "POST"),
     ("/", "/", "POST"),
     ("//", "/", "POST"),
@@ -36,75 +36,79 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("/v2/1/2/3/4/5/6/7/8", "/v2/1/2/3/4/5/6/7/8", "GET,HEAD,POST"),
 ];
 
-/// Asks every row with every method; what goes on has to go below `prefix`.
-async fn holds(stage: &Stage, base_path: &str, prefix: &str) {
-    let mut asked = stage.upstream.connections();
-    for (path, target, allowed) in TABLE {
+/// Sends every row with every method and checks the upstream target below `prefix`.
+async fn assert_routes(harness: &Harness, base_path: &str, prefix: &str) {
+    let mut forwarded = harness.upstream.connection_count();
+    for (path, target, allowed) in ROUTES {
         let path = format!("{base_path}/verification{path}").replace("{A}", ADDRESS);
         let target = format!("{prefix}{target}").replace("{A}", ADDRESS);
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"] {
             let request =
                 format!("{method} {path}?a=%2C HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-            let answer = stage.ask(request).await;
+            let response = harness.request(request).await;
             if !allowed.split(',').any(|allowed| allowed == method) {
-                assert_eq!(answer.status(), 405, "{method} {path}: {answer:#?}");
-                assert_eq!(answer.header("allow"), *allowed, "{method} {path}");
+                assert_eq!(response.status(), 405, "{method} {path}: {response:#?}");
+                assert_eq!(response.header("allow"), *allowed, "{method} {path}");
                 continue;
             }
-            assert_eq!(answer.status(), 200, "{method} {path}: {answer:#?}");
-            let request = stage.upstream.request(asked).await;
-            assert_eq!(request.first, format!("{method} {target}?a=%2C HTTP/1.1"), "{path}");
-            assert_eq!(request.header("host"), stage.upstream.address().to_string());
-            asked += 1;
+            assert_eq!(response.status(), 200, "{method} {path}: {response:#?}");
+            let request = harness.upstream.request(forwarded).await;
+            assert_eq!(request.start_line, format!("{method} {target}?a=%2C HTTP/1.1"), "{path}");
+            assert_eq!(request.header("host"), harness.upstream.address().to_string());
+            forwarded += 1;
         }
     }
-    assert_eq!(stage.upstream.connections(), asked);
+    assert_eq!(harness.upstream.connection_count(), forwarded);
 }
 
 #[tokio::test]
-async fn every_route_is_asked_below_the_configured_url_and_no_other_method_is() {
-    holds(&Stage::start(well()).await, "", "/server").await;
+async fn each_route_maps_to_the_configured_url_for_allowed_methods() {
+    assert_routes(&Harness::start(healthy()).await, "", "/server").await;
 }
 
 #[tokio::test]
-async fn the_configured_url_may_have_a_slash_at_its_end_and_no_path() {
+async fn configured_url_may_end_in_a_slash_or_have_no_path() {
     for (configured, prefix) in [("/server/", "/server"), ("/", ""), ("", ""), ("/a/b", "/a/b")] {
-        let upstream = Upstream::start(well()).await;
+        let upstream = MockUpstream::start(healthy()).await;
         let url = format!("url = \"http://{}{configured}\"", upstream.address());
-        let stage = Stage::before(upstream, "", &url, "").await;
+        let harness = Harness::with_upstream(upstream, "", &url, "").await;
         for (number, (path, target)) in
             [("/chains", "/chains"), ("/v2//x/", "/v2/x")].iter().enumerate()
         {
-            stage.ask(get(&format!("/verification{path}"))).await;
-            let request = stage.upstream.request(number).await;
-            assert_eq!(request.first, format!("GET {prefix}{target} HTTP/1.1"), "{configured}");
+            harness.request(get(&format!("/verification{path}"))).await;
+            let request = harness.upstream.request(number).await;
+            assert_eq!(
+                request.start_line,
+                format!("GET {prefix}{target} HTTP/1.1"),
+                "{configured}"
+            );
         }
         for path in ["/verification", "/verification/"] {
-            let number = stage.upstream.connections();
-            stage.ask(super::post(path, "", b"{}")).await;
-            let request = stage.upstream.request(number).await;
-            assert_eq!(request.first, format!("POST {prefix}/ HTTP/1.1"), "{configured}");
+            let number = harness.upstream.connection_count();
+            harness.request(super::post(path, "", b"{}")).await;
+            let request = harness.upstream.request(number).await;
+            assert_eq!(request.start_line, format!("POST {prefix}/ HTTP/1.1"), "{configured}");
         }
     }
 }
 
 #[tokio::test]
-async fn all_of_it_moves_with_the_base_path() {
-    let upstream = Upstream::start(well()).await;
-    let stage = Stage::before(upstream, "base_path = \"/proxy/public\"", "", "").await;
-    holds(&stage, "/proxy/public", "/server").await;
-    let asked = stage.upstream.connections();
-    assert_eq!(stage.ask(get("/verification/chains")).await.status(), 404);
-    assert_eq!(stage.upstream.connections(), asked);
+async fn routes_move_with_the_base_path() {
+    let upstream = MockUpstream::start(healthy()).await;
+    let harness = Harness::with_upstream(upstream, "base_path = \"/proxy/public\"", "", "").await;
+    assert_routes(&harness, "/proxy/public", "/server").await;
+    let forwarded = harness.upstream.connection_count();
+    assert_eq!(harness.request(get("/verification/chains")).await.status(), 404);
+    assert_eq!(harness.upstream.connection_count(), forwarded);
 }
 
 #[tokio::test]
-async fn a_verifier_url_without_its_slash_is_told_to_whoever_uses_it() {
+async fn verifier_url_without_its_slash_gets_an_explanatory_404() {
     for base_path in ["", "/proxy/public"] {
         let server = format!("base_path = \"{base_path}\"");
-        let upstream = Upstream::start(well()).await;
-        let stage = Stage::before(upstream, &server, "", "").await;
-        for glued in [
+        let upstream = MockUpstream::start(healthy()).await;
+        let harness = Harness::with_upstream(upstream, &server, "", "").await;
+        for path_without_slash in [
             "v2/verify/2020/0xA",
             "v2/contract/2020/0xA",
             "check-by-addresses?a=b",
@@ -116,53 +120,53 @@ async fn a_verifier_url_without_its_slash_is_told_to_whoever_uses_it() {
             "health",
             "version",
         ] {
-            let path = format!("{base_path}/verification{glued}");
+            let path = format!("{base_path}/verification{path_without_slash}");
             for request in [get(&path).into_bytes(), super::post(&path, "", b"{}")] {
-                let answer = stage.ask(request).await;
-                assert_eq!(answer.outcome(), (404, "not_found".into()), "{path}");
+                let response = harness.request(request).await;
+                assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
                 assert_eq!(
-                    answer.problem()["detail"],
-                    "a slash is missing behind /verification: the verifier URL has to end with one",
+                    response.problem()["detail"],
+                    "missing slash after /verification: the verifier URL must end with one",
                     "{path}"
                 );
             }
         }
         for other in ["/verificatio", "/verification2", "/v1/nothing"] {
-            let answer = stage.ask(get(&format!("{base_path}{other}"))).await;
-            assert_eq!(answer.problem()["detail"], "there is nothing at this path", "{other}");
+            let response = harness.request(get(&format!("{base_path}{other}"))).await;
+            assert_eq!(response.problem()["detail"], "no such route", "{other}");
         }
-        assert_eq!(stage.upstream.connections(), 0);
+        assert_eq!(harness.upstream.connection_count(), 0);
     }
 }
 
 #[tokio::test]
-async fn without_a_url_there_is_nothing_at_any_of_the_paths() {
-    let upstream = Upstream::start(well()).await;
-    let stage = Stage::before(upstream, "", "url = \"\"", "").await;
-    for (path, ..) in TABLE {
+async fn routes_are_404_without_a_configured_url() {
+    let upstream = MockUpstream::start(healthy()).await;
+    let harness = Harness::with_upstream(upstream, "", "url = \"\"", "").await;
+    for (path, ..) in ROUTES {
         let path = format!("/verification{path}").replace("{A}", ADDRESS);
         for request in [get(&path).into_bytes(), super::post(&path, "", b"{}")] {
-            let answer = stage.ask(request).await;
-            assert_eq!(answer.outcome(), (404, "not_found".into()), "{path}");
+            let response = harness.request(request).await;
+            assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
         }
     }
-    assert_eq!(stage.upstream.connections(), 0);
-    assert_eq!(stage.ask(get("/v1/chains")).await.status(), 200);
+    assert_eq!(harness.upstream.connection_count(), 0);
+    assert_eq!(harness.request(get("/v1/chains")).await.status(), 200);
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_here_for_every_route() {
-    let stage = Stage::start(well()).await;
-    for (path, ..) in TABLE {
+async fn preflight_requests_are_not_forwarded() {
+    let harness = Harness::start(healthy()).await;
+    for (path, ..) in ROUTES {
         let path = format!("/verification{path}").replace("{A}", ADDRESS);
-        let answer = stage
-            .ask(format!(
+        let response = harness
+            .request(format!(
                 "OPTIONS {path} HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\
                  Access-Control-Request-Method: POST\r\n\r\n"
             ))
             .await;
-        assert_eq!(answer.status(), 200, "{path}: {answer:#?}");
-        assert_eq!(answer.header("access-control-allow-origin"), "*");
+        assert_eq!(response.status(), 200, "{path}: {response:#?}");
+        assert_eq!(response.header("access-control-allow-origin"), "*");
     }
-    assert_eq!(stage.upstream.connections(), 0);
+    assert_eq!(harness.upstream.connection_count(), 0);
 }

@@ -1,11 +1,10 @@
-//! Paths and headers that want to be led elsewhere: nothing but allowed paths is ever asked upstream,
-//! and nobody else is asked anything.
+//! Path traversal and request forgery: only allowed paths are requested upstream, and no other server is contacted.
 
-use super::{Stage, exchange, well};
+use super::{Harness, exchange, healthy};
+use crate::mock_upstream::MockUpstream;
 use crate::pages::policy;
-use crate::upstream::Upstream;
 
-/// What stands behind the method; `{other}` is the address of a listener that nobody should ask.
+/// Request targets; `{other}` is the address of a listener that must stay unused.
 const TARGETS: &[&str] = &[
     "/verification/..",
     "/verification/../admin",
@@ -89,7 +88,7 @@ const TARGETS: &[&str] = &[
     "verification/chains",
 ];
 
-/// Headers that some take for where a request should go.
+/// Headers that some servers use for routing.
 const HEADERS: &[&str] = &[
     "Host: {other}\r\n",
     "Host: a\r\nX-Forwarded-Host: {other}\r\n",
@@ -105,16 +104,16 @@ const HEADERS: &[&str] = &[
     "Host: a\r\nProxy: http://{other}/\r\nProxy-Connection: keep-alive\r\n",
 ];
 
-/// Whether this is what a path of the table may be asked as.
+/// Returns true if the request line is one that the proxy may send.
 fn is_allowed(first: &str) -> bool {
     let (method, rest) = first.split_once(' ').unwrap();
     let target = rest.strip_suffix(" HTTP/1.1").expect("HTTP/1.1");
     let path = target.split('?').next().unwrap();
     let Some(path) = path.strip_prefix("/server/") else { return false };
     let is_plain = |segment: &str| {
-        let is_of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        let is_allowed_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
         (1..=128).contains(&segment.len())
-            && segment.bytes().all(is_of_segment)
+            && segment.bytes().all(is_allowed_byte)
             && !matches!(segment, "." | "..")
     };
     let segments: Vec<_> = path.split('/').collect();
@@ -130,8 +129,8 @@ fn is_allowed(first: &str) -> bool {
 }
 
 #[tokio::test]
-async fn nothing_but_allowed_paths_of_the_upstream_is_ever_asked() {
-    let (stage, other) = (Stage::start(well()).await, Upstream::start(well()).await);
+async fn only_allowed_upstream_paths_are_requested() {
+    let (harness, other) = (Harness::start(healthy()).await, MockUpstream::start(healthy()).await);
     let other_address = other.address().to_string();
     let too_long = ["a".repeat(129), "a/".repeat(3000), "a".repeat(20_000)];
     let too_long = too_long.map(|segment| format!("/verification/v2/{segment}"));
@@ -158,27 +157,27 @@ async fn nothing_but_allowed_paths_of_the_upstream_is_ever_asked() {
     let mut passed = 0;
     for request in requests {
         let request = request.replace("{other}", &other_address);
-        let asked = stage.upstream.connections();
-        let (message, _) = exchange(stage.service.address(), request.as_bytes()).await;
+        let before = harness.upstream.connection_count();
+        let (message, _) = exchange(harness.service.address(), request.as_bytes()).await;
         let first = request.lines().next().unwrap();
-        let answer = message.unwrap_or_else(|| panic!("no answer to {first}"));
-        let (status, code) = answer.outcome();
-        if stage.upstream.connections() > asked {
+        let response = message.unwrap_or_else(|| panic!("no response to {first}"));
+        let (status, code) = response.outcome();
+        if harness.upstream.connection_count() > before {
             passed += 1;
             assert_eq!(status, 200, "{first}");
             continue;
         }
-        // What is not sent on is refused, and by nobody but the service, or is a page of its own.
+        // A request that is not forwarded gets the service's own response: a refusal, a preflight or a page.
         let is_preflight = request.starts_with("OPTIONS") && status == 200;
         let is_page =
-            status == 200 && answer.header("content-security-policy") == policy("'self' data:");
+            status == 200 && response.header("content-security-policy") == policy("'self' data:");
         let is_own = is_preflight || is_page;
-        assert!(status >= 400 && !code.is_empty() || is_own, "{first}: {answer:#?}");
+        assert!(status >= 400 && !code.is_empty() || is_own, "{first}: {response:#?}");
     }
-    for seen in stage.upstream.all() {
+    for seen in harness.upstream.connections() {
         let request = seen.request();
-        assert!(is_allowed(&request.first), "{}", request.first);
-        assert_eq!(request.header("host"), stage.upstream.address().to_string());
+        assert!(is_allowed(&request.start_line), "{}", request.start_line);
+        assert_eq!(request.header("host"), harness.upstream.address().to_string());
         for canary in ["canary", "admin", "Forwarded", "X-"] {
             let head = String::from_utf8_lossy(&seen.bytes).into_owned();
             let (path, _) = head.split_once(['?', '\n']).unwrap();
@@ -188,14 +187,14 @@ async fn nothing_but_allowed_paths_of_the_upstream_is_ever_asked() {
         }
     }
     assert!(passed > 10, "{passed}");
-    assert_eq!(stage.upstream.connections(), passed);
-    assert_eq!(other.connections(), 0);
+    assert_eq!(harness.upstream.connection_count(), passed);
+    assert_eq!(other.connection_count(), 0);
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed_and_does_not_say_where_to() {
-    let other = Upstream::start(well()).await;
-    let stage = Stage::start(well()).await;
+async fn redirects_are_not_followed_and_lose_their_location() {
+    let other = MockUpstream::start(healthy()).await;
+    let harness = Harness::start(healthy()).await;
     for status in [
         "301 Moved Permanently",
         "302 Found",
@@ -204,22 +203,22 @@ async fn a_redirect_is_not_followed_and_does_not_say_where_to() {
         "308 Permanent Redirect",
     ] {
         let to_other = format!("Location: http://{}/admin\r\n", other.address());
-        stage
-            .upstream
-            .play(crate::upstream::answering(crate::upstream::answer(status, &to_other, "moved")));
-        let number = stage.upstream.connections();
+        harness.upstream.set_script(crate::mock_upstream::respond_with(
+            crate::mock_upstream::response(status, &to_other, "moved"),
+        ));
+        let number = harness.upstream.connection_count();
         for request in [
             super::get("/verification/chains").into_bytes(),
             super::post("/verification", "", b"{}"),
         ] {
-            let answer = stage.ask(request).await;
+            let response = harness.request(request).await;
             assert_eq!(
-                (answer.status().to_string().as_str(), answer.text()),
+                (response.status().to_string().as_str(), response.text()),
                 (&status[..3], "moved")
             );
-            assert!(!answer.has("location"));
+            assert!(!response.has_header("location"));
         }
-        assert_eq!(stage.upstream.connections(), number + 2);
+        assert_eq!(harness.upstream.connection_count(), number + 2);
     }
-    assert_eq!(other.connections(), 0);
+    assert_eq!(other.connection_count(), 0);
 }

@@ -1,5 +1,4 @@
-// Reads the body of a request, as a server does that is made of body-parser, express-fileupload and a
-// check of the media type.
+// Reads a request's body like a server with body-parser, express-fileupload and a check of the media type.
 
 import { Writable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
@@ -14,7 +13,7 @@ const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliD
 
 const tooLarge = () => new Refusal(413, "request entity too large");
 
-// A JSON body as `{ json }`, a form's as `{ fields, files }` with files as `{ name, content }`.
+// Returns a JSON body as `{ json }`, a form as `{ fields, files }` with files as `{ name, content }`.
 export async function readBody(request) {
     const type = request.headers["content-type"] ?? "undefined";
     const [media] = type.toLowerCase().split(";");
@@ -55,7 +54,8 @@ async function readJson(request, type) {
     throw new Refusal(400, `Unexpected token in JSON: ${text.slice(0, 20)}`, { code: "invalid_json" });
 }
 
-// Without the end of the request's own stream when a stage fails: the rest of the body has still to come.
+// Pipes `request` through `stages`. A failing stage does not destroy the request's stream: the rest of the body is
+// still to be read.
 function piped(request, stages) {
     return new Promise((resolve, reject) => {
         const fail = (error) => {
@@ -87,9 +87,9 @@ function readForm(request) {
         form.on("file", (field, stream, { filename }) => {
             const chunks = [];
             stream.on("data", (chunk) => chunks.push(chunk));
-            // A file that is too large ends the conversation at once.
+            // A file that is too large closes the connection at once.
             stream.on("limit", () => fail(new Refusal(413, "File size limit has been reached", {
-                answer: {
+                response: {
                     status: 413,
                     headers: { Connection: "close", "Content-Type": "text/plain" },
                     body: "File size limit has been reached",

@@ -1,4 +1,4 @@
-// Compiles in a thread of its own, so that the server goes on answering meanwhile.
+// Compiles in a worker thread, so that the server stays responsive.
 
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
@@ -11,15 +11,15 @@ const VERSION = "0.8.28+commit.7893614a";
 let worker;
 const waiting = new Map();
 
-// The output of the contract called `name` in the source file `path`, once `input`, standard JSON, is
-// compiled by the compiler of this `version`.
+// Compiles `input` (standard JSON) with the compiler `version` and returns the output of contract `name` in
+// `path`.
 export async function compile(version, input, { path, name }) {
     if (version.replace(/^v/, "") !== VERSION) {
         throw new Refusal(500, `Invalid compiler version ${version}.`, { code: "invalid_compiler_version" });
     }
     const outputSelection = { "*": { "*": ["abi", "metadata", "evm.bytecode", "evm.deployedBytecode"] } };
     const settings = { ...input.settings, outputSelection };
-    const output = await compiled({ ...input, settings });
+    const output = await runCompiler({ ...input, settings });
     const errors = (output.errors ?? []).filter((error) => error.severity === "error");
     if (errors.length > 0) {
         const message = `Compiler error. ${JSON.stringify(errors)}`;
@@ -33,14 +33,14 @@ export async function compile(version, input, { path, name }) {
     return contract;
 }
 
-function compiled(input) {
+function runCompiler(input) {
     if (!worker) {
         worker = new Worker(new URL(import.meta.url));
         worker.on("message", ({ id, output }) => {
             waiting.get(id)(JSON.parse(output));
             waiting.delete(id);
         });
-        // Without a compiler the tests cannot go on.
+        // The server is useless without a compiler.
         worker.on("error", (error) => {
             throw error;
         });

@@ -1,16 +1,15 @@
-// What is verified, and how it comes to be.
+// Verified contracts, and the verification itself.
 
 import { getAddress, id as keccak256 } from "ethers";
 
 import { compile } from "./compiler.mjs";
 import { Refusal } from "./refusal.mjs";
 
-// Code matches in one of two ways: it is what the sources compile to, or it is but for the hash of the
-// metadata at its end, as after a change of a comment.
+// Code matches exactly, or except for the metadata hash at its end, which changes with comments.
 export const EXACT = "exact";
 export const INEXACT = "inexact";
 
-// From no match to the best.
+// In ascending order.
 const MATCHES = [null, INEXACT, EXACT];
 
 const MISSING = "One or more sources are mentioned in the metadata but are missing or are invalid.";
@@ -18,9 +17,9 @@ const MISSING = "One or more sources are mentioned in the metadata but are missi
 export class Contracts {
     #nodes;
     #verified = new Map();
-    #underWay = new Set();
+    #running = new Set();
 
-    // Of the chains whose ids are the keys; the values are the addresses of their nodes.
+    // `nodes` maps chain ids to node URLs.
     constructor(nodes) {
         this.#nodes = nodes;
     }
@@ -29,49 +28,49 @@ export class Contracts {
         return this.#nodes.has(chain);
     }
 
-    // What is known of the contract there, if it is verified: the `match` of its code and of its creation,
-    // `best` of both, `isWhole` if both are exact, its `source`, the compiler's `output` and so on.
+    // The verified contract, if any: `match` of its code, `creationMatch`, `best` of both, `isWhole` if both are
+    // exact, `source`, the compiler's `output` and so on.
     find(chain, address) {
         return this.#verified.get(`${chain}:${getAddress(address)}`);
     }
 
-    // All that are verified on a chain, or with one address.
+    // All verified contracts on a chain, or with one address.
     all({ chain, address }) {
         return [...this.#verified.values()].filter((contract) =>
             (!chain || contract.chain === chain) && (!address || contract.address === getAddress(address)));
     }
 
-    isUnderWay(chain, address) {
-        return this.#underWay.has(`${chain}:${getAddress(address)}`);
+    isRunning(chain, address) {
+        return this.#running.has(`${chain}:${getAddress(address)}`);
     }
 
-    // Verifies with `source`, its `version`, `input` and `target`, and remembers what it found unless that
-    // is no better than what it knew, in which case it gives `undefined`. Not before `isDue`.
+    // Verifies `source` (`version`, `input`, `target`), stores the result and returns it, not before `isDue`.
+    // Returns `undefined` if the stored result is as good.
     async verify(chain, address, source, isDue = Promise.resolve()) {
         const key = `${chain}:${getAddress(address)}`;
-        if (this.#underWay.has(key)) {
+        if (this.#running.has(key)) {
             const at = `The contract ${getAddress(address)} on chainId ${chain}`;
             throw new Refusal(429, `${at} is already being verified, please wait`);
         }
-        this.#underWay.add(key);
+        this.#running.add(key);
         try {
-            const judged = await this.#judge(chain, address, source)
+            const outcome = await this.#compare(chain, address, source)
                 .then((found) => ({ found }), (error) => ({ error }));
             await isDue;
-            if (judged.error) throw judged.error;
+            if (outcome.error) throw outcome.error;
             const known = this.#verified.get(key);
-            if (known && !isBetter(judged.found, known)) return undefined;
+            if (known && !isBetter(outcome.found, known)) return undefined;
             const number = String(this.#verified.size + 1);
             const verifiedAt = new Date().toISOString();
-            const contract = { chain, address: getAddress(address), number, verifiedAt, ...judged.found };
+            const contract = { chain, address: getAddress(address), number, verifiedAt, ...outcome.found };
             this.#verified.set(key, contract);
             return contract;
         } finally {
-            this.#underWay.delete(key);
+            this.#running.delete(key);
         }
     }
 
-    async #judge(chain, address, source) {
+    async #compare(chain, address, source) {
         if (source.missing?.length || source.invalid?.length) {
             throw new Refusal(500, `${MISSING} Missing sources: ${source.missing.join(", ")}; ` +
                 `Invalid sources: ${source.invalid.join(", ")}`, { code: "missing_or_invalid_source" });
@@ -90,25 +89,25 @@ export class Contracts {
             throw new Refusal(500, what, { code: "compiled_bytecode_is_zero" });
         }
         const onChain = await this.#code(chain, address);
-        const both = { recompiledRuntimeCode: compiled, onchainRuntimeCode: onChain };
+        const bytecodes = { recompiledRuntimeCode: compiled, onchainRuntimeCode: onChain };
         if (onChain === "0x") {
             const what = `Chain #${chain} does not have a contract deployed at ${address}.`;
             throw new Refusal(500, what, { code: "contract_not_deployed" });
         }
         if (onChain.length !== compiled.length) {
             const what = "The recompiled bytecode length doesn't match the onchain bytecode length.";
-            throw new Refusal(500, what, { code: "bytecode_length_mismatch", both });
+            throw new Refusal(500, what, { code: "bytecode_length_mismatch", bytecodes });
         }
-        if (!matchOf(onChain, compiled)) {
+        if (!compareCode(onChain, compiled)) {
             const what = "The deployed and recompiled bytecode don't match.";
-            throw new Refusal(500, what, { code: "no_match", both });
+            throw new Refusal(500, what, { code: "no_match", bytecodes });
         }
-        const match = matchOf(onChain, compiled);
+        const match = compareCode(onChain, compiled);
         const hash = source.creatorTxHash ?? await this.#creator(chain, address);
         const creation = hash && await this.#call(chain, "eth_getTransactionByHash", hash);
-        // What the constructor is given follows its code.
+        // The constructor's arguments follow the creation code.
         const created = `0x${output.evm.bytecode.object}`;
-        const creationMatch = creation ? matchOf(creation.input.slice(0, created.length), created) : null;
+        const creationMatch = creation ? compareCode(creation.input.slice(0, created.length), created) : null;
         const best = [match, creationMatch].includes(EXACT) ? EXACT : INEXACT;
         const isWhole = match === EXACT && creationMatch === EXACT;
         return { match, creationMatch, best, isWhole, source, output, onChain };
@@ -135,8 +134,8 @@ export class Contracts {
         }
     }
 
-    // The hash of the transaction that created the contract, found by halving the chain again and again;
-    // none where its code came to be in another way.
+    // Hash of the transaction that created the contract, found by binary search over the blocks; `undefined`
+    // if the code was set in another way.
     async #creator(chain, address) {
         const hex = (number) => `0x${number.toString(16)}`;
         let [first, last] = [0, Number(await this.#call(chain, "eth_blockNumber"))];
@@ -156,27 +155,26 @@ export class Contracts {
     }
 }
 
-function matchOf(onChain, compiled) {
+function compareCode(onChain, compiled) {
     if (onChain === compiled) return EXACT;
     return withoutMetadata(onChain) === withoutMetadata(compiled) ? INEXACT : null;
 }
 
-// In one way, and not worse in the other.
+// Returns true if one match is better and the other not worse.
 function isBetter(found, known) {
     const gains = ["match", "creationMatch"].map((which) =>
         MATCHES.indexOf(found[which]) - MATCHES.indexOf(known[which]));
     return Math.max(...gains) > 0 && Math.min(...gains) >= 0;
 }
 
-// The code's last two bytes are the length of the CBOR before them.
+// The code's last two bytes are the length of the CBOR metadata before them.
 function withoutMetadata(code) {
     const length = 2 * (parseInt(code.slice(-4), 16) + 2);
     return length <= code.length - 2 ? code.slice(0, -length) : code;
 }
 
-// What there is to compile, as `metadata`, a compiler's own output, describes it, with those of `contents`
-// that have the hashes which it names. What cannot be had is under `missing`, what has another hash under
-// `invalid`.
+// Compiler input as described by `metadata`, with sources from `contents` matched by hash. Lists `missing` sources,
+// and `invalid` ones whose content has another hash.
 export function fromMetadata(metadata, contents) {
     const byHash = new Map(contents.map((content) => [keccak256(content), content]));
     const sources = {};

@@ -1,14 +1,14 @@
-// An answer that says why not, in words common to both generations; each puts them in a form of its own.
+// An error response in a form common to both API versions; each version renders it in its own format.
 
 export class Refusal extends Error {
-    // `more` may have a v2 `code`, the schema's `errors`, or the whole `answer` where neither form fits.
+    // `more` may have a v2 `code`, the schema's `errors`, or a complete `response` if neither format fits.
     constructor(status, message, more = {}) {
         super(message);
         Object.assign(this, { status, more });
     }
 }
 
-// What a check against the API's schema finds, in `request/body` or `request/query`.
+// A violation of the API's schema in `request/body` or `request/query`.
 export function misfit(where, message) {
     const place = where.replace("request", "");
     const text = `${where} ${message}`;

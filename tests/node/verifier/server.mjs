@@ -1,23 +1,23 @@
-// A stand-in for a Sourcify server, both generations of its API, with which tests can run without one:
+// A stand-in for a Sourcify server with both versions of its API:
 // `node server.mjs --chain 2020=http://127.0.0.1:8545`.
 //
-// It judges like a real one: it compiles what it is sent with solc 0.8.28 and holds the runtime code
-// against the one at the address, and the creation code against the transaction that created it. It knows
-// neither immutables nor libraries, and forgets everything when it ends. It leaves out sessions, `/verify/solc-json`, Vyper,
-// Etherscan, and whatever else no client of the service uses.
+// Like a real server, it compiles the sources with solc 0.8.28 and compares the runtime code with the code at the
+// address, and the creation code with the creating transaction. It stores results in memory only. It does not
+// support immutables, libraries, sessions, `/verify/solc-json`, Vyper, Etherscan and other features that no client
+// of the service uses.
 //
-// It is stricter where a real one would not mind but no proxy may send such a thing on: that it answers
-// 418 and names it under `violations` in its record of the request.
+// Unlike a real server, it responds with 418 to headers that a proxy must not forward, and lists them under
+// `violations` in its record of the request.
 //
 // Options:
-//   --chain ID=URL       a chain and its node; may be repeated
-//   --generation v1      an older server, without /v2; `both` otherwise
+//   --chain ID=URL       a chain and its node; repeatable
+//   --generation v1      an older server, without /v2; default `both`
 //   --prefix /server     all routes are below this path
-//   --job-ms N           how long a job of /v2 takes at least; 1000 otherwise
-//   --job-polls N        a job is not done before it was asked for more than N times; 0 otherwise
+//   --job-ms N           minimum duration of a /v2 job in milliseconds; default 1000
+//   --job-polls N        a /v2 job finishes after more than N polls; default 0
 //
-// It writes `Listening on 127.0.0.1:PORT` once it listens, and ends when its input closes or on SIGTERM.
-// `GET /__received`, not below the prefix, is the list of all requests so far.
+// Prints `Listening on 127.0.0.1:PORT`, and ends when stdin closes or on SIGTERM. `GET /__received` (not below the
+// prefix) returns all requests so far.
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
@@ -55,17 +55,16 @@ const contracts = new Contracts(chains);
 const jobs = new v2.Jobs(contracts, { atLeastMs: count("job-ms"), polls: count("job-polls") });
 const received = [];
 
-// What a proxy keeps to itself: what concerns one connection alone, what tells of the client, and what
-// lets the server act for that client.
+// Headers that a proxy must not forward: hop-by-hop headers, headers that identify the client, and credentials.
 const HOP_BY_HOP = ["keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
     "trailer", "upgrade", "http2-settings"];
-const OF_THE_CLIENT = ["cookie", "origin", "forwarded", "x-real-ip"];
+const CLIENT_HEADERS = ["cookie", "origin", "forwarded", "x-real-ip"];
 const SINGLE = ["host", "content-length", "content-type", "content-encoding", "authorization"];
 
 function violations(request, path) {
     const { headersDistinct: headers, httpVersion } = request;
     const names = Object.keys(headers);
-    const found = names.filter((name) => HOP_BY_HOP.includes(name) || OF_THE_CLIENT.includes(name) ||
+    const found = names.filter((name) => HOP_BY_HOP.includes(name) || CLIENT_HEADERS.includes(name) ||
         name.startsWith("x-forwarded-"));
     found.push(...names.filter((name) => SINGLE.includes(name) && headers[name].length > 1));
     const connection = (headers.connection ?? []).join().toLowerCase();
@@ -81,7 +80,7 @@ function violations(request, path) {
     return found;
 }
 
-// As Express answers where there is no route.
+// The response of Express without a matching route.
 function notFound({ method, path }) {
     const text = `Cannot ${method} ${path}`.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt()};`);
     const body = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
@@ -95,7 +94,7 @@ function notFound({ method, path }) {
 }
 
 const general = {
-    // Text to people, HTML to programs: Express says so of any string.
+    // Plain text; Express labels every string as HTML.
     "/health": () => ({
         status: 200,
         headers: { "Content-Type": "text/html; charset=utf-8" },
@@ -116,41 +115,41 @@ const general = {
     }),
 };
 
-// The handler of a request, which is asked before the body is read; `undefined` where there is none.
+// Returns the handler of a request, or `undefined`. Called before the body is read.
 function route({ method, path }) {
-    const asked = method === "HEAD" ? "GET" : method;
-    if (asked === "GET" && Object.hasOwn(general, path)) return general[path];
+    const verb = method === "HEAD" ? "GET" : method;
+    if (verb === "GET" && Object.hasOwn(general, path)) return general[path];
     if (path.startsWith("/v2/")) {
-        return options.generation === "v1" ? undefined : v2.route(asked, path, jobs, contracts);
+        return options.generation === "v1" ? undefined : v2.route(verb, path, jobs, contracts);
     }
-    return v1.route(asked, path, contracts);
+    return v1.route(verb, path, contracts);
 }
 
-async function answer(request, entry) {
+async function respond(request, entry) {
     const [, path, query] = request.url.match(/^([^?]*)\??(.*)$/s);
     const below = path.startsWith(`${options.prefix}/`) ? path.slice(options.prefix.length) : undefined;
     entry.violations = violations(request, below);
     if (entry.violations.length > 0) {
-        const error = `no proxy sends this on: ${entry.violations.join(", ")}`;
+        const error = `a proxy must not forward: ${entry.violations.join(", ")}`;
         return { status: 418, json: { error, message: error } };
     }
-    const asked = { method: request.method, path: below ?? path, query };
-    const handler = below === undefined ? undefined : route(asked);
-    if (!handler) return notFound(asked);
-    const isV2 = asked.path.startsWith("/v2/");
-    let answered;
+    const target = { method: request.method, path: below ?? path, query };
+    const handler = below === undefined ? undefined : route(target);
+    if (!handler) return notFound(target);
+    const isV2 = target.path.startsWith("/v2/");
+    let result;
     try {
         const body = request.method === "POST" ? await readBody(request) : undefined;
-        answered = await handler({ ...asked, body });
+        result = await handler({ ...target, body });
     } catch (error) {
         if (!(error instanceof Refusal)) throw error;
-        answered = isV2 ? v2.refused(error) : v1.refused(error);
+        result = isV2 ? v2.refused(error) : v1.refused(error);
     }
-    if (!isV2 && !Object.hasOwn(general, asked.path)) {
+    if (!isV2 && !Object.hasOwn(general, target.path)) {
         const warning = "299 - \"This API is deprecated, use /v2 instead.\"";
-        answered.headers = { Deprecation: "true", Warning: warning, ...answered.headers };
+        result.headers = { Deprecation: "true", Warning: warning, ...result.headers };
     }
-    return answered;
+    return result;
 }
 
 function send(response, { status, headers, json, body }) {
@@ -170,8 +169,7 @@ const server = createServer(async (request, response) => {
     if (request.url === "/__received") return send(response, { status: 200, json: received });
     const headers = Object.fromEntries(Object.entries(request.headersDistinct)
         .map(([name, values]) => [name, values.join(", ")]));
-    // The body is null as long as it has not arrived whole, and for ever when its sender gave up. So is
-    // the status until it is sent.
+    // `body` is null until it is complete, `status` until the response is sent.
     const entry = {
         method: request.method, url: request.url, headers, body: null, status: null, violations: [],
     };
@@ -184,21 +182,20 @@ const server = createServer(async (request, response) => {
     });
     request.on("end", () => (entry.body = { length, sha256: hash.digest("hex") }));
     request.on("error", () => {});
-    let answered;
+    let result;
     try {
-        answered = await answer(request, entry);
+        result = await respond(request, entry);
     } catch (error) {
         console.error(error);
-        answered = { status: 500, json: { error: error.message, message: error.message } };
+        result = { status: 500, json: { error: error.message, message: error.message } };
     }
-    entry.status = answered.status;
-    send(response, answered);
-    // Whatever of the body nobody was interested in.
+    entry.status = result.status;
+    send(response, result);
+    // Discard an unread rest of the body.
     request.unpipe();
     request.resume();
 });
-// What is no HTTP never becomes a request, and is one more thing that no proxy may send. One that ends in
-// its middle is known already.
+// Malformed HTTP is a violation too. A request that breaks off is already recorded.
 server.on("clientError", (error, socket) => {
     if (error.code?.startsWith("HPE_") && error.code !== "HPE_INVALID_EOF_STATE") {
         const violations = [error.code];
@@ -208,7 +205,7 @@ server.on("clientError", (error, socket) => {
         socket.destroy();
     }
 });
-// Pauses between the polls of a client are longer than the 5 s that node keeps a connection.
+// Clients pause between polls for longer than Node's default keep-alive of 5 s.
 server.keepAliveTimeout = 60_000;
 server.listen(0, "127.0.0.1", () => console.log(`Listening on 127.0.0.1:${server.address().port}`));
 

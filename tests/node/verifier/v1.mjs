@@ -1,11 +1,11 @@
-// The first generation of the API: everything happens within the request.
+// The v1 API: verification happens within the request.
 
 import { getAddress, isAddress } from "ethers";
 
 import { EXACT, fromMetadata } from "./contracts.mjs";
 import { Refusal, misfit } from "./refusal.mjs";
 
-// Both work under their old name too.
+// Each also works under its old name.
 const CHECKS = {
     "/check-by-addresses": checkExact,
     "/checkByAddresses": checkExact,
@@ -19,18 +19,18 @@ export function route(method, path, contracts) {
     }
     if (method !== "GET") return undefined;
     if (Object.hasOwn(CHECKS, path)) return (request) => check(contracts, request.query, CHECKS[path]);
-    const ofFiles = /^\/files(\/any|\/tree|\/tree\/any|)\/([^/]+)\/([^/]+)$/;
-    const [, kind, chain, address] = path.match(ofFiles) ?? [];
+    const filesPattern = /^\/files(\/any|\/tree|\/tree\/any|)\/([^/]+)\/([^/]+)$/;
+    const [, kind, chain, address] = path.match(filesPattern) ?? [];
     if (chain === "contracts") return () => list(contracts, address);
     return chain && (() => files(contracts, kind, chain, address));
 }
 
 export function refused({ status, message, more }) {
-    if (more.answer) return more.answer;
+    if (more.response) return more.response;
     return { status, json: more.errors ? { message, errors: more.errors } : { error: message, message } };
 }
 
-const wordOf = ({ best }) => (best === EXACT ? "perfect" : "partial");
+const v1Status = ({ best }) => (best === EXACT ? "perfect" : "partial");
 
 async function verify(contracts, { json, fields, files }) {
     const body = { ...(json ?? fields) };
@@ -54,9 +54,9 @@ async function verify(contracts, { json, fields, files }) {
     }
     const address = getAddress(body.address);
     const known = contracts.find(body.chain, address);
-    // Clients know by the timestamp that it was verified before.
+    // The timestamp tells clients that the contract was verified before.
     if (known?.isWhole) {
-        const result = { ...resultOf(known), storageTimestamp: known.verifiedAt };
+        const result = { ...verificationResult(known), storageTimestamp: known.verifiedAt };
         return { status: 200, json: { result: [result] } };
     }
 
@@ -78,16 +78,16 @@ async function verify(contracts, { json, fields, files }) {
             "verified. The provided new source code also yielded a partial match and will not be stored " +
             "unless it's a full match");
     }
-    return { status: 200, json: { result: [resultOf(verified)] } };
+    return { status: 200, json: { result: [verificationResult(verified)] } };
 }
 
-function resultOf(contract) {
+function verificationResult(contract) {
     const { address, chain: chainId, source, onChain: onchainRuntimeBytecode } = contract;
     const contractName = source.target.name;
-    return { address, chainId, onchainRuntimeBytecode, contractName, status: wordOf(contract) };
+    return { address, chainId, onchainRuntimeBytecode, contractName, status: v1Status(contract) };
 }
 
-// The source of the contract among the files that is meant, or the answer that there are several.
+// Returns the chosen contract's source, or the response that lists several contracts.
 function choose(files, chosen) {
     const contents = [];
     const metadata = [];
@@ -134,7 +134,7 @@ function isMetadata(value) {
         Object.keys(value.settings?.compilationTarget ?? {}).length === 1;
 }
 
-// The query's values must be encoded but for those of `chainIds`, which may have their commas as they are.
+// Query values must be percent-encoded, except for the commas in `chainIds`.
 function check(contracts, query, found) {
     const values = {};
     for (const pair of query.split("&").filter((pair) => pair)) {
@@ -158,7 +158,7 @@ function check(contracts, query, found) {
     const bad = addresses.filter((address) => !isAddress(address));
     if (bad.length > 0) throw new Refusal(400, `Invalid addresses: ${bad.join(", ")}`);
     const unknown = chains.filter((chain) => !contracts.isSupported(chain));
-    // Its maker did not think of a status for it.
+    // A real Sourcify server responds with 500 here.
     if (unknown.length > 0) throw new Refusal(500, `Invalid chainIds: ${unknown.join(", ")}`);
     const json = addresses.map((given) => {
         const address = getAddress(given);
@@ -174,7 +174,7 @@ function checkExact(address, verified) {
 }
 
 function checkAll(address, verified) {
-    const chainIds = verified.map((contract) => ({ chainId: contract.chain, status: wordOf(contract) }));
+    const chainIds = verified.map((contract) => ({ chainId: contract.chain, status: v1Status(contract) }));
     return chainIds.length > 0 ? { address, chainIds } : undefined;
 }
 

@@ -1,4 +1,4 @@
-// The second generation of the API: a verification is a job that one asks for.
+// The v2 API: a verification is a job that clients poll.
 
 import { randomUUID } from "node:crypto";
 
@@ -19,13 +19,13 @@ export function route(method, path, jobs, contracts) {
         }
     }
     if (method !== "GET") return undefined;
-    if (what === "verify" && rest.length === 1) return () => jobs.look(rest[0]);
+    if (what === "verify" && rest.length === 1) return () => jobs.status(rest[0]);
     if (what === "contract" && rest.length === 2) {
         return rest[0] === "all-chains"
-            ? () => ofAllChains(contracts, rest[1])
-            : (request) => ofOneChain(contracts, ...rest, request.query);
+            ? () => contractOnAllChains(contracts, rest[1])
+            : (request) => contractOnChain(contracts, ...rest, request.query);
     }
-    if (what === "contracts" && rest.length === 1) return () => allOf(contracts, rest[0]);
+    if (what === "contracts" && rest.length === 1) return () => contractsOnChain(contracts, rest[0]);
     return undefined;
 }
 
@@ -40,7 +40,7 @@ function invalid(message) {
     return new Refusal(400, message, { code: "invalid_parameter" });
 }
 
-function checkPlace(contracts, chain, address) {
+function checkChainAndAddress(contracts, chain, address) {
     if (!contracts.isSupported(chain)) {
         throw new Refusal(400, `Chain ${chain} not found`, { code: "unsupported_chain" });
     }
@@ -49,17 +49,17 @@ function checkPlace(contracts, chain, address) {
 
 export class Jobs {
     #contracts;
-    #pace;
+    #timing;
     #jobs = new Map();
 
-    constructor(contracts, pace) {
+    constructor(contracts, timing) {
         this.#contracts = contracts;
-        this.#pace = pace;
+        this.#timing = timing;
     }
 
-    start(chain, given, { json }, sourceOf) {
+    start(chain, given, { json }, readSource) {
         if (!json) throw invalid("unsupported media type");
-        const source = sourceOf(chain, given, json, this.#contracts);
+        const source = readSource(chain, given, json, this.#contracts);
         const address = getAddress(given);
         if (json.creationTransactionHash !== undefined &&
             !/^0x[0-9a-f]{64}$/i.test(json.creationTransactionHash)) {
@@ -70,7 +70,7 @@ export class Jobs {
             throw new Refusal(409, `${at} is already verified with runtimeMatch and creationMatch both ` +
                 "being exact matches.", { code: "already_verified" });
         }
-        if (this.#contracts.isUnderWay(chain, address)) {
+        if (this.#contracts.isRunning(chain, address)) {
             throw new Refusal(429, `${at} is already being verified`, {
                 code: "duplicate_verification_request",
             });
@@ -78,10 +78,10 @@ export class Jobs {
         source.creatorTxHash = json.creationTransactionHash;
         const job = { id: randomUUID(), chain, address, startedAt: new Date(), polls: 0 };
         this.#jobs.set(job.id, job);
-        const asked = new Promise((resolve) => (job.isAskedFor = resolve));
-        if (this.#pace.polls === 0) job.isAskedFor();
-        const late = new Promise((resolve) => setTimeout(resolve, this.#pace.atLeastMs));
-        const isDue = Promise.all([asked, late]);
+        const polledEnough = new Promise((resolve) => (job.onPolledEnough = resolve));
+        if (this.#timing.polls === 0) job.onPolledEnough();
+        const late = new Promise((resolve) => setTimeout(resolve, this.#timing.atLeastMs));
+        const isDue = Promise.all([polledEnough, late]);
         this.#contracts.verify(chain, address, source, isDue)
             .then((contract) => {
                 if (contract) return (job.contract = contract);
@@ -89,22 +89,22 @@ export class Jobs {
                     "The contract is already verified and the job didn't yield a better match.");
             })
             .catch((error) => {
-                const { code, both } = error.more ?? {};
+                const { code, bytecodes } = error.more ?? {};
                 if (!code) console.error(error);
-                job.error = { ...withId(code ?? "internal_error", error.message), ...both };
+                job.error = { ...withId(code ?? "internal_error", error.message), ...bytecodes };
             })
             .finally(() => (job.finishedAt = new Date()));
         return { status: 202, json: { verificationId: job.id } };
     }
 
-    look(id) {
+    status(id) {
         if (!UUID.test(id)) throw misfit("request/params/verificationId", "must match format \"uuid\"");
         const job = this.#jobs.get(id.toLowerCase());
         if (!job) {
             throw new Refusal(404, `No verification job found for id ${id}`, { code: "job_not_found" });
         }
         job.polls += 1;
-        if (job.polls >= this.#pace.polls) job.isAskedFor();
+        if (job.polls >= this.#timing.polls) job.onPolledEnough();
         const { chain: chainId, address, startedAt, finishedAt, contract, error } = job;
         const nothing = { match: null, creationMatch: null, runtimeMatch: null, chainId, address };
         const json = {
@@ -113,7 +113,7 @@ export class Jobs {
             jobStartTime: startedAt,
             jobFinishTime: finishedAt,
             compilationTime: finishedAt && String(finishedAt - startedAt),
-            contract: contract ? summaryOf(contract) : nothing,
+            contract: contract ? contractSummary(contract) : nothing,
             error,
         };
         return { status: 200, json };
@@ -135,14 +135,14 @@ function fromInput(chain, address, body, contracts) {
     if (typeof input !== "object" || input === null) {
         throw misfit("request/body/stdJsonInput", "must be object");
     }
-    checkPlace(contracts, chain, address);
+    checkChainAndAddress(contracts, chain, address);
     for (const field of ["language", "sources"]) {
         if (!input[field]) throw invalid(`Standard JSON input must contain a ${field} field.`);
     }
     if (Object.values(input.sources).some((source) => !source.content)) {
         throw invalid("Standard JSON input must contain a content field for each source.");
     }
-    // The path may have colons of its own.
+    // The path may contain colons.
     const [, path, name] = contractIdentifier.match(/^(.*):([^:]*)$/s) ?? [];
     if (name === undefined) {
         throw invalid("The contractIdentifier must consist of the file path and the contract name " +
@@ -162,7 +162,7 @@ function fromMetadataAndSources(chain, address, body, contracts) {
     for (const [name, content] of Object.entries(sources)) {
         if (typeof content !== "string") throw misfit(`request/body/sources/${name}`, "must be string");
     }
-    checkPlace(contracts, chain, address);
+    checkChainAndAddress(contracts, chain, address);
     const has = {
         "compiler": metadata.compiler,
         "compiler.version": metadata.compiler?.version,
@@ -177,18 +177,18 @@ function fromMetadataAndSources(chain, address, body, contracts) {
     return fromMetadata(metadata, Object.values(sources));
 }
 
-const wordOf = (match) => match && (match === EXACT ? "exact_match" : "match");
+const matchName = (match) => match && (match === EXACT ? "exact_match" : "match");
 
-function summaryOf({ best, match, creationMatch, chain: chainId, address, verifiedAt, number: matchId }) {
+function contractSummary({ best, match, creationMatch, chain: chainId, address, verifiedAt, number: matchId }) {
     return {
-        match: wordOf(best),
-        creationMatch: wordOf(creationMatch),
-        runtimeMatch: wordOf(match),
+        match: matchName(best),
+        creationMatch: matchName(creationMatch),
+        runtimeMatch: matchName(match),
         chainId, address, verifiedAt, matchId,
     };
 }
 
-function detailsOf({ source, output, onChain }) {
+function contractDetails({ source, output, onChain }) {
     const { path, name } = source.target;
     const metadata = JSON.parse(output.metadata);
     return {
@@ -214,17 +214,17 @@ function detailsOf({ source, output, onChain }) {
 const FIELDS = ["abi", "metadata", "sources", "stdJsonInput", "compilation", "runtimeBytecode"];
 const ALWAYS = ["match", "creationMatch", "runtimeMatch", "chainId", "address", "verifiedAt", "matchId"];
 
-function ofOneChain(contracts, chain, given, query) {
-    const asked = new URLSearchParams(query);
-    for (const name of asked.keys()) {
+function contractOnChain(contracts, chain, given, query) {
+    const parameters = new URLSearchParams(query);
+    for (const name of parameters.keys()) {
         if (!["fields", "omit"].includes(name)) throw invalid(`Unknown query parameter '${name}'`);
     }
-    const [fields, omit] = ["fields", "omit"].map((name) => asked.get(name)?.split(","));
+    const [fields, omit] = ["fields", "omit"].map((name) => parameters.get(name)?.split(","));
     if (fields && omit) throw invalid("Cannot specify both fields and omit");
     if (fields?.includes("all") && fields.length > 1) {
         throw invalid("Cannot specify 'all' with other fields");
     }
-    checkPlace(contracts, chain, given);
+    checkChainAndAddress(contracts, chain, given);
     const isAll = omit || fields?.includes("all");
     for (const field of [...(isAll ? [] : fields ?? []), ...(omit ?? [])]) {
         if (![...FIELDS, ...ALWAYS].includes(field.split(".")[0])) {
@@ -237,8 +237,8 @@ function ofOneChain(contracts, chain, given, query) {
         const json = { match: null, creationMatch: null, runtimeMatch: null, chainId: chain, address };
         return { status: 404, json };
     }
-    const json = summaryOf(contract);
-    const details = detailsOf(contract);
+    const json = contractSummary(contract);
+    const details = contractDetails(contract);
     for (const field of isAll ? FIELDS.filter((field) => !omit?.includes(field)) : fields ?? []) {
         const [name, member] = field.split(".");
         if (!FIELDS.includes(name)) continue;
@@ -248,13 +248,13 @@ function ofOneChain(contracts, chain, given, query) {
     return { status: 200, json };
 }
 
-function ofAllChains(contracts, address) {
+function contractOnAllChains(contracts, address) {
     if (!isAddress(address)) throw invalid(`Invalid address: ${address}`);
-    const results = contracts.all({ address }).map(summaryOf);
+    const results = contracts.all({ address }).map(contractSummary);
     return { status: results.length > 0 ? 200 : 404, json: { results } };
 }
 
-function allOf(contracts, chain) {
-    checkPlace(contracts, chain, `0x${"0".repeat(40)}`);
-    return { status: 200, json: { results: contracts.all({ chain }).map(summaryOf) } };
+function contractsOnChain(contracts, chain) {
+    checkChainAndAddress(contracts, chain, `0x${"0".repeat(40)}`);
+    return { status: 200, json: { results: contracts.all({ chain }).map(contractSummary) } };
 }

@@ -1,4 +1,4 @@
-//! The service with everything switched on and everybody that it asks: what is documented can be answered.
+//! The service with every feature enabled, its node and its verification upstream.
 
 use std::collections::HashMap;
 
@@ -14,28 +14,27 @@ use tokio::task::JoinHandle;
 
 use crate::anvil::Anvil;
 use crate::registry;
-use crate::service::Service;
+use crate::test_server::TestServer;
 
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) service: Service,
+pub(crate) struct Harness {
+    pub(crate) service: TestServer,
     _node: Anvil,
     _upstream: Upstream,
 }
 
-impl World {
+impl Harness {
     pub(crate) async fn start() -> Self {
         let node = Anvil::start(0, &[]);
-        registry::put(&node, registry::runtime().await).await;
+        registry::install_code(&node, registry::runtime_code().await).await;
         let upstream = Upstream::start().await;
-        let service = Service::with_config(&config(&node.url(), &upstream.url)).await;
-        service.wait_for("/readyz", |answer| answer.status == 200).await;
+        let service = TestServer::with_config(&config(&node.url(), &upstream.url)).await;
+        service.wait_for("/readyz", |response| response.status == 200).await;
         Self { service, _node: node, _upstream: upstream }
     }
 }
 
-/// An upstream with exactly the documented routes of contract verification, which wants addresses, ids of
-/// chains and ids of verifications in their places.
+/// Verification upstream with exactly the documented routes. It refuses path parameters of the wrong form.
 #[derive(Debug)]
 struct Upstream {
     url: String,
@@ -44,19 +43,19 @@ struct Upstream {
 
 impl Upstream {
     async fn start() -> Self {
-        const BELOW: &str = "/verification";
-        let nobody = "http://127.0.0.1:9";
-        let config = Config::from_toml(&config(nobody, nobody)).unwrap();
+        const PREFIX: &str = "/verification";
+        let unreachable = "http://127.0.0.1:9";
+        let config = Config::from_toml(&config(unreachable, unreachable)).unwrap();
         let document = gas_suggestion::api::document(&config).unwrap();
         let document: Value = serde_json::from_str(&document).unwrap();
         let mut routes = Router::new();
         for (path, item) in document["paths"].as_object().unwrap() {
-            let Some(below) = path.strip_prefix(BELOW).filter(|below| !below.is_empty()) else {
+            let Some(route_path) = path.strip_prefix(PREFIX).filter(|rest| !rest.is_empty()) else {
                 continue;
             };
-            let route = if item["get"].is_null() { post(answer) } else { get(answer) };
-            // As Express says of another method.
-            routes = routes.route(below, route.fallback(async || StatusCode::NOT_FOUND));
+            let route = if item["get"].is_null() { post(respond) } else { get(respond) };
+            // Express responds with 404 to another method.
+            routes = routes.route(route_path, route.fallback(async || StatusCode::NOT_FOUND));
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -65,10 +64,10 @@ impl Upstream {
     }
 }
 
-async fn answer(
+async fn respond(
     Path(segments): Path<HashMap<String, String>>,
-    // Whoever answers sooner resets the connection of a client that is still sending.
-    _whole: Bytes,
+    // A response before the end of the body resets the connection of a client that is still sending.
+    _body: Bytes,
 ) -> (StatusCode, Json<Value>) {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_good = |(name, text): (&String, &String)| match name.as_str() {
@@ -79,7 +78,7 @@ async fn answer(
             parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
                 && parts.iter().all(|part| is_hex(part))
         }
-        name => panic!("{name} is a segment that nobody expects"),
+        name => panic!("unexpected segment {name}"),
     };
     let status =
         if segments.iter().all(is_good) { StatusCode::OK } else { StatusCode::BAD_REQUEST };
@@ -92,7 +91,7 @@ impl Drop for Upstream {
     }
 }
 
-/// A chain at `node` with everything switched on, and nobody limited.
+/// Configuration with a chain at `node`, every feature enabled and no client limits.
 fn config(node: &str, verification: &str) -> String {
     format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\

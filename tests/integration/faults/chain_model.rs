@@ -1,4 +1,4 @@
-//! What really happened on a chain, and what the fee rules make of it, worked out apart from the
+//! A deterministic model of a chain, and the expected suggestions, calculated independently of the
 //! service.
 
 use std::time::{Duration, Instant};
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 pub(super) const GWEI: u128 = 1_000_000_000;
 
-/// How many blocks are asked for.
+/// Number of blocks in a window.
 const WINDOW: u64 = 20;
 
-/// A chain whose newest block follows from the clock.
+/// A chain whose head is determined by the clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Truth {
+pub(super) struct ChainModel {
     started: Instant,
-    /// The real time between two blocks; `None`: there is no further block.
+    /// Time between two blocks; `None` if the head never changes.
     block: Option<Duration>,
 }
 
-impl Truth {
+impl ChainModel {
     const FIRST_HEAD: u64 = 10_000_000;
 
     pub(super) fn new(block: Option<Duration>) -> Self {
@@ -26,22 +26,22 @@ impl Truth {
     }
 
     pub(super) fn head(&self) -> u64 {
-        let blocks = self.block.map_or(0, |block| whole(self.started.elapsed(), block));
+        let blocks = self.block.map_or(0, |block| whole_blocks(self.started.elapsed(), block));
         Self::FIRST_HEAD + blocks
     }
 }
 
-/// How often `part` fits into `time`.
-pub(super) fn whole(time: Duration, part: Duration) -> u64 {
-    u64::try_from(time.as_nanos() / part.as_nanos()).unwrap()
+/// Returns the number of whole block times in `time`.
+pub(super) fn whole_blocks(time: Duration, block_time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / block_time.as_nanos()).unwrap()
 }
 
-/// A block's base fee in wei. No two windows of 20 blocks that follow each other have one average.
+/// Returns the base fee of a block in wei. Consecutive windows of 20 blocks have different averages.
 fn base_fee(number: u64) -> u128 {
     u128::from(3 + number % 7) * GWEI + u128::from(number % 997)
 }
 
-/// What a block's transactions paid at the percentile of a column.
+/// Returns the reward of a block in wei, at the percentile of `column`.
 fn tip(number: u64, column: u64) -> u128 {
     u128::from(30 + number % 11 + 50 * column) * GWEI + u128::from(number % 991)
 }
@@ -50,12 +50,12 @@ pub(super) fn quantity(number: u128) -> Value {
     format!("{number:#x}").into()
 }
 
-/// What a node says of the window that ends with `newest`.
+/// Returns the result of `eth_feeHistory` for the window that ends with `newest`.
 pub(super) fn history(newest: u64, columns: usize) -> Value {
     longer_history(newest, WINDOW, columns as u64)
 }
 
-/// The same of any number of blocks.
+/// Returns the result for any number of blocks and reward columns.
 pub(super) fn longer_history(newest: u64, blocks: u64, columns: u64) -> Value {
     let oldest = newest + 1 - blocks;
     let row = |number| (0..columns).map(|column| quantity(tip(number, column))).collect();
@@ -67,18 +67,18 @@ pub(super) fn longer_history(newest: u64, blocks: u64, columns: u64) -> Value {
     })
 }
 
-/// The newest block of a result that says the truth.
+/// Returns the newest block of an unmodified result.
 pub(super) fn newest_of(result: &Value) -> u64 {
     let oldest = result["oldestBlock"].as_str().unwrap().strip_prefix("0x").unwrap();
     u64::from_str_radix(oldest, 16).unwrap() + WINDOW - 1
 }
 
-/// What a suggestion is made from.
+/// The inputs of a suggestion.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     pub(super) base_fees: Vec<u128>,
     pub(super) tips: Vec<u128>,
-    /// The second percentile's; `None`: there is none, and high is a fifth more than medium.
+    /// Tips at the second percentile; `None` without one, and `high` is then 1.2 × `medium`.
     pub(super) high_tips: Option<Vec<u128>>,
     pub(super) tip_floor: u128,
     pub(super) is_legacy: bool,
@@ -96,13 +96,13 @@ impl Window {
         }
     }
 
-    /// With the second column's tips.
-    pub(super) fn of_two(newest: u64) -> Self {
+    /// Adds the tips of the second column.
+    pub(super) fn with_two_percentiles(newest: u64) -> Self {
         let high_tips = (newest + 1 - WINDOW..=newest).map(|number| tip(number, 1)).collect();
         Self { high_tips: Some(high_tips), ..Self::ending_with(newest) }
     }
 
-    /// The suggestion by the letter of the rules.
+    /// Calculates the body of the suggestion.
     pub(super) fn body(&self, name: &str) -> String {
         let base = if self.is_legacy { 0 } else { 2 * average(&self.base_fees).max(GWEI) };
         let medium = average(&self.tips).max(self.tip_floor);
@@ -121,7 +121,7 @@ impl Window {
     }
 }
 
-/// 0 of nothing, which the floor lifts.
+/// Returns the average, or 0 for an empty list, which the floor then raises.
 fn average(amounts: &[u128]) -> u128 {
     amounts.iter().sum::<u128>().checked_div(amounts.len() as u128).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The service as a process with ten chains: one whose nodes can be broken, nine that are well.
+//! The service as a process with ten chains: one with injected faults (`a`), nine healthy ones.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -12,74 +12,75 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::truth::{self, Truth, Window, whole};
+use super::chain_model::{self, ChainModel, Window, whole_blocks};
 use crate::command::{File, command};
-use crate::fake_node::{FakeNode, Made};
 use crate::fault_proxy::{Fault, FaultProxy, Scope};
-use crate::service::Answer;
+use crate::mock_node::{self, MockNode};
+use crate::test_server::Response;
 
-/// The broken chain's suggestion.
+/// The route of the faulty chain's suggestion.
 pub(super) const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-/// How old data may be that is served, and that is not labelled.
+/// `max_age` of the faulty chain, and the age at which suggestions are labelled stale.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(3);
 const STALE_AFTER: Duration = Duration::from_secs(2);
 
-/// No event takes this long unless it never comes.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time after which an expected event counts as missing.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// For how long a machine that is busy with other things may hold up anything.
+/// Tolerance for delays on a busy machine.
 pub(super) const SLACK: Duration = Duration::from_millis(1500);
 
 const HEALTHY: std::ops::RangeInclusive<u64> = 101..=109;
-/// Configured as on the network that the service is made for: an attempt may take a second.
+/// Configured block time of the healthy chains; with it an attempt may take a second.
 const HEALTHY_BLOCK: Duration = Duration::from_secs(2);
-/// Shorter, so that what is behind is seen to be before it is labelled.
+/// Real block time, shorter so that a lag shows before the suggestion is labelled stale.
 const HEALTHY_REAL_BLOCK: Duration = Duration::from_millis(400);
 
-/// A decompression bomb is as large as this, and everything else is far smaller.
-const MOST_MEMORY_KIB: u64 = 64 * 1024;
+/// As large as the decompression bomb; every other reply is far smaller.
+const MAX_MEMORY_KIB: u64 = 64 * 1024;
 
-/// Is part of every secret: of the URLs, of the configuration, of the requests.
+/// Part of every secret in the URLs, the configuration and the requests.
 const CANARY: &str = "canary";
-/// Base64 of the two before an `@`.
+/// Base64 of the credentials in the URLs.
 const ENCODED_CANARY: &str = "Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk";
 
-/// The node of the nine chains that are well.
+/// The node of the nine healthy chains.
 #[derive(Debug)]
-pub(super) struct Healthy {
-    node: FakeNode,
-    truth: Truth,
+pub(super) struct HealthyChains {
+    node: MockNode,
+    model: ChainModel,
 }
 
-impl Healthy {
+impl HealthyChains {
     pub(super) async fn start() -> Self {
-        let truth = Truth::new(Some(HEALTHY_REAL_BLOCK));
-        let answer = Made::by(move |columns| truth::history(truth.head(), columns));
-        Self { node: FakeNode::of_every_chain(answer).await, truth }
+        let model = ChainModel::new(Some(HEALTHY_REAL_BLOCK));
+        let response =
+            mock_node::Reply::computed(move |columns| chain_model::history(model.head(), columns));
+        Self { node: MockNode::for_every_chain(response).await, model }
     }
 }
 
-/// What a case is played with, and how far it got.
+/// One run of a scenario: its resources and current phase.
 #[derive(Debug, Clone)]
-pub(super) struct Stage {
-    pub(super) healthy: Arc<Healthy>,
+pub(super) struct TestRun {
+    pub(super) healthy: Arc<HealthyChains>,
     pub(super) number: usize,
     pub(super) phase: Arc<Mutex<&'static str>>,
 }
 
-/// The broken chain's configuration and its nodes.
+/// The configuration of the faulty chain and its nodes.
 #[derive(Debug, Clone)]
-pub(super) struct Setup {
+pub(super) struct ChainSettings {
     /// The configured block time.
     pub(super) block: Duration,
-    /// The real one; `None`: the head stands.
+    /// The real block time; `None` if the head never changes.
     pub(super) real_block: Option<Duration>,
-    /// Further lines of the chain's table.
+    /// Additional lines of the chain's configuration table.
     pub(super) more: String,
     pub(super) columns: usize,
     pub(super) urls: Urls,
-    /// The process's environment.
+    /// Environment variables of the process.
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
@@ -89,13 +90,13 @@ pub(super) enum Urls {
     One,
     /// Two proxies in front of one node.
     Two,
-    /// A host that is in no DNS, then a proxy.
-    AfterNoHost,
-    /// `https://` at a proxy, which does not speak it, then one as usual.
+    /// A host name that does not resolve, then a proxy.
+    AfterUnresolvableHost,
+    /// `https://` at a proxy without TLS, then an `http://` proxy.
     AfterPlainPort,
 }
 
-impl Default for Setup {
+impl Default for ChainSettings {
     fn default() -> Self {
         let block = Duration::from_millis(100);
         Self {
@@ -109,96 +110,101 @@ impl Default for Setup {
     }
 }
 
-impl Setup {
-    /// The longest time between two answers when one upstream fails over to another: a tick, and
-    /// the deadline of the attempt that failed.
+impl ChainSettings {
+    /// Returns the maximum time between two successful polls with failover: a poll interval plus the timeout of
+    /// the failed attempt.
     pub(super) fn longest_pause(&self) -> Duration {
         self.block + (self.block / 2).max(Duration::from_millis(500))
     }
 }
 
-/// The service under test with everything around it.
+/// The service process with its nodes, proxies and the monitor of the healthy chains.
 #[derive(Debug)]
-pub(super) struct Rig {
-    pub(super) truth: Truth,
+pub(super) struct Harness {
+    pub(super) model: ChainModel,
     pub(super) proxies: Vec<FaultProxy>,
-    pub(super) process: Process,
-    /// What the rules may make of a window at present.
+    pub(super) process: ServiceProcess,
+    /// The windows from which a suggestion may currently be calculated.
     pub(super) allowed: Vec<fn(u64) -> Window>,
-    stage: Stage,
-    watch: Watch,
-    _node: FakeNode,
+    run: TestRun,
+    monitor: HealthyChainsMonitor,
+    _node: MockNode,
     _file: File,
 }
 
-impl Rig {
-    /// Starts with `fault` at the first proxies, and waits for the nine other chains.
-    pub(super) async fn start(stage: &Stage, setup: Setup, faults: &[(Fault, Scope)]) -> Self {
-        let truth = Truth::new(setup.real_block);
-        let percentiles = if setup.columns == 2 { json!([60, 100]) } else { json!([60]) };
-        let answer = Made::by(move |columns| truth::history(truth.head(), columns));
-        let node = FakeNode::with_percentiles(7, percentiles.clone(), answer).await;
+impl Harness {
+    /// Starts with `faults` at the first proxies, and waits for the nine healthy chains.
+    pub(super) async fn start(
+        run: &TestRun,
+        settings: ChainSettings,
+        faults: &[(Fault, Scope)],
+    ) -> Self {
+        let model = ChainModel::new(settings.real_block);
+        let percentiles = if settings.columns == 2 { json!([60, 100]) } else { json!([60]) };
+        let response =
+            mock_node::Reply::computed(move |columns| chain_model::history(model.head(), columns));
+        let node = MockNode::with_percentiles(7, percentiles.clone(), response).await;
         let mut proxies = Vec::new();
-        for _ in 0..if matches!(setup.urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
+        for _ in 0..if matches!(settings.urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
             proxies.push(FaultProxy::start(node.url()).await);
         }
         for (proxy, (fault, scope)) in proxies.iter().zip(faults) {
             proxy.switch(fault.clone(), *scope).await;
         }
-        let config = configuration(stage, &setup, &percentiles, &proxies);
-        let file = File::new(&format!("faults-{}", stage.number), &config);
-        let log = File::new(&format!("faults-{}-log", stage.number), "");
-        let process = Process::start(&file, &setup.variables, log);
-        let watch = Watch::start(&process, &stage.healthy).await;
+        let config = configuration(run, &settings, &percentiles, &proxies);
+        let file = File::new(&format!("faults-{}", run.number), &config);
+        let log = File::new(&format!("faults-{}-log", run.number), "");
+        let process = ServiceProcess::start(&file, &settings.variables, log);
+        let monitor = HealthyChainsMonitor::start(&process, &run.healthy).await;
         Self {
-            truth,
+            model,
             proxies,
             process,
             allowed: vec![Window::ending_with],
-            stage: stage.clone(),
-            watch,
+            run: run.clone(),
+            monitor,
             _node: node,
             _file: file,
         }
     }
 
-    /// Says which phase begins.
-    pub(super) fn phase(&self, phase: &'static str) {
-        *self.stage.phase.lock().unwrap() = phase;
+    /// Records the current phase for failure messages.
+    pub(super) fn enter_phase(&self, phase: &'static str) {
+        *self.run.phase.lock().unwrap() = phase;
     }
 
-    pub(super) async fn break_with(&self, fault: &Fault, scope: Scope) {
+    pub(super) async fn inject(&self, fault: &Fault, scope: Scope) {
         self.proxies[0].switch(fault.clone(), scope).await;
     }
 
-    pub(super) async fn lift(&self) {
+    pub(super) async fn clear_faults(&self) {
         for proxy in &self.proxies {
             proxy.switch(Fault::Pass, Scope::All).await;
         }
     }
 
-    /// The broken chain's suggestion, of which no number may be wrong.
+    /// Reads the faulty chain's suggestion and checks its numbers, or its error.
     pub(super) async fn read(&self) -> Suggestion {
-        let answer = self.process.get(SUGGESTION).await;
-        let read = Suggestion::of(&answer);
+        let response = self.process.get(SUGGESTION).await;
+        let read = Suggestion::from_response(&response);
         match &read.served {
             Ok(served) => {
                 let rules = self.allowed.iter().map(|window| window(served.newest).body("a"));
                 let is_by_the_rules = rules.into_iter().any(|body| body == served.body);
-                assert!(is_by_the_rules, "a wrong number: {answer:#?}");
+                assert!(is_by_the_rules, "a wrong number: {response:#?}");
             }
             Err(code) => {
-                assert!(["no_data", "stale_data"].contains(&code.as_str()), "{answer:#?}");
-                assert_eq!(answer.header("cache-control"), "no-store");
-                assert_ne!(answer.header("retry-after"), "");
+                assert!(["no_data", "stale_data"].contains(&code.as_str()), "{response:#?}");
+                assert_eq!(response.header("cache-control"), "no-store");
+                assert_ne!(response.header("retry-after"), "");
             }
         }
         read
     }
 
-    /// Looks again and again until it is so.
+    /// Waits until `is_so` returns true.
     pub(super) async fn until(&self, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut ticks = tokio::time::interval(Duration::from_millis(25));
         while !is_so().await {
             assert!(Instant::now() < deadline, "never: {what}; {:?}", self.read().await);
@@ -206,16 +212,16 @@ impl Rig {
         }
     }
 
-    /// How often an attempt at the broken chain's `upstream` came to `outcome`.
+    /// Returns the number of attempts at the faulty chain's `upstream` with this `outcome`.
     pub(super) async fn count(&self, upstream: usize, outcome: &str) -> u64 {
         let counts = self.counts().await;
         counts
             .into_iter()
-            .find(|(of, what, _)| (*of, what.as_str()) == (upstream, outcome))
-            .map_or(0, |it| it.2)
+            .find(|(index, label, _)| (*index, label.as_str()) == (upstream, outcome))
+            .map_or(0, |(_, _, count)| count)
     }
 
-    /// All attempts at the broken chain by upstream and outcome.
+    /// Returns the number of attempts at the faulty chain by upstream and outcome.
     pub(super) async fn counts(&self) -> Vec<(usize, String, u64)> {
         let metrics = self.process.get_at(self.process.admin, "/metrics").await.body;
         let mut counts = Vec::new();
@@ -229,8 +235,13 @@ impl Rig {
         counts
     }
 
-    /// Waits until a further attempt has come to `outcome`, while every read passes `check`.
-    pub(super) async fn rises(&self, upstream: usize, outcome: &str, check: impl Fn(&Suggestion)) {
+    /// Waits for another attempt with this `outcome`. Each read meanwhile must pass `check`.
+    pub(super) async fn wait_for_attempt(
+        &self,
+        upstream: usize,
+        outcome: &str,
+        check: impl Fn(&Suggestion),
+    ) {
         let before = self.count(upstream, outcome).await;
         self.until(&format!("another {outcome} of {upstream}"), async || {
             check(&self.read().await);
@@ -239,37 +250,41 @@ impl Rig {
         .await;
     }
 
-    /// Waits until the chain's newest blocks are served as the rules make them, within this time,
-    /// and then goes on so.
-    pub(super) async fn is_fresh(&self, window: fn(u64) -> Window, within: Duration) -> Served {
-        let (started, head) = (Instant::now(), self.truth.head());
-        let is_it = |served: &Served| {
+    /// Waits, at most `within`, until the suggestion is from the chain's newest blocks, and checks that it
+    /// follows further blocks.
+    pub(super) async fn wait_until_fresh(
+        &self,
+        window: fn(u64) -> Window,
+        within: Duration,
+    ) -> Served {
+        let (started, head) = (Instant::now(), self.model.head());
+        let is_expected = |served: &Served| {
             !served.is_stale
                 && served.newest >= head
                 && served.body == window(served.newest).body("a")
         };
         let mut last = None;
         self.until("fresh", async || {
-            last = self.read().await.served.ok().filter(is_it);
+            last = self.read().await.served.ok().filter(is_expected);
             last.is_some()
         })
         .await;
         let took = started.elapsed();
         assert!(took <= within + SLACK, "fresh after {took:?}");
         let first = last.unwrap();
-        let further = if self.truth.head() == head { 0 } else { 2 };
+        let min_further_blocks = if self.model.head() == head { 0 } else { 2 };
         let mut last = first.clone();
         self.until("newer blocks", async || {
             last = self.read().await.served.unwrap();
-            assert!(is_it(&last) && last.newest >= first.newest, "{last:?} after {first:?}");
-            last.newest >= first.newest + further
+            assert!(is_expected(&last) && last.newest >= first.newest, "{last:?} after {first:?}");
+            last.newest >= first.newest + min_further_blocks
         })
         .await;
         last
     }
 
-    /// Watches the last good value being kept, then labelled, then refused.
-    pub(super) async fn wears_out(&self, last: &Served) {
+    /// Checks that the last good suggestion is kept, then labelled stale, then refused.
+    pub(super) async fn check_expiry(&self, last: &Served) {
         let started = Instant::now();
         let (mut is_kept, mut is_labelled) = (false, false);
         self.until("refused", async || {
@@ -286,7 +301,7 @@ impl Rig {
             is_kept |= !served.is_stale;
             if served.is_stale && !is_labelled {
                 is_labelled = true;
-                self.is_told_as("stale", last.newest.into()).await;
+                self.check_reported_status("stale", last.newest.into()).await;
             }
             false
         })
@@ -294,92 +309,92 @@ impl Rig {
         assert!(is_kept && is_labelled, "kept: {is_kept}, labelled: {is_labelled}");
         let took = started.elapsed();
         assert!(took <= MAX_AGE + SLACK, "refused after {took:?}");
-        self.is_told_as("unavailable", Value::Null).await;
+        self.check_reported_status("unavailable", Value::Null).await;
         let all = self.process.get("/v1/gas-suggestions").await.json();
         assert_eq!(all.as_array().unwrap().len(), 9);
     }
 
-    /// What `/v1/chains` says of the broken chain.
-    pub(super) async fn is_told_as(&self, status: &str, newest_block: Value) {
+    /// Checks the entry of the faulty chain in `/v1/chains`.
+    pub(super) async fn check_reported_status(&self, status: &str, newest_block: Value) {
         let entry = &self.process.get("/v1/chains").await.json()[0];
         let found = (&entry["chain"], &entry["status"], &entry["newest_block"]);
         assert_eq!(found, (&json!("a"), &json!(status), &newest_block));
     }
 
-    /// Asserts that no attempt came to anything else; a busy machine may make one time out.
-    pub(super) async fn has_only_counted(&self, outcomes: &[&str]) {
+    /// Checks that all attempts had one of these `outcomes`; timeouts are allowed because of busy machines.
+    pub(super) async fn check_outcomes(&self, outcomes: &[&str]) {
         let counts = self.counts().await;
         let is_expected = |outcome: &str| outcome == "timeout" || outcomes.contains(&outcome);
         assert!(counts.iter().all(|(_, outcome, _)| is_expected(outcome)), "{counts:?}");
     }
 
-    /// Watches for a second that every read is fresh and not behind by more than the longest pause.
-    pub(super) async fn serves_on(&self, setup: &Setup) {
-        let block = setup.real_block.unwrap();
-        let lag = whole(setup.longest_pause() + SLACK, block);
+    /// Checks for a second that every read is fresh and lags by at most the longest pause.
+    pub(super) async fn check_stays_fresh(&self, settings: &ChainSettings) {
+        let block = settings.real_block.unwrap();
+        let lag = whole_blocks(settings.longest_pause() + SLACK, block);
         let until = Instant::now() + Duration::from_secs(1);
         self.until("a second", async || {
-            let lowest = self.truth.head() - lag;
+            let lowest = self.model.head() - lag;
             let read = self.read().await;
-            read.is_fresh();
+            read.assert_fresh();
             assert!(read.served.as_ref().unwrap().newest >= lowest, "{read:?} below {lowest}");
             Instant::now() >= until
         })
         .await;
     }
 
-    /// Ends the service and looks at what it leaves: nine chains that nothing happened to, no
-    /// panic, no secret.
-    pub(super) async fn end(self) -> String {
-        self.phase("end");
+    /// Stops the service. Checks that the nine other chains were unaffected, that memory stayed low, and that
+    /// the log has no panic, secret, escape sequence or long excerpt. Returns all output.
+    pub(super) async fn finish(self) -> String {
+        self.enter_phase("end");
         self.process.get_at(self.process.admin, "/metrics").await;
-        self.watch.end();
+        self.monitor.finish();
         let memory = self.process.peak_memory();
-        assert!(memory < MOST_MEMORY_KIB, "{memory} KiB of memory");
-        let output = self.process.end();
-        is_clean(&output);
-        assert!(output.contains("TRACE"), "the log tells less than it could: {output}");
-        assert!(!output.contains("hyper_util"), "whom it connects to: {output}");
+        assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
+        let output = self.process.stop();
+        assert_no_secret(&output);
+        assert!(output.contains("TRACE"), "the log is not at trace level: {output}");
+        assert!(!output.contains("hyper_util"), "the log contains connection details: {output}");
         assert!(!output.to_lowercase().contains("panicked"), "a panic: {output}");
-        // Nothing that a node sends comes through as it is, or at length.
+        // Node responses are escaped and truncated in the log.
         assert!(!output.contains('\x1b'), "an escape: {output}");
         assert!(!output.contains(&"~".repeat(129)), "a long excerpt");
         output
     }
 }
 
-/// What an error page has in it beside secrets.
+/// Returns text with control characters and a long line for error pages.
 pub(super) fn unpleasant_text() -> String {
     format!("\x1b[31m\r\n{}", "~".repeat(1000))
 }
 
-/// Asserts that nothing secret is in `text`.
-fn is_clean(text: &str) {
+/// Checks that `text` contains no secret.
+fn assert_no_secret(text: &str) {
     let lower = text.to_lowercase();
     for secret in [CANARY, &ENCODED_CANARY.to_lowercase()] {
         let Some(at) = lower.find(secret) else { continue };
         let from = lower[..at].rfind('\n').map_or(0, |end| end + 1);
         let line: String = lower[from..].chars().take(600).collect();
-        panic!("a secret is told: {line}");
+        panic!("a secret leaked: {line}");
     }
 }
 
 fn configuration(
-    stage: &Stage,
-    setup: &Setup,
+    run: &TestRun,
+    settings: &ChainSettings,
     percentiles: &Value,
     proxies: &[FaultProxy],
 ) -> String {
-    let user = if stage.number.is_multiple_of(3) { "canary-user:canary-password@" } else { "" };
-    let format = if stage.number.is_multiple_of(2) { "text" } else { "json" };
-    let url = |scheme: &str, place: &str| {
-        format!("{scheme}://{user}{place}/v2/Canary-Path?key=CANARY-query")
+    let user = if run.number.is_multiple_of(3) { "canary-user:canary-password@" } else { "" };
+    let format = if run.number.is_multiple_of(2) { "text" } else { "json" };
+    let url = |scheme: &str, host: &str| {
+        format!("{scheme}://{user}{host}/v2/Canary-Path?key=CANARY-query")
     };
     let mut urls: Vec<_> =
         proxies.iter().map(|proxy| url("http", &proxy.address().to_string())).collect();
-    match setup.urls {
+    match settings.urls {
         Urls::One | Urls::Two => {}
-        Urls::AfterNoHost => urls.insert(0, url("http", "node.invalid")),
+        Urls::AfterUnresolvableHost => urls.insert(0, url("http", "node.invalid")),
         Urls::AfterPlainPort => {
             urls[0] = url("https", &proxies[0].address().to_string());
         }
@@ -392,16 +407,16 @@ fn configuration(
          [delegation]\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
          stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n{}\n",
-        setup.block.as_millis(),
+        settings.block.as_millis(),
         MAX_AGE.as_secs(),
-        setup.more,
+        settings.more,
     );
-    // A key of a table that was set already cannot be set again.
-    if setup.more.contains("stall_after") {
+    // TOML does not allow a duplicate key.
+    if settings.more.contains("stall_after") {
         text = text.replace("stall_after = \"0s\"\n", "");
     }
     for id in HEALTHY {
-        let base = stage.healthy.node.url().replace("http://", &format!("http://{user}"));
+        let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
         write!(
             text,
             "[chains.h{id}]\nchain_id = {id}\nblock_time = \"{}ms\"\n\
@@ -413,7 +428,7 @@ fn configuration(
     text
 }
 
-/// An answer for the broken chain: a suggestion, or a problem's code.
+/// A response of the faulty chain: a suggestion, or the problem's code.
 #[derive(Debug, Clone)]
 pub(super) struct Suggestion {
     pub(super) served: Result<Served, String>,
@@ -428,49 +443,49 @@ pub(super) struct Served {
 }
 
 impl Suggestion {
-    fn of(answer: &Answer) -> Self {
-        let served = if answer.status == 200 {
+    fn from_response(response: &Response) -> Self {
+        let served = if response.status == 200 {
             Ok(Served {
-                newest: answer.header("x-newest-block").parse().unwrap(),
-                age: answer.header("age").parse().unwrap(),
-                is_stale: match answer.header("x-stale") {
+                newest: response.header("x-newest-block").parse().unwrap(),
+                age: response.header("age").parse().unwrap(),
+                is_stale: match response.header("x-stale") {
                     "true" => true,
                     "" => false,
                     other => panic!("X-Stale: {other}"),
                 },
-                body: answer.body.clone(),
+                body: response.body.clone(),
             })
         } else {
-            assert_eq!(answer.status, 503, "{answer:#?}");
-            assert_eq!(answer.header("content-type"), "application/problem+json");
-            Err(answer.json()["code"].as_str().unwrap().to_owned())
+            assert_eq!(response.status, 503, "{response:#?}");
+            assert_eq!(response.header("content-type"), "application/problem+json");
+            Err(response.json()["code"].as_str().unwrap().to_owned())
         };
         Self { served }
     }
 
-    pub(super) fn is_fresh(&self) {
+    pub(super) fn assert_fresh(&self) {
         let is_fresh = self.served.as_ref().is_ok_and(|served| !served.is_stale);
         assert!(is_fresh, "not fresh: {self:?}");
     }
 
-    pub(super) fn is_no_data(&self) {
+    pub(super) fn assert_no_data(&self) {
         assert_eq!(self.served.as_ref().unwrap_err(), "no_data");
     }
 }
 
 /// A running service; killed when dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ServiceProcess {
     child: Child,
     address: SocketAddr,
     admin: SocketAddr,
     client: Client,
-    /// A file: a pipe that nobody reads in time would hold up the process.
+    /// A file, because a pipe that is not read in time would block the process.
     log: File,
     reader: Option<std::thread::JoinHandle<String>>,
 }
 
-impl Process {
+impl ServiceProcess {
     fn start(file: &File, variables: &[(&str, String)], log: File) -> Self {
         let mut command = command(&["--config", file.path()], &[]);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -482,14 +497,14 @@ impl Process {
             out.read_to_end(&mut all).unwrap();
             String::from_utf8_lossy(&all).into_owned()
         });
-        let is_it = |line: &&str| line.contains("listening") && line.ends_with('\n');
-        let deadline = Instant::now() + PATIENCE;
+        let is_expected = |line: &&str| line.contains("listening") && line.ends_with('\n');
+        let deadline = Instant::now() + TIMEOUT;
         let addresses = loop {
             let text = log.text();
-            if let Some(line) = text.split_inclusive('\n').find(is_it) {
+            if let Some(line) = text.split_inclusive('\n').find(is_expected) {
                 break addresses(line);
             }
-            assert!(Instant::now() < deadline, "it does not listen: {text}");
+            assert!(Instant::now() < deadline, "the service does not listen: {text}");
             std::thread::yield_now();
         };
         let mut headers = HeaderMap::new();
@@ -501,7 +516,7 @@ impl Process {
         Self { child, address, admin, client, log, reader: Some(reader) }
     }
 
-    /// The most memory that the process ever had in use, in KiB.
+    /// Returns the peak resident memory of the process in KiB.
     fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -516,16 +531,16 @@ impl Process {
         &self.client
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn get(&self, path: &str) -> Response {
         self.get_at(self.address, path).await
     }
 
-    async fn get_at(&self, address: SocketAddr, path: &str) -> Answer {
+    async fn get_at(&self, address: SocketAddr, path: &str) -> Response {
         get(&self.client, &format!("http://{address}{path}")).await
     }
 
-    /// Asks the process to stop and gives all that it wrote.
-    fn end(mut self) -> String {
+    /// Stops the process with SIGTERM and returns all its output.
+    fn stop(mut self) -> String {
         let id = self.child.id().to_string();
         assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
         let code = self.child.wait().unwrap().code();
@@ -535,83 +550,82 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServiceProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An answer without secrets.
-async fn get(client: &Client, url: &str) -> Answer {
-    let answer = Answer::of(client.get(url).send().await.unwrap()).await;
-    is_clean(&format!("{:?} {}", answer.headers, answer.body));
-    answer
+/// Sends a request and checks that the response contains no secret.
+async fn get(client: &Client, url: &str) -> Response {
+    let response = Response::read(client.get(url).send().await.unwrap()).await;
+    assert_no_secret(&format!("{:?} {}", response.headers, response.body));
+    response
 }
 
-/// The loopback addresses in a line.
+/// Returns the socket addresses in a line.
 fn addresses(line: &str) -> Vec<SocketAddr> {
     let is_part = |character: char| character.is_ascii_digit() || ".:".contains(character);
     let words = line.split(|character| !is_part(character));
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Reads the nine other chains again and again.
+/// Reads the nine healthy chains in the background.
 #[derive(Debug)]
-struct Watch {
-    seen: Arc<Mutex<Seen>>,
+struct HealthyChainsMonitor {
+    observations: Arc<Mutex<Observations>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Observations {
     rounds: usize,
     violations: Vec<String>,
 }
 
-impl Watch {
+impl HealthyChainsMonitor {
     const PAUSE: Duration = Duration::from_millis(200);
-    /// How far a suggestion may be behind its chain: a block time, and a poll and a read on a busy
-    /// machine.
+    /// Maximum lag of a suggestion: a block time, plus a poll and a read on a busy machine.
     const MAX_LAG_BLOCKS: u64 = 7;
 
-    /// Waits until all nine are there.
-    async fn start(process: &Process, healthy: &Arc<Healthy>) -> Self {
+    /// Waits until all nine are served, then starts.
+    async fn start(process: &ServiceProcess, healthy: &Arc<HealthyChains>) -> Self {
         let (client, healthy) = (process.client.clone(), Arc::clone(healthy));
         let base = process.url("");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Err(violation) = Self::round(&client, &base, &healthy).await {
             assert!(Instant::now() < deadline, "{violation}");
             tokio::task::yield_now().await;
         }
-        let seen = Arc::<Mutex<Seen>>::default();
-        let of_task = Arc::clone(&seen);
+        let observations = Arc::<Mutex<Observations>>::default();
+        let task_observations = Arc::clone(&observations);
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(Self::PAUSE);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 let outcome = Self::round(&client, &base, &healthy).await;
-                let mut seen = of_task.lock().unwrap();
-                seen.rounds += 1;
-                seen.violations.extend(outcome.err());
+                let mut observations = task_observations.lock().unwrap();
+                observations.rounds += 1;
+                observations.violations.extend(outcome.err());
             }
         });
-        Self { seen, task }
+        Self { observations, task }
     }
 
-    async fn round(client: &Client, base: &str, healthy: &Healthy) -> Result<(), String> {
-        let lowest = healthy.truth.head().saturating_sub(Self::MAX_LAG_BLOCKS);
+    async fn round(client: &Client, base: &str, healthy: &HealthyChains) -> Result<(), String> {
+        let lowest = healthy.model.head().saturating_sub(Self::MAX_LAG_BLOCKS);
         let mut bodies = Vec::new();
         for id in HEALTHY {
-            let answer = get(client, &format!("{base}/v1/h{id}/gas-suggestion")).await;
-            let newest: u64 = answer.header("x-newest-block").parse().unwrap_or(0);
-            let is_fresh = answer.status == 200
-                && answer.header("x-stale").is_empty()
+            let response = get(client, &format!("{base}/v1/h{id}/gas-suggestion")).await;
+            let newest: u64 = response.header("x-newest-block").parse().unwrap_or(0);
+            let is_fresh = response.status == 200
+                && response.header("x-stale").is_empty()
                 && newest >= lowest
-                && answer.body == Window::ending_with(newest).body(&format!("h{id}"));
+                && response.body == Window::ending_with(newest).body(&format!("h{id}"));
             if !is_fresh {
-                return Err(format!("h{id} while {lowest} is the lowest: {answer:#?}"));
+                return Err(format!("h{id} while {lowest} is the lowest: {response:#?}"));
             }
             bodies.push(newest);
         }
@@ -624,7 +638,7 @@ impl Watch {
         }
         let all = get(client, &format!("{base}/v1/gas-suggestions")).await;
         for (id, newest) in HEALTHY.zip(bodies) {
-            let mut possible = (newest..=healthy.truth.head())
+            let mut possible = (newest..=healthy.model.head())
                 .map(|newest| Window::ending_with(newest).body(&format!("h{id}")));
             if !possible.any(|body| all.body.contains(&body)) {
                 return Err(format!("h{id} is not at {newest} or above: {all:#?}"));
@@ -633,14 +647,14 @@ impl Watch {
         Ok(())
     }
 
-    fn end(&self) {
+    fn finish(&self) {
         assert!(!self.task.is_finished(), "a read of another chain failed");
         self.task.abort();
-        let seen = self.seen.lock().unwrap();
-        let Seen { rounds, violations } = &*seen;
+        let observations = self.observations.lock().unwrap();
+        let Observations { rounds, violations } = &*observations;
         assert!(
             violations.is_empty() && *rounds > 0,
-            "of {rounds} rounds {} met another chain that is not well: {}",
+            "{} of {rounds} rounds found an unhealthy chain: {}",
             violations.len(),
             violations.first().map_or("", String::as_str),
         );

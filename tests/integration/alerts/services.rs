@@ -1,0 +1,267 @@
+//! Services for Prometheus to scrape, healthy and faulty.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::mock_delegate_api::MockDelegateApi;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_read_node::{self, MockReadNode};
+use crate::raw_client::free_port;
+use crate::replicas::redis::Redis;
+use crate::test_server::TestServer;
+
+/// Block time of [`advancing_chain`] in milliseconds.
+const BLOCK_TIME: u128 = 500;
+
+/// Replies of a node whose chain advances.
+pub(super) fn advancing_chain() -> Reply {
+    let start = Instant::now();
+    Reply::computed(move |_| {
+        let blocks = u64::try_from(start.elapsed().as_millis() / BLOCK_TIME).unwrap();
+        fee_history(1000 + blocks, 3, 40)
+    })
+}
+
+/// Returns the configuration of a chain with these nodes.
+pub(super) fn chain(key: &str, id: u64, urls: &[String], more: &str) -> String {
+    format!(
+        "[chains.{key}]\nchain_id = {id}\nrpc_urls = {urls:?}\nblock_time = \"{BLOCK_TIME}ms\"\n{more}\n"
+    )
+}
+
+/// A healthy service with two chains.
+#[derive(Debug)]
+pub(super) struct HealthyService {
+    pub(super) service: TestServer,
+    _steady: MockNode,
+    /// Node of the chain `silent`, whose suggestions expire after 6 s.
+    pub(super) silent: MockNode,
+}
+
+impl HealthyService {
+    pub(super) async fn start() -> Self {
+        let steady = MockNode::start(7, advancing_chain()).await;
+        let silent = MockNode::start(8, advancing_chain()).await;
+        let chains = chain("steady", 7, &[steady.url()], "")
+            + &chain("silent", 8, &[silent.url()], "max_age = \"6s\"");
+        let service = TestServer::start(&chains).await;
+        for key in ["steady", "silent"] {
+            let path = format!("/v1/{key}/gas-suggestion");
+            service.wait_for(&path, |response| response.status == 200).await;
+        }
+        Self { service, _steady: steady, silent }
+    }
+
+    /// Sends typical requests, one of them for an unknown chain.
+    pub(super) async fn traffic(&self) {
+        for path in [
+            "/v1/steady/gas-suggestion",
+            "/v1/silent/gas-suggestion",
+            "/v1/gas-suggestions",
+            "/v1/steady/fee-history.svg",
+            "/v1/nowhere/gas-suggestion",
+            "/livez",
+        ] {
+            self.service.get(path).await;
+        }
+    }
+
+    /// Sends traffic until `is_enough` returns true.
+    pub(super) async fn traffic_until(&self, is_done: impl AsyncFn() -> bool) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !is_done().await {
+            self.traffic().await;
+            assert!(Instant::now() < deadline, "the traffic had no effect in time");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// A service that forwards requests to upstreams: a delegation API that works, a verification server that is
+/// unreachable, a chain whose node fails every read, and a chain whose node does not reply to reads.
+#[derive(Debug)]
+pub(super) struct ForwardingService {
+    pub(super) service: TestServer,
+    _api: MockDelegateApi,
+    _failing: MockReadNode,
+    busy: MockReadNode,
+    /// Makes every request unique.
+    number: AtomicUsize,
+}
+
+impl ForwardingService {
+    pub(super) async fn start() -> Self {
+        let api = MockDelegateApi::start().await;
+        let failing = MockReadNode::start(mock_read_node::Reply::Raw(502, String::new())).await;
+        let busy = MockReadNode::start(mock_read_node::Reply::Result("\"0x1\"".into())).await;
+        busy.set_chain_id(2021);
+        busy.hold_reads();
+        let rarely = "block_time = \"1h\"\nmax_age = \"1day\"";
+        let config = format!(
+            "[limits]\nrequests_per_second_per_client = 0\nrequest_timeout = \"0s\"\n\
+             [verification]\nurl = \"http://127.0.0.1:{}\"\n\
+             [delegation]\nsource = \"api\"\napi_url = {:?}\n\
+             [rpc]\nmax_in_flight = 1\ntimeout = \"60s\"\n\
+             [chains.failing]\nchain_id = 2020\nrpc_urls = [{:?}]\n{rarely}\n\
+             [chains.busy]\nchain_id = 2021\nrpc_urls = [{:?}]\n{rarely}\n",
+            free_port(),
+            api.url(),
+            failing.url(),
+            busy.url(),
+        );
+        let service = TestServer::start(&config).await;
+        for key in ["failing", "busy"] {
+            let path = format!("/v1/{key}/gas-suggestion");
+            service.wait_for(&path, |response| response.status == 200).await;
+        }
+        let number = AtomicUsize::new(1);
+        Self { service, _api: api, _failing: failing, busy, number }
+    }
+
+    /// Sends a delegation look-up, a verification request and a read.
+    pub(super) async fn send_to_each_upstream(&self) {
+        self.look_up().await;
+        self.service.get("/verification/health").await;
+        self.read("failing").await;
+    }
+
+    /// Occupies the only read slot of the chain `busy` until [`release_read_slot`](Self::release_read_slot).
+    pub(super) async fn occupy_read_slot(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        tokio::spawn(async move { this.read("busy").await });
+        self.busy.wait_for_pending(1).await;
+    }
+
+    pub(super) fn release_read_slot(&self) {
+        self.busy.release_reads();
+    }
+
+    /// Exceeds every limit.
+    pub(super) async fn exceed_limits(&self) {
+        while self.look_up().await != 429 {}
+        for _ in 0..4 {
+            self.send_to_each_upstream().await;
+            self.read("busy").await;
+        }
+    }
+
+    fn next_number(&self) -> usize {
+        self.number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn look_up(&self) -> u16 {
+        let path =
+            format!("/registry/v2/check/all?from=0x{:040}&to=0x{:040}", self.next_number(), 0);
+        self.service.get(&path).await.status
+    }
+
+    async fn read(&self, chain: &str) {
+        let call = json!({
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "eth_getBalance",
+            "params": [format!("0x{:040}", self.next_number()), "latest"],
+        });
+        let url = self.service.url(&format!("/rpc/{chain}"));
+        let response = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+}
+
+/// Two replicas that share a chain over Redis.
+#[derive(Debug)]
+pub(super) struct ReplicaPair {
+    pub(super) services: [TestServer; 2],
+    pub(super) redis: Redis,
+    _node: MockNode,
+}
+
+impl ReplicaPair {
+    pub(super) async fn start() -> Self {
+        let (redis, node) = (Redis::start(), MockNode::start(7, advancing_chain()).await);
+        let services = [
+            Self::start_replica(&redis.url(0), &node).await,
+            Self::start_replica(&redis.url(0), &node).await,
+        ];
+        Self { services, redis, _node: node }
+    }
+
+    /// Starts a replica with the Redis at `url`, which may be unreachable.
+    pub(super) async fn start_replica(url: &str, node: &MockNode) -> TestServer {
+        let chain = chain("shared", 7, &[node.url()], "");
+        let service = TestServer::start(&format!("[redis]\nurl = {url:?}\n{chain}")).await;
+        service.wait_for("/v1/shared/gas-suggestion", |response| response.status == 200).await;
+        service
+    }
+
+    /// Publishes an invalid value on every channel of the replicas.
+    pub(super) fn publish_invalid_messages(&self) {
+        for channel in self.redis.channels("gas:v1:") {
+            self.redis.command(&[b"PUBLISH".as_slice(), &channel, b"value 1 is no value"]);
+        }
+    }
+}
+
+/// A service with tight limits and a healthy node.
+#[derive(Debug)]
+pub(super) struct LimitedService {
+    pub(super) service: TestServer,
+    _node: MockNode,
+}
+
+impl LimitedService {
+    pub(super) async fn start(limits: &str) -> Self {
+        let node = MockNode::start(7, advancing_chain()).await;
+        let chain = chain("narrow", 7, &[node.url()], "");
+        Self {
+            service: TestServer::start(&format!("[limits]\n{limits}\n{chain}")).await,
+            _node: node,
+        }
+    }
+}
+
+/// A service whose chains are faulty from the start.
+#[derive(Debug)]
+pub(super) struct FaultyService {
+    pub(super) service: TestServer,
+    /// Nodes of the chain `unread`.
+    failing: [MockNode; 2],
+    halted: MockNode,
+    limiting: MockNode,
+    /// A node of the wrong chain, and the healthy nodes.
+    _others: [MockNode; 3],
+}
+
+impl FaultyService {
+    pub(super) async fn start() -> Self {
+        let failing = [
+            MockNode::start(7, Reply::Error(-32000)).await,
+            MockNode::start(7, Reply::Raw(502, String::new())).await,
+        ];
+        let halted = MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await;
+        let limiting = MockNode::start(9, Reply::Raw(429, String::new())).await;
+        let wrong_chain = MockNode::start(7, advancing_chain()).await;
+        let [spare, right] = [
+            MockNode::start(9, advancing_chain()).await,
+            MockNode::start(10, advancing_chain()).await,
+        ];
+        let chains = [
+            chain("unread", 7, &failing.each_ref().map(MockNode::url), ""),
+            chain("halted", 8, &[halted.url()], "stall_after = \"1s\""),
+            chain("limited", 9, &[limiting.url(), spare.url()], ""),
+            chain("misled", 10, &[wrong_chain.url(), right.url()], ""),
+        ];
+        let service = TestServer::start(&chains.concat()).await;
+        Self { service, failing, halted, limiting, _others: [wrong_chain, spare, right] }
+    }
+
+    /// Repairs every node except the one of the wrong chain.
+    pub(super) fn repair(&self) {
+        for node in self.failing.iter().chain([&self.halted, &self.limiting]) {
+            node.set_reply(advancing_chain());
+        }
+    }
+}

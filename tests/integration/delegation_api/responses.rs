@@ -1,0 +1,390 @@
+//! Requests to the API, and what clients get of its responses.
+
+use std::time::{Duration, Instant};
+
+use alloy_primitives::hex;
+
+use super::{CONTRACT, HOT, Harness, VAULT, address, check, source};
+use crate::http_message::Message;
+use crate::mock_delegate_api::MockDelegateApi;
+use crate::raw_client::TIMEOUT;
+
+/// Look-ups below `/registry/v2/` and the API requests that they become. Braces enclose addresses: upper-case
+/// letters have their checksum, `v` and `c` are in lower case, `h` in upper case.
+const CANONICAL_REQUESTS: &[(&str, &str)] = &[
+    ("{V}", "{V}?chainId=2020"),
+    ("{v}?chainId=2020", "{V}?chainId=2020"),
+    ("{V}?chainId=2021", "{V}?chainId=2021"),
+    ("{V}?chainId=02021", "{V}?chainId=2021"),
+    ("{V}?direction=incoming&chainId=2021", "{V}?chainId=2021"),
+    ("{V}?direction=outgoing&block=latest&other=x&chainId=2020", "{V}?chainId=2020"),
+    ("{V}?chain%49d=202%31", "{V}?chainId=2021"),
+    ("%30x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed?", "{V}?chainId=2020"),
+    ("check/all?from={V}&to={H}", "check/all?to={H}&from={V}&chainId=2020"),
+    ("check/all?chainId=2021&to={h}&from={v}", "check/all?to={H}&from={V}&chainId=2021"),
+    (
+        "check/all?from={V}&to={H}&rights=claim",
+        "check/all?to={H}&from={V}&chainId=2020&rights={claim}",
+    ),
+    (
+        "check/all?from={V}&to={H}&rights={claim}",
+        "check/all?to={H}&from={V}&chainId=2020&rights={claim}",
+    ),
+    (
+        "check/all?from={V}&to={H}&rights=a+b%26%C3%A4",
+        "check/all?to={H}&from={V}&chainId=2020&rights={a b&\u{e4}}",
+    ),
+    ("check/all?from={V}&to={H}&rights=", "check/all?to={H}&from={V}&chainId=2020"),
+    ("check/all?from={V}&to={H}&rights={}", "check/all?to={H}&from={V}&chainId=2020"),
+    ("check/all?from={V}&to={H}&contract=x&tokenId=x", "check/all?to={H}&from={V}&chainId=2020"),
+    (
+        "check/contract?rights=claim&contract={c}&from={v}&to={h}",
+        "check/contract?to={H}&from={V}&chainId=2020&contract={C}&rights={claim}",
+    ),
+    (
+        "check/contract?from={V}&to={H}&contract={C}&chainId=2021",
+        "check/contract?to={H}&from={V}&chainId=2021&contract={C}",
+    ),
+    (
+        "check/erc721?tokenId=0007&from={V}&to={H}&contract={C}",
+        "check/erc721?to={H}&from={V}&chainId=2020&contract={C}&tokenId=7",
+    ),
+    (
+        "check/erc721?tokenId={most}&from={V}&to={H}&contract={C}&rights=claim",
+        "check/erc721?to={H}&from={V}&chainId=2020&contract={C}&tokenId={most}&rights={claim}",
+    ),
+    (
+        "check/erc20?from={V}&to={H}&contract={C}&rights=claim",
+        "check/erc20?to={H}&from={V}&chainId=2020&contract={C}&rights={claim}",
+    ),
+    (
+        "check/erc1155?from={V}&to={H}&contract={C}&tokenId=0&chainId=2021",
+        "check/erc1155?to={H}&from={V}&chainId=2021&contract={C}&tokenId=0",
+    ),
+];
+
+const MAX_UINT256: &str =
+    "115792089237316195423570985008687907853269984665640564039457584007913129639935";
+
+fn expand(template: &str) -> String {
+    template
+        .replace("{V}", VAULT)
+        .replace("{H}", HOT)
+        .replace("{C}", CONTRACT)
+        .replace("{v}", &VAULT.to_lowercase())
+        .replace("{h}", &HOT.to_uppercase().replace("0X", "0x"))
+        .replace("{c}", &CONTRACT.to_lowercase())
+        .replace("{most}", MAX_UINT256)
+        .replace("{claim}", &bytes32("claim"))
+        .replace("{a b&\u{e4}}", &bytes32("a b&\u{e4}"))
+        .replace("{}", &bytes32(""))
+}
+
+/// Returns `text` as bytes32, padded on the right.
+fn bytes32(text: &str) -> String {
+    format!("0x{:0<64}", hex::encode(text))
+}
+
+#[tokio::test]
+async fn equivalent_look_ups_become_one_canonical_api_request() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "api_key = \"k\"\ncache_ttl = \"0s\"").await;
+    for (number, (look_up, expected)) in CANONICAL_REQUESTS.iter().enumerate() {
+        let response = harness.get(&format!("/registry/v2/{}", expand(look_up))).await;
+        assert_eq!(
+            (response.status(), source(&response)),
+            (200, "api"),
+            "{look_up}: {response:#?}"
+        );
+        assert_eq!(
+            (api.last_target(), api.request_count()),
+            (expand(expected), number + 1),
+            "{look_up}"
+        );
+    }
+    assert_eq!(harness.reads(), 0);
+}
+
+#[tokio::test]
+async fn api_url_and_service_may_have_a_base_path() {
+    for (prefix, slash, base_path) in
+        [("/a/b-c", "", "/proxy/public"), ("/a/b-c", "/", ""), ("", "/", "/proxy")]
+    {
+        let api = MockDelegateApi::with_prefix(prefix).await;
+        let url = format!("{}{slash}", api.url());
+        let server = format!("base_path = \"{base_path}\"");
+        let harness = Harness::with_server(&server, &url, "api", "").await;
+        for path in [check(1), format!("/registry/v2/{VAULT}")] {
+            let response = harness.get(&format!("{base_path}{path}")).await;
+            assert_eq!((response.status(), source(&response)), (200, "api"), "{prefix}{slash}");
+            if !base_path.is_empty() {
+                assert_eq!(harness.get(&path).await.outcome(), (404, "not_found".into()));
+            }
+        }
+        assert_eq!(api.request_count(), 2);
+    }
+}
+
+#[tokio::test]
+async fn api_bodies_are_returned_byte_for_byte() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "api_key = \"k\"\ncache_ttl = \"0s\"").await;
+    let list = "[ {\"type\":\"ALL\",\"from\":\"x\",\"extra\":{\"b\":1,\"a\":[1.50,1e3]},\n\
+        \"amount\":123456789012345678901234567890.0,\"note\":\"\\u00e4\\/\u{e4}\"},\r\n\
+        {\"type\":\"ERC9999\",\"type\":\"twice\",\"rights\":null} , {} ]\n";
+    let amount = format!("check/erc1155?from={VAULT}&to={HOT}&contract={CONTRACT}&tokenId=1");
+    for (path, body) in [
+        (VAULT, list),
+        (VAULT, "[]"),
+        (VAULT, " [\n]\t"),
+        ("check/all", "true"),
+        ("check/all", " false\n"),
+        ("check/contract", "false"),
+        ("check/erc721", "true "),
+        ("check/erc20", MAX_UINT256),
+        ("check/erc20", "0"),
+        ("check/erc20", "1.157920892373162e+77"),
+        ("check/erc20", "\"1000\""),
+        ("check/erc1155", " 55 "),
+        ("check/erc1155", "0.5"),
+    ] {
+        api.set_response(path, body);
+        let query = amount.split_once('?').unwrap().1;
+        let response = harness.get(&format!("/registry/v2/{path}?{query}")).await;
+        assert_eq!((response.status(), response.text()), (200, body), "{path}");
+        assert_eq!(response.header("content-length"), body.len().to_string());
+    }
+}
+
+#[tokio::test]
+async fn api_response_headers_are_replaced_by_source_and_max_age() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "").await;
+    let api_headers = [
+        ("set-cookie", "a=b"),
+        ("access-control-allow-origin", "https://theirs.example"),
+        ("access-control-allow-credentials", "true"),
+        ("cache-control", "private, max-age=86400"),
+        ("etag", "\"theirs\""),
+        ("age", "1000"),
+        ("vary", "Cookie"),
+        ("server", "theirs"),
+        ("location", "http://theirs.example/"),
+        ("x-request-id", "theirs"),
+        ("x-delegation-source", "theirs"),
+    ];
+    api.set_response_with("check/all", 200, &api_headers, "true");
+    let response = harness.get(&check(1)).await;
+    let names = [
+        "access-control-allow-origin",
+        "access-control-expose-headers",
+        "age",
+        "cache-control",
+        "content-length",
+        "content-type",
+        "date",
+        "vary",
+        "x-content-type-options",
+        "x-delegation-source",
+        "x-request-id",
+    ];
+    assert_eq!(response.header_names(), names);
+    for (name, value) in [
+        ("access-control-allow-origin", "*"),
+        ("age", "0"),
+        ("cache-control", "public, max-age=5"),
+        ("content-type", "application/json"),
+        ("vary", "x-api-key"),
+        ("x-content-type-options", "nosniff"),
+        ("x-delegation-source", "api"),
+    ] {
+        assert_eq!(response.header(name), value, "{name}");
+    }
+    assert_ne!(response.header("x-request-id"), "theirs");
+    assert!(response.header("access-control-expose-headers").contains("x-delegation-source"));
+}
+
+#[tokio::test]
+async fn cors_exposes_the_delegation_source() {
+    let api = MockDelegateApi::start().await;
+    let cors = "[cors]\nallowed_origins = [\"https://app.example\"]\n";
+    let harness = Harness::with_server(cors, &api.url(), "api", "").await;
+    for (path, status) in [(check(1), 200), (check(1).replace("0x", "0y"), 400)] {
+        let response = harness.get_with(&path, "Origin: https://app.example\r\n").await;
+        assert_eq!(response.status(), status);
+        assert_eq!(response.header("access-control-allow-origin"), "https://app.example");
+        let exposed = response.header("access-control-expose-headers");
+        assert!(exposed.split(',').any(|name| name == "x-delegation-source"), "{exposed}");
+        let varies = response.headers.iter().filter(|(name, _)| name == "vary");
+        let varies: Vec<_> = varies.map(|(_, value)| value.as_str()).collect();
+        assert!(varies.contains(&"origin"), "{varies:?}");
+        assert_eq!(varies.contains(&"x-api-key"), status == 200, "{varies:?}");
+    }
+    let preflight = format!(
+        "OPTIONS {} HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\
+         Access-Control-Request-Method: GET\r\n\
+         Access-Control-Request-Headers: content-type,x-api-key\r\n\r\n",
+        check(1)
+    );
+    let response = harness.send(preflight).await;
+    assert_eq!(response.status(), 200);
+    for name in ["content-type", "x-api-key"] {
+        let allowed = response.header("access-control-allow-headers");
+        assert!(allowed.split(',').any(|one| one == name), "{allowed}");
+    }
+    assert_eq!(api.request_count(), 1);
+}
+
+#[tokio::test]
+async fn head_omits_the_body_and_other_methods_are_refused() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "").await;
+    api.set_response("check/all", "true");
+    let send_request = async |method: &str, path: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        harness.send(request).await
+    };
+    for path in [check(1), format!("/registry/v2/{VAULT}")] {
+        let (head, get) = (send_request("HEAD", &path).await, send_request("GET", &path).await);
+        assert_eq!((head.status(), head.text()), (200, ""));
+        for name in ["content-type", "content-length", "x-delegation-source", "cache-control"] {
+            assert_ne!(get.header(name), "", "{name}");
+            assert_eq!(head.header(name), get.header(name), "{name}");
+        }
+        for method in ["POST", "PUT", "PATCH", "DELETE", "TRACE"] {
+            let response = send_request(method, &path).await;
+            assert_eq!(response.outcome(), (405, "method_not_allowed".into()), "{method}");
+            assert_eq!(response.header("allow"), "GET,HEAD", "{method}");
+        }
+    }
+    assert_eq!(api.request_count(), 2);
+}
+
+#[tokio::test]
+async fn unknown_routes_are_not_forwarded() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api-then-chain", "").await;
+    let query = check(1).split_once('?').unwrap().1.to_owned();
+    for path in ["check/erc404", "check/ALL", "check/all/", "check/all/x", "check/", "", "../v2/x"]
+    {
+        let response = harness.get(&format!("/registry/v2/{path}?{query}")).await;
+        assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
+    }
+    for path in ["/registry/v1/check/all", "/registry/v2", "/registry/check/all", "/v2/check/all"] {
+        let response = harness.get(&format!("{path}?{query}")).await;
+        assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
+    }
+    assert_eq!((api.request_count(), harness.reads()), (0, 0));
+}
+
+/// Returns the members of the list in this response.
+fn members(response: &Message) -> Vec<&str> {
+    assert_eq!((response.status(), source(response)), (200, "api"), "{response:#?}");
+    let list: Vec<&serde_json::value::RawValue> = serde_json::from_str(response.text()).unwrap();
+    list.into_iter().map(serde_json::value::RawValue::get).collect()
+}
+
+#[tokio::test]
+async fn direction_filters_members_without_rewriting_them() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "").await;
+    let vault = VAULT.to_lowercase();
+    let upper = VAULT.to_uppercase();
+    let to = format!(
+        "{{ \"type\":\"ALL\", \"from\":\"{HOT}\",\n \"to\":\"{VAULT}\", \"amount\":1.50, \"new\":[1e2] }}"
+    );
+    let to_too = format!("{{\"to\":\"{upper}\",\"from\":\"{HOT}\",\"to2\":\"\\u00e4\"}}");
+    let from = format!("{{\"from\":\"{vault}\",\"to\":\"{CONTRACT}\",\"rights\":\"0x00\"}}");
+    let both = format!("{{\"from\":\"{VAULT}\",\"to\":\"{vault}\"}}");
+    let neither = format!("{{\"from\":\"{HOT}\",\"to\":\"{CONTRACT}\",\"vault\":\"{VAULT}\"}}");
+    let list = format!("[{to}, {from} ,{both},{neither},{to_too}]\n");
+    api.set_response(VAULT, list.clone());
+    let path = format!("/registry/v2/{VAULT}");
+    assert_eq!(harness.get(&path).await.text(), list);
+    let incoming = harness.get(&format!("{path}?direction=incoming")).await;
+    assert_eq!(members(&incoming), [&to, &both, &to_too]);
+    let outgoing = harness.get(&format!("{path}?direction=outgoing")).await;
+    assert_eq!(members(&outgoing), [&from, &both]);
+    // The API has no direction parameter: one list serves all three look-ups.
+    assert_eq!(api.request_count(), 1);
+    let other = address(3);
+    api.set_response(other.clone(), list);
+    let response = harness.get(&format!("/registry/v2/{other}?direction=incoming")).await;
+    assert_eq!(response.text(), "[]");
+}
+
+#[tokio::test]
+async fn responses_are_cached_for_cache_ttl_and_report_their_age() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"2s\"").await;
+    api.set_response("check/all", "true");
+    let deadline = Instant::now() + TIMEOUT;
+    let (mut reused, mut oldest) = (0, 0);
+    while api.request_count() < 2 {
+        assert!(Instant::now() < deadline, "the API gets no second request");
+        let response = harness.get(&check(1)).await;
+        let age: u64 = response.header("age").parse().unwrap();
+        oldest = oldest.max(age);
+        assert!(age <= 2, "{response:#?}");
+        assert_eq!(response.header("cache-control"), "public, max-age=2");
+        let expected = if api.request_count() == 1 { "true" } else { "false" };
+        assert_eq!(response.text(), expected);
+        reused += 1;
+        api.set_response("check/all", "false");
+    }
+    let requests = api.requests();
+    let between = requests[1].at.duration_since(requests[0].at);
+    assert!(between >= Duration::from_millis(1950), "{between:?}");
+    assert!(between < Duration::from_secs(4), "{between:?}");
+    assert!(oldest >= 1 && reused > 2, "{oldest} {reused}");
+    // Other look-ups have entries of their own.
+    assert_eq!(harness.get(&check(2)).await.header("age"), "0");
+    assert_eq!(harness.get(&format!("{}&chainId=2021", check(2))).await.header("age"), "0");
+    assert_eq!(harness.get(&format!("{}&rights=a", check(2))).await.header("age"), "0");
+    assert_eq!(api.request_count(), 5);
+}
+
+#[tokio::test]
+async fn zero_cache_ttl_disables_caching() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"0s\"").await;
+    for (number, body_text) in ["true", "false", "true"].into_iter().enumerate() {
+        api.set_response("check/all", body_text);
+        let response = harness.get(&check(1)).await;
+        assert_eq!((response.text(), response.header("cache-control")), (body_text, "no-store"));
+        assert!(!response.has_header("age"));
+        assert_eq!(api.request_count(), number + 1);
+    }
+}
+
+#[tokio::test]
+async fn errors_are_not_cached() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "").await;
+    api.set_response_with("check/all", 404, &[], "{\"error\":\"not yet\"}");
+    assert_eq!(harness.get(&check(1)).await.status(), 404);
+    api.set_response("check/all", "true");
+    assert_eq!(harness.get(&check(1)).await.text(), "true");
+    assert_eq!(api.request_count(), 2);
+}
+
+#[tokio::test]
+async fn lists_with_unreadable_parties_are_not_filtered() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"0s\"").await;
+    let path = format!("/registry/v2/{VAULT}");
+    for odd in [
+        "{}".to_owned(),
+        format!("{{\"type\":\"ALL\",\"delegate\":\"{VAULT}\",\"from\":\"{HOT}\"}}"),
+        format!("{{\"from\":7,\"to\":\"{VAULT}\"}}"),
+        format!("{{\"from\":\"{HOT}\",\"to\":\"alice\"}}"),
+    ] {
+        let list = format!("[{odd}]");
+        api.set_response(VAULT, list.clone());
+        assert_eq!(harness.get(&path).await.text(), list);
+        for direction in ["incoming", "outgoing"] {
+            let response = harness.get(&format!("{path}?direction={direction}")).await;
+            assert_eq!(response.outcome(), (502, "upstream_invalid".into()), "{odd}");
+        }
+    }
+}

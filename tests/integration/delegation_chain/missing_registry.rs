@@ -1,0 +1,142 @@
+//! Chains without a registry, or with another contract at its address.
+
+use serde_json::{Value, json};
+
+use crate::anvil::Anvil;
+use crate::registry::{self, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request};
+use crate::test_server::{Response, TestServer};
+
+const ABSENT: (&str, &str) =
+    ("registry_absent", "this chain has no contract at the registry address");
+const INVALID: (&str, &str) =
+    ("upstream_invalid", "the contract at the registry address is not a delegation registry");
+const REFUSED: (&str, &str) =
+    ("upstream_invalid", "the chain's node reports that the transaction would fail");
+
+/// Returns the five checks and the lists of [`VAULT`] with the type of their result.
+pub(super) fn look_ups() -> [(&'static str, String); 8] {
+    let parties = format!("from={VAULT}&to={DELEGATE}");
+    let contract = format!("{parties}&contract={CONTRACT}");
+    [
+        ("bool", format!("/registry/v2/check/all?{parties}")),
+        ("bool", format!("/registry/v2/check/contract?{contract}")),
+        ("bool", format!("/registry/v2/check/erc721?{contract}&tokenId=7")),
+        ("amount", format!("/registry/v2/check/erc20?{contract}")),
+        ("amount", format!("/registry/v2/check/erc1155?{contract}&tokenId=7")),
+        ("list", format!("/registry/v2/{VAULT}")),
+        ("list", format!("/registry/v2/{VAULT}?direction=incoming")),
+        ("list", format!("/registry/v2/{VAULT}?direction=outgoing")),
+    ]
+}
+
+fn actions() -> [Value; 5] {
+    [
+        ("delegate_all", json!({})),
+        ("delegate_contract", json!({ "contract": CONTRACT })),
+        ("delegate_erc721", json!({ "contract": CONTRACT, "token_id": 7 })),
+        ("delegate_erc20", json!({ "contract": CONTRACT, "amount": 1 })),
+        ("delegate_erc1155", json!({ "contract": CONTRACT, "token_id": 7, "amount": 1 })),
+    ]
+    .map(|(action, more)| request(action, more))
+}
+
+fn assert_is_problem(response: &Response, (code, detail): (&str, &str)) {
+    assert_problem(response, 502, code, detail);
+}
+
+#[tokio::test]
+async fn missing_registry_differs_from_no_delegations() {
+    for delegation in
+        ["source = \"chain\"", "source = \"api-then-chain\"\napi_url = \"http://127.0.0.1:9\""]
+    {
+        let registry = Registry::with_node(Anvil::start(0, &[]), delegation).await;
+        for (_, path) in look_ups() {
+            assert_is_problem(&registry.service.get(&path).await, ABSENT);
+            let sign = if path.contains('?') { '&' } else { '?' };
+            assert_is_problem(
+                &registry.service.get(&format!("{path}{sign}block=pending")).await,
+                ABSENT,
+            );
+        }
+        for request in actions() {
+            assert_is_problem(&registry.request_transaction(&request).await, ABSENT);
+        }
+        // Only the contract at the configured address counts.
+        registry
+            .node
+            .call("anvil_setCode", json!([CONTRACT, registry::runtime_code().await]))
+            .await;
+        assert_is_problem(
+            &registry.service.get(&format!("/registry/v2/{VAULT}?block=pending")).await,
+            ABSENT,
+        );
+        registry::install_code(&registry.node, registry::runtime_code().await).await;
+        assert_eq!(registry.check("all", "&block=pending").await, "false");
+    }
+}
+
+#[tokio::test]
+async fn registry_address_is_configurable() {
+    let node = Anvil::start(0, &[]);
+    node.call("anvil_setCode", json!([CONTRACT, registry::runtime_code().await])).await;
+    let delegation = format!("source = \"chain\"\nregistry_address = \"{CONTRACT}\"");
+    let registry = Registry::with_node(node, &delegation).await;
+    let all = request("delegate_all", json!({}));
+    assert_eq!(registry.transaction(&all).await["to"], CONTRACT);
+    registry.execute(&all).await;
+    assert_eq!(registry.check("all", "").await, "true");
+}
+
+/// Returns a configuration with this node as the source of delegations.
+fn config_for(node: &Anvil) -> String {
+    let chain = registry::chain("ronin", 2020, &node.url());
+    format!("[delegation]\nsource = \"chain\"\n{chain}")
+}
+
+#[tokio::test]
+async fn results_of_another_contract_are_refused() {
+    let node = Anvil::start(0, &[]);
+    for (code, kinds) in [
+        // PUSH0 PUSH0 REVERT: always reverts.
+        ("0x5f5ffd", ["bool", "amount", "list"].as_slice()),
+        // PUSH1 1 PUSH0 RETURN: one zero byte.
+        ("0x60015ff3", &["bool", "amount", "list"]),
+        // PUSH1 31 PUSH0 RETURN: one byte too few.
+        ("0x601f5ff3", &["bool", "amount", "list"]),
+        // PUSH0 NOT PUSH0 MSTORE, PUSH1 32 PUSH0 RETURN: 32 bytes 0xff, a valid amount.
+        ("0x5f195f5260205ff3", &["bool", "list"]),
+        // PUSH1 2 instead: neither false nor true.
+        ("0x60025f5260205ff3", &["bool", "list"]),
+        // 64 bytes, the words 32 and 1: a list of one member, which is missing.
+        ("0x60205f52600160205260405ff3", &["list"]),
+    ] {
+        registry::install_code(&node, code).await;
+        let service = TestServer::start(&config_for(&node)).await;
+        for (_, path) in look_ups().iter().filter(|(kind, _)| kinds.contains(kind)) {
+            assert_is_problem(&service.get(path).await, INVALID);
+        }
+    }
+    // INVALID takes all gas, and each node reports that with an error of its own.
+    registry::install_code(&node, "0xfe").await;
+    let failing = TestServer::start(&config_for(&node)).await;
+    let expected = ("upstream_invalid", "the chain's node returned an invalid response");
+    for (_, path) in look_ups() {
+        assert_is_problem(&failing.get(&path).await, expected);
+    }
+    // STOP returns no data, which looks like a missing contract.
+    registry::install_code(&node, "0x00").await;
+    let registry = Registry::with_node(node, "source = \"chain\"").await;
+    for (_, path) in look_ups() {
+        assert_is_problem(&registry.service.get(&path).await, ABSENT);
+    }
+}
+
+#[tokio::test]
+async fn reverting_transactions_are_not_prepared() {
+    let node = Anvil::start(0, &[]);
+    registry::install_code(&node, "0x5f5ffd").await;
+    let registry = Registry::with_node(node, "source = \"chain\"").await;
+    for request in actions() {
+        assert_is_problem(&registry.request_transaction(&request).await, REFUSED);
+    }
+}
