@@ -73,7 +73,7 @@ pub struct ChainReads {
 pub enum ReadRejection {
     /// The method is not on the chain's list.
     // One library takes its way around a missing method only after "the method … does not exist".
-    #[error("the method does not exist or is not allowed")]
+    #[error("the method requested does not exist or is not allowed")]
     NotAllowed,
     /// The parameters cannot be right.
     #[error(transparent)]

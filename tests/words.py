@@ -103,7 +103,7 @@ def main():
             print(f"tests/words.py: this exception is not needed: {exception[:2]}")
             count += 1
     if count:
-        sys.exit(f"{count} findings; docs/contributing.md says how names and prose are written here")
+        sys.exit(f"{count} findings; docs/architecture.md says how names and prose are written here")
 
 
 main()

@@ -121,7 +121,7 @@ fn validated_percentiles(percentiles: Option<&[f64]>) -> Result<&[f64], Recordin
     let percentiles = percentiles.ok_or_else(|| {
         RecordingError::invalid(
             LOCATION,
-            "missing: the percentiles of the rewards are unknown; set --percentiles",
+            "the percentiles of the rewards are unknown; set --percentiles",
         )
     })?;
     if !are_valid_percentiles(percentiles) {

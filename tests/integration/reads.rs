@@ -85,7 +85,8 @@ async fn batch_responses_keep_the_order_of_valid_and_invalid_calls() {
     let failed = |id: &str, code: i32, message: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
     };
-    let not_allowed = |id| failed(id, -32601, "the method does not exist or is not allowed");
+    let not_allowed =
+        |id| failed(id, -32601, "the method requested does not exist or is not allowed");
     let not_a_request = invalid("null", "a request must be an object without duplicate members");
     let healthy = |id: &str, slot: &str| {
         let params = format!("[\"{ADDRESS}\",\"{slot}\",\"latest\"]");
@@ -223,8 +224,7 @@ async fn methods_that_are_not_allowed_cause_no_upstream_call() {
     for name in &names {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":[]}}"#);
         let error = error(&service, body).await;
-        let expected =
-            json!({ "code": -32601, "message": "the method does not exist or is not allowed" });
+        let expected = json!({ "code": -32601, "message": "the method requested does not exist or is not allowed" });
         assert_eq!(error, expected, "{name}");
     }
     assert_eq!(node.reads(), []);
@@ -1034,7 +1034,7 @@ async fn is_result(reader: &mut RawClient) -> bool {
     }
     start.ends_with("\"result\"") || {
         let error = String::from_utf8(reader.read_bytes(60).await).unwrap();
-        assert!(error.contains("too many large answers"), "{error}");
+        assert!(error.contains("too many large responses"), "{error}");
         false
     }
 }

@@ -318,7 +318,7 @@ mod tests {
             ),
             (
                 parse_contract_scope("delegate_erc20", ",\"amount\":0,\"enable\":true"),
-                "`amount` must not be 0",
+                "`amount` must be above 0 if",
             ),
             (parse_contract_scope("delegate_erc20", ",\"amount\":-1"), "`amount` must be a string"),
             (

@@ -385,7 +385,7 @@ async fn silent_subscription(run: TestRun, settings: ChainSettings) {
     harness.enter_phase("recovery");
     harness.check_stays_fresh(&settings).await;
     harness.check_outcomes(&["ok"]).await;
-    assert!(harness.finish().await.contains("new blocks are not announced"));
+    assert!(harness.finish().await.contains("block announcements lost"));
 }
 
 /// A chain with five blocks per configured block time, from the start or suddenly.
