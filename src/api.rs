@@ -150,7 +150,7 @@ pub fn public(
     App::new("public", routes, Some(fast_path), config, metrics)
 }
 
-/// Who may act for whom, and transactions that change it.
+/// Routes of delegation look-ups and of transactions that change delegations.
 fn delegation_routes(delegations: Option<Delegations>) -> (Router, Router) {
     let list_path = "/registry/v2/{address}";
     let prepare_path = "/v1/{chain}/delegations/transactions";
@@ -198,7 +198,7 @@ fn timeout_layer(config: &Config) -> TimeoutLayer {
     TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
 }
 
-/// What an orchestrator asks.
+/// Liveness and readiness probes.
 fn probes(health: Health) -> Router {
     Router::new()
         .route("/livez", get(health::get_liveness))

@@ -37,7 +37,7 @@ pub(crate) struct ChartSpec<'a> {
     pub(crate) window: &'a BlockWindow,
     /// What to pay now.
     pub(crate) suggestion: &'a Suggestion,
-    /// Whether the data is labelled as stale.
+    /// True if the data is labelled as stale.
     pub(crate) is_stale: bool,
 }
 

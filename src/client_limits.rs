@@ -1,4 +1,4 @@
-//! Who asks, and how much they may.
+//! Limits per client: connections, request rate and long requests.
 //!
 //! A client is an IPv4 address or an IPv6 /64 network. What is kept of one is of fixed size, and
 //! goes when it has no connection, no long request, and its budget is whole again.
@@ -27,7 +27,7 @@ pub(crate) struct ClientTable {
 
 #[derive(Debug)]
 struct Inner {
-    /// Of one client; 0: no limit.
+    /// Connections per client; 0: no limit.
     max_connections: usize,
     quota: Option<Quota>,
     /// Whose `X-Forwarded-For` is believed.
@@ -63,11 +63,11 @@ pub(crate) struct ConnectedPeer {
     client: Option<Arc<Client>>,
 }
 
-/// What one client may still take; the default has no end. Cheap to clone.
+/// Handle to one client's rate limit; `default()` is unlimited. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientHandle(Option<Arc<Client>>);
 
-/// What lasts longer than other requests, of which a client may have only so many at a time.
+/// Kinds of long requests, of which a client may have a limited number in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LongRequestKind {
     /// A request that is passed on and may take minutes.
@@ -89,7 +89,7 @@ pub(crate) struct TooManyConcurrentRequests;
 pub(crate) struct TooManyConnections;
 
 impl ClientTable {
-    /// Nobody here yet.
+    /// Creates an empty table.
     pub(crate) fn new(limits: &Limits, trusted_proxies: &[IpNet]) -> Self {
         let per_second = NonZeroU32::new(limits.requests_per_second_per_client);
         let burst = NonZeroU32::new(limits.request_burst_per_client);
@@ -207,7 +207,7 @@ impl ConnectedPeer {
         }
     }
 
-    /// Who pays for a request with these headers.
+    /// Client whose rate limit a request with these headers uses.
     pub(crate) fn client_for(&self, headers: &HeaderMap) -> ClientHandle {
         if let Some(client) = &self.client {
             return ClientHandle(Some(Arc::clone(client)));
@@ -221,7 +221,7 @@ impl ConnectedPeer {
 }
 
 impl ClientHandle {
-    /// Whose `request` this is; nobody's, unless it came over a connection.
+    /// Client of `request`; unlimited if it did not come over a connection.
     pub(crate) fn from_request<B>(request: &Request<B>) -> Self {
         request.extensions().get().cloned().unwrap_or_default()
     }
@@ -317,7 +317,7 @@ fn canonical_network(network: IpNet) -> IpNet {
     mapped.zip(prefix).and_then(to_ipv4_network).unwrap_or(network)
 }
 
-/// What counts as one client: whoever has an IPv6 address has at least a /64 of them.
+/// Key of one client: an IPv4 address, or the /64 of an IPv6 address.
 fn client_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -47,21 +47,21 @@ const CHAINS: &str = "chains";
 pub struct Config {
     /// Where the service listens and how it stops.
     pub server: Server,
-    /// What clients may take.
+    /// Limits of clients.
     pub limits: Limits,
     /// Which web pages may read the answers.
     pub cors: Cors,
-    /// What is logged.
+    /// Log filter and format.
     pub log: Log,
     /// Where spans are sent.
     pub tracing: Tracing,
-    /// What one JSON-RPC request may be.
+    /// Limits of JSON-RPC requests.
     pub rpc: Rpc,
     /// Where contracts are verified.
     pub verification: Verification,
     /// Where delegations are looked up.
     pub delegation: Delegation,
-    /// What replicas share by.
+    /// Redis that replicas share.
     pub redis: Redis,
     /// The networks, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,

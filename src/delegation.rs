@@ -46,7 +46,7 @@ pub struct Delegations {
 struct Inner {
     /// `None`: the contract is asked at once.
     api: Option<CoalescingClient>,
-    /// Whether the contract is asked where the API does not answer.
+    /// True if the contract is asked where the API does not answer.
     falls_back: bool,
     registry: Address,
     reads: Reads,
@@ -364,7 +364,7 @@ fn parse_gas(json: &[u8]) -> Option<u64> {
     u64::try_from(gas).ok().filter(|gas| (MIN_GAS..=MAX_GAS).contains(gas))
 }
 
-/// Whether a node's error is about what was called rather than the node's own.
+/// Returns true if a node's error is about what was called rather than the node's own.
 fn is_revert(error: &[u8]) -> bool {
     const EXECUTION_REVERTED: i64 = 3;
     #[derive(Deserialize)]

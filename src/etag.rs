@@ -12,7 +12,7 @@ pub(crate) fn for_body(body: &[u8]) -> HeaderValue {
     HeaderValue::try_from(format!("\"{tag:016x}\"")).expect("quoted hex digits are a header value")
 }
 
-/// Whether the `If-None-Match` of `request` names `tag`, weakly or not (RFC 9110, section 13.1.2). What
+/// Returns true if the `If-None-Match` of `request` names `tag`, weakly or not (RFC 9110, section 13.1.2). What
 /// is no entity tag there is passed over.
 pub(crate) fn matches(tag: &HeaderValue, request_headers: &HeaderMap) -> bool {
     // A foreign tag may have a comma in it, but no part of that has the quotes of a whole tag.

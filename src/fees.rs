@@ -38,7 +38,7 @@ impl PricingError {
     }
 }
 
-/// What `history` says about the price of gas under `pricing`.
+/// Computes the market of `history` by the rules of `pricing`.
 ///
 /// # Errors
 ///
@@ -99,12 +99,12 @@ fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
     }
 }
 
-/// What the tiers pay above the base fee, in wei per gas.
+/// Priority fees of the tiers, in wei per gas.
 struct PriorityFees {
     medium: u128,
     /// At least medium.
     high: u128,
-    /// Whether medium is the floor because the blocks paid less.
+    /// True if medium is the floor because the blocks paid less.
     is_floor_applied: bool,
 }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What one chain's heads did so far.
+/// History of one chain's heads.
 #[derive(Debug)]
 pub struct HeadTracker {
     block_time: Duration,
@@ -34,7 +34,7 @@ struct PendingConfirmation {
     rounds: u32,
 }
 
-/// What is to be done with a head that can be believed.
+/// Verdict on a plausible head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
@@ -232,7 +232,7 @@ fn max_plausible_head(observed: ObservedHead, now: Instant, block_time: Duration
 pub struct PollRound<'a> {
     tracker: &'a mut HeadTracker,
     now: Instant,
-    /// What the head may be by now, from what was published before the round.
+    /// Highest plausible head, from what was published before the round.
     max_plausible_head: Option<u64>,
     rejected: Vec<RejectedHead>,
     has_published: bool,
@@ -274,7 +274,7 @@ impl PollRound<'_> {
         Ok(Verdict::Publish)
     }
 
-    /// Whether other upstreams should be asked although this one was good: when the head has fallen
+    /// Returns true if other upstreams should be asked although this one was good: when the head has fallen
     /// three blocks behind its pace since they were asked last, or when one of them claims to be
     /// far ahead.
     pub fn should_query_others(&mut self) -> bool {
@@ -300,7 +300,7 @@ impl PollRound<'_> {
             |claim: &RejectedHead| !has_published || claim.kind == SuspiciousHead::Jump;
         let claims: Vec<_> = rejected.into_iter().filter(is_relevant).collect();
         if !claims.iter().any(|claim| claim.kind == SuspiciousHead::Jump) {
-            // All were asked while it stood, and nobody claims it any more.
+            // All were asked while the round was open, and none reports the old head any more.
             tracker.jump = None;
         }
         let jump = tracker.record_suspicious(SuspiciousHead::Jump, &claims, now);

@@ -1,10 +1,10 @@
-//! What every HTTP client of this service has in common.
+//! Settings shared by every outgoing HTTP client.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 
-/// Ends where it is told to and nowhere else: no redirects, no proxies of the environment.
+/// Client builder without redirects and without proxies from the environment.
 pub(crate) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -12,7 +12,7 @@ pub(crate) fn builder() -> reqwest::ClientBuilder {
         .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
 }
 
-/// Whether a body is compressed although nobody asked for that.
+/// Returns true if a body is compressed although the request did not ask for it.
 pub(crate) fn has_content_encoding(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }

@@ -29,7 +29,7 @@ use connection_state::{CoarseClock, ConnectionState, Timeout, Timeouts};
 /// How many refused connections are being told so; more are closed without a word.
 pub(crate) const MAX_REJECTIONS: usize = 256;
 
-/// How a listener is told to end.
+/// Signals that end a listener.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shutdown {
     /// From here on every answer closes its connection.
@@ -38,7 +38,7 @@ pub(crate) struct Shutdown {
     pub(crate) closing: CancellationToken,
 }
 
-/// Whether every answer closes its connection: a flag that costs a request next to nothing.
+/// True if every answer closes its connection: a flag that costs a request next to nothing.
 #[derive(Debug, Default)]
 struct DrainFlag(AtomicBool);
 
@@ -196,7 +196,7 @@ impl Listener {
 
 /// A pause of accepting after an error, so that running out of file descriptors is no busy loop.
 ///
-/// Where they are short, an error follows a success follows an error: that is told once.
+/// During a shortage failures and successes alternate; the shortage is logged once.
 #[derive(Debug, Default)]
 struct AcceptBackoff {
     until: Option<Instant>,

@@ -9,7 +9,7 @@ pub(crate) struct LogOnChange {
 }
 
 impl LogOnChange {
-    /// Whether the log is to be told of `outcome`, which it then counts as having been.
+    /// Returns true if the log is to be told of `outcome`, which it then counts as having been.
     pub(crate) fn changed_to(&self, outcome: Result<(), &'static str>) -> bool {
         self.last_outcome.swap(Some(outcome)) != Some(outcome)
     }

@@ -14,11 +14,11 @@ pub(crate) struct MemoryBudget {
     semaphore: Arc<Semaphore>,
 }
 
-/// What one request or answer holds, until this is dropped.
+/// Bytes that one request or response holds until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budget: MemoryBudget,
-    /// What it has had in all.
+    /// Bytes reserved in total.
     total: usize,
     charged: Option<OwnedSemaphorePermit>,
 }

@@ -40,7 +40,7 @@ pub struct PollSchedule {
     early_polls: usize,
     /// Announcements in a row that nothing came of at once.
     failed_announcements: u32,
-    /// How long before the node whoever announces blocks knows of them.
+    /// Lead of the announcement over the node, learnt.
     announcement_lead: Duration,
     /// Blocks in a row that were found because they were announced.
     announced_streak: u32,
@@ -107,7 +107,7 @@ impl PollSchedule {
             return again;
         }
         let expected_at = self.expected_at + self.retry_delay();
-        // Whoever announces blocks does so before anybody could know.
+        // An announcement comes before the block can be read.
         let announcement_grace = if self.announced_streak >= Self::MIN_ANNOUNCED_STREAK {
             self.period / 2
         } else {
@@ -124,7 +124,7 @@ impl PollSchedule {
         oldest_poll.map_or(due, |first| due.max(*first + self.block_time))
     }
 
-    /// Somebody says that there is a block above the newest one.
+    /// Records an announcement of a block above the newest one.
     pub fn record_announcement(&mut self, now: Instant) {
         self.announced_at.get_or_insert(now);
     }
@@ -271,7 +271,7 @@ impl PollSchedule {
         self.close_late_block_window();
     }
 
-    /// What is left of a doubt is for the finds to find out.
+    // The remaining uncertainty is resolved by later polls.
     fn close_late_block_window(&mut self) {
         let left = |since| self.expected_at.saturating_duration_since(since);
         self.late_block_window =
@@ -356,7 +356,7 @@ impl PollSchedule {
         self.spread.max(self.min_spread() * 2)
     }
 
-    /// What timers and networks are off by anyway.
+    /// Error of timers and networks.
     fn min_spread(&self) -> Duration {
         (self.block_time / 1000).max(Duration::from_millis(1))
     }

@@ -1,4 +1,4 @@
-//! One chain: wait for a block, fetch, price, publish; where replicas share, whoever's turn it is.
+//! One chain: wait for a block, fetch, price, publish. Replicas take turns by slot.
 //!
 //! A poll that fails leaves the last good value where it is; its age tells. The loop never ends by
 //! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
@@ -36,7 +36,7 @@ pub struct Poller {
     reporter: PollReporter,
 }
 
-/// What tells when to poll.
+/// Source of poll times.
 #[derive(Debug)]
 pub enum PollTiming {
     /// When blocks came so far and, where nodes announce them, the number of the newest one that was announced.
@@ -109,9 +109,9 @@ impl Poller {
         }
     }
 
-    /// Whether there may be a block of this number and it is not known.
+    /// Returns true if there may be a block of this number and it is not known.
     fn is_plausible_new_block(&self, number: u64) -> bool {
-        /// What is further ahead is of another chain; polls catch up with what is not.
+        /// Larger gaps belong to another chain; polls catch up with smaller ones.
         const MAX_BLOCKS_AHEAD: u64 = 128;
         self.publisher.newest_block().is_none_or(|newest| {
             (newest.saturating_add(1)..=newest.saturating_add(MAX_BLOCKS_AHEAD)).contains(&number)
@@ -167,7 +167,7 @@ impl Poller {
         MergeOutcome::Adopted
     }
 
-    /// Polls once, and tells of it and what was published.
+    /// Polls once and records the outcome.
     async fn poll(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
@@ -241,7 +241,7 @@ struct ActivePoll<'a> {
     round: PollRound<'a>,
     publisher: &'a mut Publisher,
     reporter: &'a PollReporter,
-    /// What was good but for its head, by the upstream's place.
+    /// Histories with an unconfirmed head, by index of the upstream.
     unconfirmed: Vec<(usize, PricedHistory)>,
     published: Option<PublishedPoll>,
 }

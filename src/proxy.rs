@@ -51,7 +51,7 @@ struct Inner {
     metrics: ProxyMetrics,
 }
 
-/// What requests to one upstream may take.
+/// Limits of requests to one upstream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProxyLimits {
     /// From a request's start to the last byte of its answer.
@@ -60,7 +60,7 @@ pub(crate) struct ProxyLimits {
     pub(crate) max_in_flight: NonZeroUsize,
 }
 
-/// What is asked of the upstream, its body aside.
+/// Request to the upstream, without its body.
 #[derive(Debug)]
 pub(crate) struct ProxyRequest<'a> {
     pub(crate) method: Method,
@@ -92,7 +92,7 @@ const RESPONSE_HEADERS: [HeaderName; 7] = [
     header::ETAG,
 ];
 
-/// What a request takes until its answer is delivered, or given up.
+/// Permit of a request, held until its response is delivered or abandoned.
 #[derive(Debug)]
 struct InFlight {
     _permit: OwnedSemaphorePermit,
@@ -289,7 +289,7 @@ impl Proxy {
         Ok(response)
     }
 
-    /// What `step` comes to before the deadline.
+    /// Result of `step`, or a timeout at the deadline.
     async fn with_deadline<T>(
         &self,
         deadline: Instant,

@@ -107,7 +107,7 @@ impl Drop for CountOnDrop<'_> {
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Cache,
-    /// The call of somebody else that was under way.
+    /// An identical call that was in flight.
     Coalesced,
     Node,
 }
@@ -164,12 +164,12 @@ impl Reads {
         Self { inner: Arc::new(Inner { limits: limits.clone(), memory, chains, by_name }) }
     }
 
-    /// What one request may be.
+    /// Limits of one request.
     pub(crate) fn limits(&self) -> &config::Rpc {
         &self.inner.limits
     }
 
-    /// What requests and answers may hold together.
+    /// Bytes that requests and responses may hold together.
     pub(crate) fn memory(&self) -> &MemoryBudget {
         &self.inner.memory
     }
@@ -192,7 +192,7 @@ impl Reads {
 }
 
 impl ChainReads {
-    /// What is known of the chain.
+    /// State of the chain.
     pub(crate) fn chain(&self) -> &store::StoredChain {
         &self.chain
     }
@@ -296,7 +296,7 @@ impl ChainReads {
             let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
             let left = deadline.saturating_duration_since(Instant::now());
             match found {
-                // Whoever asked had less time left than this call still has.
+                // The first caller had less time left than this call has.
                 Err((ReadRejection::Failed(ReadError::TimedOut), Source::Coalesced))
                     if left >= self.timeout / 2 => {}
                 found => return found.map_err(|(refusal, _)| refusal),
@@ -304,7 +304,7 @@ impl ChainReads {
         }
     }
 
-    /// Makes the call, or waits for the one that somebody else makes.
+    /// Makes the call, or waits for an identical one in flight.
     async fn call_or_join(
         &self,
         key: CacheKey,

@@ -48,7 +48,7 @@ impl Redactor {
         Self { matcher: finder.ok() }
     }
 
-    /// Whether one of them stands in `json`: however it is written, unless the JSON is such as this reader
+    /// Returns true if one of them stands in `json`: however it is written, unless the JSON is such as this reader
     /// does not take, with a number that is too large.
     pub(crate) fn contains_secret(&self, json: &[u8]) -> bool {
         let Some(finder) = &self.matcher else { return true };
@@ -92,7 +92,7 @@ impl Redactor {
     }
 }
 
-/// Whether anything had to be blanked.
+/// Returns true if anything had to be blanked.
 fn redact_value(matcher: &AhoCorasick, value: &mut Value) -> bool {
     match value {
         Value::String(text) => redact_string(matcher, text),

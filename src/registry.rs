@@ -215,7 +215,7 @@ impl CheckScope {
         }
     }
 
-    /// Whether the answer is an amount rather than yes or no.
+    /// Returns true if the answer is an amount rather than yes or no.
     pub(crate) fn has_amount(self) -> bool {
         matches!(self, Self::Erc20 { .. } | Self::Erc1155 { .. })
     }
@@ -232,7 +232,7 @@ impl Direction {
 }
 
 impl Delegation {
-    /// Whether it is listed among those to an address and those from it.
+    /// Returns true if it is listed among those to an address and those from it.
     pub(crate) fn is_self_delegation(&self) -> bool {
         self.from == self.to
     }

@@ -1,4 +1,4 @@
-//! What is known of each chain, and how old it is.
+//! State of each chain and its age.
 //!
 //! One [`Publisher`] per chain writes, any number of [`Chain`] handles read. Three stores serve
 //! three questions: a moka cache holds what may be served (a value past `max_age` is gone from it),
@@ -33,7 +33,7 @@ pub struct ChainStore {
     by_name: Arc<HashMap<String, StoredChain>>,
 }
 
-/// What is known of one chain. Cheap to clone.
+/// State of one chain. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct StoredChain {
     inner: Arc<Inner>,
@@ -48,7 +48,7 @@ struct Inner {
     latest_suggestion: watch::Sender<Option<Arc<CachedSuggestion>>>,
     recent_blocks: RwLock<RecentBlocks>,
     timestamps: AtomicCell<Option<Timestamps>>,
-    /// Whether a first poll has come to its end, whatever came of it.
+    /// True if a first poll has come to its end, whatever came of it.
     first_poll_done: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ struct Inner {
 pub struct Snapshot {
     /// The suggestion as it is served; shared with earlier observations while nothing changed.
     pub cached_suggestion: Arc<CachedSuggestion>,
-    /// What stands behind it.
+    /// Facts behind the suggestion.
     pub market: Market,
     /// The number of the window's first block.
     pub oldest_block: u64,
@@ -74,13 +74,13 @@ pub struct Snapshot {
 /// A servable observation and its age at the moment of the look-up.
 #[derive(Debug, Clone)]
 pub struct ServableSnapshot {
-    /// What was observed.
+    /// Observed state.
     pub snapshot: Arc<Snapshot>,
     /// The time since the reply was accepted.
     pub age: Duration,
     /// The time for which the head has stood where it is.
     pub head_age: Duration,
-    /// Whether the data is old, or the head has not moved, by the chain's configuration.
+    /// True if the data is old, or the head has not moved, by the chain's configuration.
     pub is_stale: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Timestamps {
 pub enum Unavailable {
     /// It was never read.
     NoData,
-    /// What is known is older than `max_age`.
+    /// The newest snapshot is older than `max_age`.
     Expired,
 }
 
@@ -146,13 +146,13 @@ impl ChainStore {
         self.by_name.get(key_or_id)
     }
 
-    /// Whether any chain was ever read.
+    /// Returns true if any chain was ever read.
     #[must_use]
     pub fn has_any_data(&self) -> bool {
         self.chains.iter().any(StoredChain::has_data)
     }
 
-    /// Whether every chain was polled: those that can be read have been.
+    /// Returns true if every chain was polled: those that can be read have been.
     #[must_use]
     pub fn all_first_polls_done(&self) -> bool {
         self.chains.iter().all(|chain| chain.inner.first_poll_done.load(Ordering::Relaxed))
@@ -182,7 +182,7 @@ impl StoredChain {
         &self.inner.config
     }
 
-    /// What may be served now.
+    /// Returns the snapshot that may be served now.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl StoredChain {
         self.inner.timestamps.load()
     }
 
-    /// What may be served now, and a number that is another whenever the recent blocks are others.
+    /// Returns the servable snapshot and the revision of the recent blocks.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, recent.revision()))
     }
 
-    /// What may be served now, and the newest `count` blocks known then, or as many as there are.
+    /// Returns the servable snapshot and the newest `count` blocks, or fewer if fewer are known.
     ///
     /// # Errors
     ///
@@ -314,7 +314,7 @@ impl Publisher {
             inner.servable.insert(inner.config.chain_id, Arc::new(snapshot));
         }
         inner.timestamps.store(Some(Timestamps { observed_at, head_changed_at }));
-        // Whoever looked while the last value was too old has to be told. To be told twice hurts nobody.
+        // Subscribers that came while the value had expired have not received it. A repeat is harmless.
         let last =
             self.last.as_ref().map(|last| last.observed_at.elapsed().saturating_add(EXPIRY_MARGIN));
         let was_servable = last.is_some_and(|age| age < inner.config.max_age);

@@ -87,7 +87,7 @@ impl TraceExport {
 #[derive(Debug, Default)]
 pub(crate) struct Span {
     context: Option<Context>,
-    /// Whether it is known what came of it.
+    /// True if it is known what came of it.
     has_outcome: bool,
 }
 

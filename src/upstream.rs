@@ -50,7 +50,7 @@ use node_health::Penalty;
 pub struct JsonRpcClient {
     poll_http: reqwest::Client,
     read_http: reqwest::Client,
-    /// Whether the beginning of a reply may be logged.
+    /// True if the beginning of a reply may be logged.
     logs_reply_bodies: bool,
 }
 
@@ -64,7 +64,7 @@ struct Node {
     index: usize,
 }
 
-/// What is taken of a reply.
+/// Limit of a reply's body.
 #[derive(Debug, Clone, Copy)]
 struct BodyLimit<'a> {
     max_bytes: usize,
@@ -295,7 +295,7 @@ impl Error {
         }
     }
 
-    /// Whether the node finds fault with the parameters.
+    /// Returns true if the node finds fault with the parameters.
     pub(crate) fn is_invalid_params(&self) -> bool {
         matches!(self, Self::Node(Some(Self::INVALID_PARAMS)))
     }

@@ -26,7 +26,7 @@ impl PartialSchema for Wei {
 
 impl ToSchema for Wei {}
 
-/// What to pay for gas.
+/// Suggested fees.
 //
 // The five members of the network document's section 2.2, in its order.
 #[derive(Debug, serde::Serialize, ToSchema)]

@@ -1,4 +1,4 @@
-//! What is counted and logged of every request.
+//! Access log: metrics, log line and span of every request.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub(super) struct RequestContext {
 pub(super) enum RouteLabel {
     /// That of one chain's suggestion.
     Suggestion,
-    /// What the router found.
+    /// Route that the router matched.
     Matched(MatchedPath),
     Unmatched,
 }
@@ -130,7 +130,7 @@ impl AccessLog {
         const MAX_PATH_BYTES: usize = 256;
         const MS_PER_SECOND: f64 = 1e3;
         const STEPS_PER_MS: f64 = 1e3;
-        // What an orchestrator and a scraper ask is of interest to nobody.
+        // Probes and scrapes would drown the other lines.
         let is_routine = self.listener == "admin" || matches!(route, "/livez" | "/readyz");
         macro_rules! line {
             ($level:expr) => {
@@ -163,7 +163,7 @@ impl RequestContext {
         }
     }
 
-    /// What could not be read as a request.
+    /// Context of bytes that could not be parsed as a request.
     pub(super) fn for_unparsed(request_id: HeaderValue) -> Self {
         let method = Method::from_bytes(b"UNKNOWN").expect("letters are a method");
         let (started_at, uri) = (Instant::now(), Uri::default());
@@ -185,7 +185,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Whether such an answer is one of those that are counted here.
+    /// Returns true if such an answer is one of those that are counted here.
     fn try_record(&self, method: &Method, status: StatusCode, elapsed: Duration) -> bool {
         let mut counters = self.counters.iter();
         let found =

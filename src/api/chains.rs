@@ -27,7 +27,7 @@ pub(super) struct ChainSummary<'a> {
     newest_block: Option<u64>,
 }
 
-/// Whether there is data of the chain, and how old it is.
+/// True if there is data of the chain, and how old it is.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ChainStatus)]

@@ -70,7 +70,7 @@ impl CorsPolicy {
         }
     }
 
-    /// The headers that every response has, whoever asks.
+    /// CORS headers that every response has.
     pub(super) fn write_static_headers(&self, response_headers: &mut HeaderMap) {
         response_headers
             .insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed_headers.clone());
@@ -83,7 +83,7 @@ impl CorsPolicy {
         };
     }
 
-    /// What lets the page that asks read the response, where not every page may.
+    /// Headers that let the requesting page read the response, if not every origin may.
     pub(super) fn write_allow_origin(
         &self,
         request_headers: &HeaderMap,

@@ -33,7 +33,7 @@ use crate::reads::{ReadError, ReadRejection, Reads};
 use crate::registry::{Check, CheckScope, Direction};
 use parameters::{QueryParameters, invalid_parameter};
 
-/// Who answered.
+/// Source of the response.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -67,7 +67,7 @@ pub(super) async fn list_delegations(
     Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
-/// Whether one address may act for another in everything
+/// True if one address may act for another in everything
 #[utoipa::path(
     get,
     path = "/registry/v2/check/all",
@@ -83,7 +83,7 @@ pub(super) async fn check_all(
     check_scope(delegations, request, |_| Ok(CheckScope::All)).await
 }
 
-/// Whether one address may act for another at a contract
+/// True if one address may act for another at a contract
 #[utoipa::path(
     get,
     path = "/registry/v2/check/contract",
@@ -102,7 +102,7 @@ pub(super) async fn check_contract(
     .await
 }
 
-/// Whether one address may act for another with a token of a contract
+/// True if one address may act for another with a token of a contract
 #[utoipa::path(
     get,
     path = "/registry/v2/check/erc721",
@@ -165,7 +165,7 @@ pub(super) async fn check_erc1155(
     .await
 }
 
-/// Whether one address may act for another, within the scope that is in the parameters.
+/// Returns true if one address may act for another, within the scope that is in the parameters.
 async fn check_scope(
     delegations: Delegations,
     request: Request,
@@ -192,12 +192,12 @@ fn parse_token_id(parameters: &QueryParameters<'_>) -> Result<U256, Problem> {
     parameters.required("tokenId", parameters::parse_number)
 }
 
-/// What there is to say where delegations are not looked up.
+/// Problem for a service without delegation look-ups.
 pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
 }
 
-/// What every look-up has beside its question.
+/// Parameters that every look-up has.
 fn build_lookup(
     query: LookupKind,
     parameters: &QueryParameters<'_>,
@@ -321,7 +321,7 @@ impl IntoResponse for ApiResponse {
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(X_DELEGATION_SOURCE, API);
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // With a key of its own a client may be told something else.
+        // A client with its own API key may get another result.
         headers.append(VARY, HeaderValue::from_name(X_API_KEY));
         let retry_after = self.retry_after.map(|wait| whole_seconds(wait).into());
         headers.extend(retry_after.map(|seconds| (RETRY_AFTER, seconds)));

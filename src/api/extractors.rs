@@ -1,4 +1,4 @@
-//! What handlers take from a request.
+//! Extractors for path and query parameters.
 
 use std::convert::Infallible;
 

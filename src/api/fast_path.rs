@@ -18,7 +18,7 @@ use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain};
 /// The shortcut for all chains of a book.
 #[derive(Debug)]
 pub(super) struct FastPath {
-    /// What comes before `{chain}` in the path.
+    /// Path before `{chain}`.
     prefix: String,
     /// By key and by decimal chain id.
     chains: HashMap<String, Arc<FastChain>>,

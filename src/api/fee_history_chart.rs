@@ -32,12 +32,12 @@ pub(super) struct ChartRenderer {
     rendered: Counter,
 }
 
-/// What a chart shows: another subject is another chart.
+/// Cache key: everything that changes the picture.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ChartKey {
     chain_id: u64,
     blocks: usize,
-    /// Of the chain's recent blocks.
+    /// Revision of the chain's recent blocks.
     revision: u64,
     /// The suggestion's entity tag.
     suggestion: HeaderValue,
@@ -58,7 +58,7 @@ impl FromRef<ChartRenderer> for ChainStore {
 }
 
 impl ChartRenderer {
-    /// What all of them may take; one of 1,024 blocks takes about 100 KiB.
+    /// Bytes of all cached charts; one of 1,024 blocks takes about 100 KiB.
     const MAX_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
     pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {

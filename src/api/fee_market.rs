@@ -14,7 +14,7 @@ use crate::fees::{CoveredBlocks, FloorsApplied, GasUsedRatio, PricingType, Rewar
 use crate::store::{ServableSnapshot, StoredChain};
 use crate::wire::{SuggestionBody, Wei};
 
-/// What stands behind a suggestion.
+/// How a suggestion was calculated.
 #[derive(Serialize, ToSchema)]
 pub(super) struct FeeMarket<'a> {
     chain_name: &'a str,
@@ -51,7 +51,7 @@ struct FeeWindow<'a> {
     reward_percentiles: &'a [serde_json::Number],
 }
 
-/// What stands behind the suggestion of one chain
+/// How the suggestion of one chain was calculated
 #[utoipa::path(
     get,
     path = "/v1/{chain}/fee-market",

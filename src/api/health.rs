@@ -9,7 +9,7 @@ use super::openapi_components::{CommonErrors, HealthResponse, NotReady, tag};
 use super::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
 
-/// Whether traffic should come here.
+/// True if traffic should come here.
 #[derive(Debug, Clone)]
 pub struct Health {
     store: ChainStore,
@@ -29,7 +29,7 @@ impl Health {
     }
 }
 
-/// Whether the process answers
+/// True if the process answers
 ///
 /// It is answered at the root too, whatever the base path is.
 #[utoipa::path(
@@ -43,7 +43,7 @@ pub(super) async fn get_liveness() -> Response {
     status_response("live")
 }
 
-/// Whether there is something to serve, and the service is not about to stop
+/// True if there is something to serve, and the service is not about to stop
 ///
 /// It is answered at the root too, whatever the base path is.
 #[utoipa::path(

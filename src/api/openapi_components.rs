@@ -23,7 +23,7 @@ pub(super) use responses::{
 };
 pub(super) use schemas::{RpcRequest, TransactionRequest};
 
-/// What the routes are grouped by.
+/// Groups of operations.
 pub(super) mod tag {
     pub(in crate::api) const GAS: &str = "Gas";
     pub(in crate::api) const RPC: &str = "JSON-RPC";

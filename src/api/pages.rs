@@ -38,7 +38,7 @@ impl StaticFile {
 
 const DASHBOARD: StaticFile = StaticFile::html("/", include_str!("../pages/dashboard.html"));
 
-/// What the dashboard loads; the form has its palette from there too.
+/// Resources of the dashboard. The form uses its palette too.
 const DASHBOARD_ASSETS: [StaticFile; 8] = [
     StaticFile::css("/base.css", include_str!("../pages/base.css")),
     StaticFile::css("/dashboard/style.css", include_str!("../pages/dashboard/style.css")),
@@ -74,10 +74,10 @@ const DOCS: [StaticFile; 8] = [
     StaticFile::js("/docs/attempt.js", include_str!("../pages/docs/attempt.js")),
 ];
 
-/// What a page may show pictures of.
+/// Sources of images that a page may show.
 #[derive(Clone, Copy)]
 enum ImagePolicy {
-    /// What is written in the page itself, as its empty icon is.
+    /// `data:` URLs in the page itself, such as its empty icon.
     DataOnly,
     /// Those of this service too.
     SameOrigin,

@@ -215,7 +215,7 @@ impl Problem {
         ([(header::ALLOW, allowed)], problem).into_response()
     }
 
-    /// What a client is told, for tests of what makes problems.
+    /// Parts of a problem that unit tests of other modules check.
     #[cfg(test)]
     pub(super) fn detail(&self) -> &str {
         &self.detail
@@ -246,7 +246,7 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
-/// Marks a response whose errors are somebody else's and stand as they are.
+/// Marks a response of an upstream, whose errors are forwarded unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassThroughError;
 
@@ -287,7 +287,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What went wrong (RFC 9457).
+/// Error response (RFC 9457).
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(super) struct ProblemBody<'a> {
@@ -295,9 +295,9 @@ pub(super) struct ProblemBody<'a> {
     /// The status in words.
     title: &'static str,
     status: u16,
-    /// What went wrong this time, for people.
+    /// Description of this occurrence, for people.
     detail: &'a str,
-    /// What went wrong, for programs.
+    /// Stable error code, for programs.
     code: ProblemCode,
     /// As in `X-Request-Id`.
     request_id: &'a str,

@@ -46,14 +46,14 @@ pub(super) async fn read_body(
     Ok(reservation.into_bytes(bytes))
 }
 
-/// A body on its way to somebody else, which ends where it breaks a limit.
+/// Request body that is forwarded, and that ends where it breaks a limit.
 #[derive(Debug)]
 pub(super) struct LimitedBody {
     body: SyncWrapper<Body>,
     max_bytes: usize,
-    /// What may still come.
+    /// Bytes below the limit.
     remaining: usize,
-    /// What was announced and is still to come.
+    /// Bytes of Content-Length that have not arrived yet.
     content_length_left: Option<u64>,
     status: UploadStatus,
 }
@@ -98,12 +98,12 @@ impl LimitedBody {
 }
 
 impl UploadStatus {
-    /// What broke the body off.
+    /// Reason why the body was cut off.
     pub(super) fn problem(&self) -> Option<Problem> {
         self.problem.get().cloned()
     }
 
-    /// Whether the client is what it waits for: not when there is no more to come, and not when
+    /// Returns true if the client is what it waits for: not when there is no more to come, and not when
     /// nobody takes what there is.
     pub(super) fn is_waiting_for_client(&self) -> bool {
         self.is_waiting_for_client.load(Ordering::Relaxed)
@@ -122,7 +122,7 @@ impl hyper::body::Body for LimitedBody {
         let frame = Pin::new(this.body.get_mut()).poll_frame(context);
         this.status.is_waiting_for_client.store(frame.is_pending(), Ordering::Relaxed);
         let frame = ready!(frame);
-        // Trailers are headers that nobody has allowed.
+        // Trailers are headers that no allow-list covers.
         let chunk = frame.and_then(|frame| frame.map(|frame| frame.into_data().ok()).transpose());
         let frame = chunk.map(|chunk| {
             chunk

@@ -73,7 +73,7 @@ pub(super) async fn call_rpc(
     Ok(response.into_response())
 }
 
-/// What there is to say to one member.
+/// Response to one member of the request.
 async fn execute_member(
     chain: &ChainReads,
     member: &RawValue,

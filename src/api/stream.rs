@@ -205,9 +205,9 @@ struct Subscription {
     chain: StoredChain,
     changes: watch::Receiver<Option<Arc<CachedSuggestion>>>,
     shutdown: CancellationToken,
-    /// What the ids of this chain's events begin with.
+    /// Prefix of the ids of this chain's events.
     id_prefix: String,
-    /// What the subscriber has.
+    /// Id of the last event sent.
     last_id: Option<String>,
 }
 
@@ -245,7 +245,7 @@ impl Subscription {
         }
     }
 
-    /// What may be served now, unless the subscriber has it.
+    /// Next event, or `None` if the subscriber has the current value.
     fn unsent_event(&mut self) -> Option<Event> {
         let cached = Arc::clone(&self.chain.servable_snapshot().ok()?.snapshot.cached_suggestion);
         let tag = cached.etag().to_str().unwrap_or_default().trim_matches('"');

@@ -72,7 +72,7 @@ impl FreshnessCounters {
     }
 }
 
-/// What to pay for gas on one chain
+/// Gas suggestion of one chain
 ///
 /// The answer is 304 when the client has it.
 #[utoipa::path(
@@ -127,7 +127,7 @@ pub(super) fn conditional_response(
     response
 }
 
-/// What to pay for gas on all chains
+/// Gas suggestions of all chains
 ///
 /// Chains that have nothing to serve are left out.
 #[utoipa::path(

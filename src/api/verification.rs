@@ -25,11 +25,11 @@ const PATH_PREFIX: &str = "/verification";
 #[derive(Debug, Clone)]
 pub(super) struct VerificationState {
     pub(super) proxy: Proxy,
-    /// Of a request's body, in bytes.
+    /// Limit of a request body in bytes.
     pub(super) max_body: usize,
 }
 
-/// What may be asked at a path.
+/// Method and body limit of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AllowedRoute {
     methods: AllowedMethods,
@@ -111,7 +111,7 @@ pub(super) async fn forward(
     Ok(response)
 }
 
-/// Whether this method of this path is passed on.
+/// Returns true if this method of this path is passed on.
 #[cfg(test)]
 pub(super) fn is_forwarded(method: &Method, path: &str) -> bool {
     let relative_path = path.strip_prefix(PATH_PREFIX).unwrap_or_default();
@@ -119,7 +119,7 @@ pub(super) fn is_forwarded(method: &Method, path: &str) -> bool {
     find_route(&segments).is_some_and(|route| route.methods.allows(method))
 }
 
-/// What there is at these `segments`, or nothing.
+/// Returns the endpoint at `segments`, if there is one.
 fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
     const MAX_FURTHER_SEGMENTS: usize = 8;
     let are_plain = |further: &[&str]| {
@@ -145,7 +145,7 @@ fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
     Some(AllowedRoute { methods, credentials })
 }
 
-/// Whether a segment means itself in every URL: nothing to decode, nowhere to go up to.
+/// Returns true if a segment means itself in every URL: nothing to decode, nowhere to go up to.
 fn is_plain(segment: &str) -> bool {
     const MAX_SEGMENT_BYTES: usize = 128;
     let is_segment_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
@@ -166,7 +166,7 @@ fn sandboxed(mut response: Response) -> Response {
     response
 }
 
-/// What there is to say where no upstream is configured.
+/// Problem for a service without a verification upstream.
 pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "contract verification is disabled")
 }

@@ -130,7 +130,7 @@ fn validated_percentiles(percentiles: Option<&[f64]>) -> Result<&[f64], Recordin
     Ok(percentiles)
 }
 
-/// Whether these are percentiles that a node may be asked for.
+/// Returns true if these are percentiles that a node may be asked for.
 pub(super) fn are_valid_percentiles(percentiles: &[f64]) -> bool {
     percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile))
         && percentiles.is_sorted_by(|one, next| one < next)

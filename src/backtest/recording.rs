@@ -38,7 +38,7 @@ pub(super) fn nearest_percentile(recorded: &[f64], wanted: f64) -> Option<(usize
 }
 
 impl Recording {
-    /// Whether anything is known of tips.
+    /// Returns true if anything is known of tips.
     #[must_use]
     pub fn has_tips(&self) -> bool {
         !self.percentiles.is_empty()
@@ -70,7 +70,7 @@ impl Block {
         self.rewards.as_ref()?.get(column).copied()
     }
 
-    /// Whether it is known that it has no transactions.
+    /// Returns true if it is known that it has no transactions.
     pub(super) fn is_empty(&self) -> bool {
         self.gas_used_ratio.is_some_and(|ratio| ratio <= 0.0)
     }

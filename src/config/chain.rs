@@ -72,7 +72,7 @@ fn default_history_blocks() -> NonZeroUsize {
 impl Chain {
     /// The least age at which data may count as stale or unservable, however short the blocks.
     const MIN_STALE_AFTER: Duration = Duration::from_secs(2);
-    /// What a node can be asked for at once: geth cuts a fee history at 1024 blocks.
+    /// Largest window of one call: geth cuts a fee history at 1024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
     const MAX_POLLS_PER_BLOCK: usize = 10;

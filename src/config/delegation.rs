@@ -16,7 +16,7 @@ use super::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegation {
-    /// Who answers.
+    /// Source of look-ups.
     pub source: DelegationSource,
     /// The REST API, below which `/registry/v2/…` is.
     pub api_url: UpstreamUrl,
@@ -37,7 +37,7 @@ pub struct Delegation {
     pub registry_address: Address,
 }
 
-/// Who answers a look-up of delegations.
+/// Source of delegation look-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelegationSource {
@@ -47,7 +47,7 @@ pub enum DelegationSource {
     Chain,
     /// The REST API, and the registry contract where that does not answer.
     ApiThenChain,
-    /// Nobody: there are no such routes.
+    /// No source: the routes do not exist.
     Off,
 }
 
@@ -94,7 +94,7 @@ impl Delegation {
         Ok(())
     }
 
-    /// The texts that must not be shown to anybody.
+    /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.api_url.secrets();
         secrets.extend(self.encoded_key_variants(MIN_KEY_LENGTH));

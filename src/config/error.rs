@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: the key, where it was set, what is allowed.
+//! Configuration errors: the key, where it was set, what is allowed.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use figment::{Figment, Metadata, Source};
 pub struct ConfigError {
     /// The dotted key, such as `chains.ronin.max_age`; empty when no single key is at fault.
     pub key: String,
-    /// What is wrong and what is allowed.
+    /// What was found and what is allowed.
     pub problem: String,
     /// Where the value comes from, such as a file or an environment variable.
     pub origin: Option<String>,
@@ -79,7 +79,7 @@ fn redact_key(key: &str) -> String {
     }
 }
 
-/// What the TOML parser says, up to the first key that it quotes where one may be a secret.
+/// Message of the TOML parser, up to the first quoted key that may be a secret.
 pub(super) fn redact_message(message: &str) -> &str {
     let (words, quoted) = message.split_once('`').unwrap_or((message, ""));
     let is_plain =

@@ -30,7 +30,7 @@ pub struct Pricing {
     pub priority_fee_floor: u128,
     /// High's tip over medium's when there is one percentile, or the strategy is adaptive.
     pub high_multiplier: Multiplier,
-    /// What a base fee of 0 means on this chain.
+    /// Meaning of a base fee of 0 on this chain.
     pub zero_base_fee: ZeroBaseFee,
     /// A full block raises the base fee by this fraction of it (EIP-1559: 8).
     pub base_fee_change_denominator: NonZeroU64,
@@ -69,7 +69,7 @@ impl Pricing {
         })
     }
 
-    /// Whether the strategy has the percentiles that it needs.
+    /// Returns true if the strategy has the percentiles that it needs.
     pub(super) fn has_enough_percentiles(&self) -> bool {
         self.strategy == Strategy::Network || self.percentiles().has_high()
     }
@@ -85,7 +85,7 @@ pub enum Strategy {
     Adaptive,
 }
 
-/// What a base fee of 0 says about a chain.
+/// Meaning of a base fee of 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZeroBaseFee {
@@ -108,7 +108,7 @@ impl RewardPercentiles {
         &self.0
     }
 
-    /// Whether high has a percentile of its own.
+    /// Returns true if high has a percentile of its own.
     #[must_use]
     pub fn has_high(&self) -> bool {
         self.0.len() > 1

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::upstream_url::{optional, url_secrets};
 
-/// What replicas share by.
+/// Redis that replicas share.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
@@ -31,7 +31,7 @@ impl RedisUrl {
         self.0.path().trim_start_matches('/').parse().unwrap_or_default()
     }
 
-    /// The texts that must not be shown to anybody.
+    /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         url_secrets(&self.0)
     }
@@ -51,7 +51,7 @@ impl FromStr for RedisUrl {
         const EXPECTED: &str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
                                carry a password)";
         let url = reqwest::Url::parse(text).map_err(|_| EXPECTED)?;
-        // What the client would take besides, such as a certificate that nobody checks.
+        // The client would also accept options such as `insecure`, which skips certificate checks.
         let has_more = url.query().is_some() || url.fragment().is_some();
         let has_valid_form = SCHEMES.contains(&url.scheme()) && url.has_host() && !has_more;
         let is_supported = redis::IntoConnectionInfo::into_connection_info(url.clone()).is_ok();

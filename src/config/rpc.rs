@@ -9,11 +9,11 @@ use serde::de::{Deserializer, Error};
 
 use super::units;
 
-/// What a request to `/rpc/{chain}` may be, and how long it may take.
+/// Limits of requests to `/rpc/{chain}`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rpc {
-    /// Of a request's body, in bytes.
+    /// Largest request body in bytes.
     #[serde(deserialize_with = "units::size")]
     pub max_body: usize,
     /// Calls in one batch.

@@ -47,7 +47,7 @@ impl Default for Server {
 impl Server {
     pub(super) const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
 
-    /// Whether [`base_path`](Self::base_path) can be the prefix of every route as it stands.
+    /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route as it stands.
     pub(super) fn has_usable_base_path(&self) -> bool {
         let is_segment = |segment: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-/// What one client, or all of them, may take. 0 switches a limit off.
+/// Limits per client and for all clients together. 0 switches a limit off.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -71,7 +71,7 @@ pub struct Limits {
     /// What one client may ask per second in the long run; more is answered 429. Together with
     /// [`request_burst_per_client`](Self::request_burst_per_client); either being 0 means no limit.
     pub requests_per_second_per_client: u32,
-    /// What one client may ask at once.
+    /// Burst of requests per client.
     pub request_burst_per_client: u32,
     /// Open streams of suggestions; more are answered 503.
     pub max_streams: usize,
@@ -140,7 +140,7 @@ impl Default for Cors {
 }
 
 impl Cors {
-    /// Whether every origin is allowed.
+    /// Returns true if every origin is allowed.
     #[must_use]
     pub fn allows_any(&self) -> bool {
         self.allowed_origins == ["*"]
@@ -158,7 +158,7 @@ impl Cors {
     }
 }
 
-/// What is logged, to standard error.
+/// Log on standard error.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {

@@ -33,7 +33,7 @@ impl UpstreamUrl {
         Ok(())
     }
 
-    /// Whether anything but scheme, host, port and plain words of the path is in it.
+    /// Returns true if anything but scheme, host, port and plain words of the path is in it.
     #[must_use]
     pub fn may_contain_secret(&self) -> bool {
         let Self(url) = self;
@@ -43,14 +43,14 @@ impl UpstreamUrl {
         has_user || has_key || url.query().is_some() || url.fragment().is_some()
     }
 
-    /// What those call it who must not learn it.
+    /// Fingerprint of the URL, for parties that must not learn it.
     pub(crate) fn fingerprint(&self) -> String {
         const FINGERPRINT_BYTES: usize = 12;
         let digest = Sha256::digest(self.0.as_str());
         hex::encode(digest.get(..FINGERPRINT_BYTES).unwrap_or_default())
     }
 
-    /// The texts that must not be shown to anybody.
+    /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         url_secrets(&self.0)
     }
@@ -116,7 +116,7 @@ fn whole_url_variants(url: &reqwest::Url) -> Vec<String> {
     variants
 }
 
-/// What paths are made of: `rpc`, `v2`, `mainnet`, a chain id. Anything else may be a key.
+/// Returns true if a path segment looks public: `rpc`, `v2`, `mainnet`, a chain id. Others may be keys.
 fn looks_public(segment: &str) -> bool {
     const MAX_WORD_LENGTH: usize = 8;
     const MAX_MIXED_LENGTH: usize = 4;
@@ -179,7 +179,7 @@ impl WebSocketUrl {
         url
     }
 
-    /// The texts that must not be shown to anybody.
+    /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         [url_secrets(&self.0), url_secrets(&self.expose())].concat()
     }

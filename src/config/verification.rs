@@ -18,7 +18,7 @@ pub struct Verification {
     /// From a request's headers to the last byte of its answer; a compilation takes its time.
     #[serde(deserialize_with = "units::duration")]
     pub timeout: Duration,
-    /// Of a request's body, in bytes.
+    /// Largest request body in bytes.
     #[serde(deserialize_with = "units::size")]
     pub max_body: usize,
     /// Requests under way at one time; more are refused at once.

@@ -141,7 +141,7 @@ impl ApiClient {
         self.budget.as_ref()?.sync_with_redis()
     }
 
-    /// Whether it lately answered in time, or may have come back.
+    /// Returns true if it lately answered in time, or may have come back.
     pub(super) fn try_admit_request(&self) -> bool {
         self.circuit_breaker.try_admit_request(Instant::now())
     }
@@ -302,7 +302,7 @@ impl ApiResponse {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Whether it says that it does not know the chain. What an error of the API is like is not documented;
+    /// Returns true if it says that it does not know the chain. What an error of the API is like is not documented;
     /// of all that is asked, only the chain can be unknown to it.
     fn rejects_chain(&self) -> bool {
         const REJECTION_STATUSES: [StatusCode; 3] =
@@ -370,7 +370,7 @@ impl ApiError {
         }
     }
 
-    /// Whether somebody else may answer in the API's place: it said nothing, or nothing about what it
+    /// Returns true if somebody else may answer in the API's place: it said nothing, or nothing about what it
     /// was asked.
     pub(super) fn allows_failover(&self) -> bool {
         match self {
@@ -384,7 +384,7 @@ impl ApiError {
     }
 }
 
-/// Whether the API has not even heard of the request.
+/// Returns true if the API has not even heard of the request.
 fn never_reached_api(failure: ProxyError) -> bool {
     matches!(
         failure,
@@ -392,7 +392,7 @@ fn never_reached_api(failure: ProxyError) -> bool {
     )
 }
 
-/// Whether `json` is of the type that answers `question`.
+/// Returns true if `json` is of the type that answers `question`.
 fn has_expected_type(kind: &LookupKind, json: &RawValue) -> bool {
     match kind {
         LookupKind::List { .. } => {

@@ -57,7 +57,7 @@ struct ReplicaView {
     exhausted: Option<[Instant; 2]>,
 }
 
-/// Whether Redis can be asked.
+/// True if Redis can be asked.
 #[derive(Debug, Clone, Copy, Default)]
 enum RedisState {
     /// It never could.

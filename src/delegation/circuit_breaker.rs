@@ -20,7 +20,7 @@ impl CircuitBreaker {
         Self { open_until: Mutex::new(None), timeout }
     }
 
-    /// Whether a request may wait for it.
+    /// Returns true if a request may wait for it.
     pub(super) fn try_admit_request(&self, now: Instant) -> bool {
         let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
         match *open_until {

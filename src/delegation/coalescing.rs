@@ -36,7 +36,7 @@ type InFlightRequests = Mutex<HashMap<String, PendingResponse>>;
 
 type PendingResponse = Shared<oneshot::Receiver<Result<ApiResponse, ApiError>>>;
 
-/// Whether the API is waited for although it was silent lately.
+/// True if the API is waited for although it was silent lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitPolicy {
     /// Nobody else can answer.

@@ -17,7 +17,7 @@ pub(crate) struct DelegationLookup {
 pub(crate) enum LookupKind {
     /// The delegations to and from an address; `None`: in both directions.
     List { address: Address, direction: Option<Direction> },
-    /// Whether one address may act for another.
+    /// True if one address may act for another.
     Check(Check),
 }
 

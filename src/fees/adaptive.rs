@@ -12,7 +12,7 @@ use crate::config::Pricing;
 /// From this share of its gas limit on a block is crowded.
 const CROWDED_RATIO: f64 = 0.7;
 
-/// What the tiers pay above the base fee.
+/// Priority fees of the tiers.
 pub(super) fn priority_fees(
     history: &FeeHistory,
     pricing: &Pricing,
@@ -36,7 +36,7 @@ pub(super) fn priority_fees(
     Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
-/// Nobody knows of a block whose ratio is missing that anybody was left out.
+/// A block without a gas ratio does not count as full.
 fn is_crowded(block: &Block) -> bool {
     block.gas_used_ratio.is_some_and(|ratio| ratio >= CROWDED_RATIO)
 }

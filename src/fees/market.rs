@@ -1,4 +1,4 @@
-//! What the rules make of a fee history: the suggestion and the facts behind it.
+//! The result of pricing: the suggestion and the facts behind it.
 
 use utoipa::ToSchema;
 
@@ -8,7 +8,7 @@ use super::history::{Block, Rewards};
 /// Everything derived from one fee history. Amounts are wei per gas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Market {
-    /// What to pay.
+    /// Suggested fees.
     pub suggestion: Suggestion,
     /// Over the window's mined blocks, before floor and buffer.
     pub average_base_fee: u128,
@@ -64,7 +64,7 @@ pub enum PricingType {
 pub struct FloorsApplied {
     /// The base fee that the suggestion starts from was below its floor.
     pub base_fee: bool,
-    /// What blocks paid, as the strategy reckons it, was below the priority fee floor, or nothing was known of it.
+    /// The priority fee of recent blocks was below the floor, or unknown.
     pub priority_fee: bool,
 }
 

@@ -189,7 +189,7 @@ fn a_remote_head_is_accepted_if_plausible_or_confirmed() {
     assert_eq!(tracker.accept_remote(1000, start + BLOCK, false), Err(SuspiciousHead::Jump));
     // It has been longer than it seems: the chain can be that far by now.
     assert_eq!(tracker.accept_remote(1000, start + BLOCK * 900, false), Ok(()));
-    // Somebody has looked into these.
+    // Another replica confirmed these.
     assert_eq!(tracker.accept_remote(50_000, start + BLOCK * 901, true), Ok(()));
     assert_eq!(tracker.accept_remote(10, start + BLOCK * 902, true), Ok(()));
     // The own polls go on from there.

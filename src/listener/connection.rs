@@ -164,7 +164,7 @@ struct LingerLimits {
 }
 
 impl LingerLimits {
-    /// Of what came before there was a request.
+    /// Bytes to drain that arrived before a request.
     const AFTER_HEADER: Self = Self {
         read_timeout: Duration::from_millis(500),
         total_timeout: Duration::from_millis(500),

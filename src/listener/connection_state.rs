@@ -1,4 +1,4 @@
-//! What happens on one connection, as far as its deadlines are concerned.
+//! State of one connection, for its deadlines.
 //!
 //! The connection's own task writes it as it goes, with a few atomic stores per request and without
 //! reading a clock; the accept loop looks at all of them a few times a second and cuts those that
@@ -16,7 +16,7 @@ use futures_util::task::AtomicWaker;
 use super::framing::{Framing, FramingTracker};
 use crate::config::Limits;
 
-/// Time in steps of [`STEP`](Clock::STEP), which whoever owns the clock makes.
+/// Clock in steps of [`TICK`](CoarseClock::TICK); its owner advances it.
 #[derive(Debug)]
 pub(super) struct CoarseClock {
     started_at: Instant,
@@ -24,7 +24,7 @@ pub(super) struct CoarseClock {
 }
 
 impl CoarseClock {
-    /// How often the time is to be told: deadlines are kept to about this.
+    /// Interval of `advance`: the precision of deadlines.
     pub(super) const TICK: Duration = Duration::from_millis(200);
 
     pub(super) fn new() -> Self {
@@ -35,7 +35,7 @@ impl CoarseClock {
         self.millis.store(self.millis_at(now), Ordering::Relaxed);
     }
 
-    /// What it says at this time.
+    /// Milliseconds of the clock at this time.
     fn millis_at(&self, time: Instant) -> u64 {
         let elapsed = time.saturating_duration_since(self.started_at).as_millis();
         u64::try_from(elapsed).unwrap_or(u64::MAX)
@@ -55,19 +55,19 @@ pub(super) struct ConnectionState {
     last_progress: AtomicU64,
     /// When the answer under way has to be made, if there is such a time.
     body_deadline: AtomicU64,
-    /// Whether that has no end of its own.
+    /// True if that has no end of its own.
     is_streaming: AtomicBool,
-    /// Whether the system gave the client up, which took nothing of what it was to be sent.
+    /// True if the system gave the client up, which took nothing of what it was to be sent.
     timed_out_in_kernel: AtomicBool,
     response: AtomicCell<ResponseProgress>,
     command: AtomicCell<ConnectionCommand>,
     connection_waker: AtomicWaker,
-    /// Of what makes the answer, while the client takes nothing.
+    /// Wakes the response body when the socket becomes writable.
     body_waker: AtomicWaker,
     framing: Mutex<FramingTracker>,
 }
 
-/// What is waited for.
+/// Phase of a connection: the party that acts next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The rest of a request's headers.
@@ -91,7 +91,7 @@ enum ResponseProgress {
     Produced,
 }
 
-/// What the connection's task is told to do.
+/// Command to the connection's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionCommand {
     /// Go on.
@@ -186,12 +186,12 @@ impl ConnectionState {
         self.timed_out_in_kernel.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the system has ended the connection, as the client took nothing.
+    /// Returns true if the system has ended the connection, as the client took nothing.
     pub(super) fn timed_out_in_kernel(&self) -> bool {
         self.timed_out_in_kernel.load(Ordering::Relaxed)
     }
 
-    /// Whether the client takes what is made; if not, the task is woken when it does. What is not made yet
+    /// Returns true if the client takes what is made; if not, the task is woken when it does. What is not made yet
     /// can still be newer, and takes no memory.
     pub(super) fn poll_writable(&self, context: &Context<'_>) -> bool {
         let is_writable = self.phase.load() != Phase::Writing;
@@ -235,28 +235,28 @@ impl ConnectionState {
         }
     }
 
-    /// Whether no answer of ours is under way: what is written now is hyper's own, to a request
+    /// Returns true if no answer of ours is under way: what is written now is hyper's own, to a request
     /// that it could not read.
     pub(super) fn has_no_response_in_flight(&self) -> bool {
         self.response.load() == ResponseProgress::Sent
     }
 
-    /// Whether anything of a request came that is not answered.
+    /// Returns true if anything of a request came that is not answered.
     pub(super) fn has_partial_request(&self) -> bool {
         self.phase.load() == Phase::Header && !self.framing().is_empty()
     }
 
-    /// Whether more of the last request's body may come.
+    /// Returns true if more of the last request's body may come.
     pub(super) fn may_be_in_body(&self) -> bool {
         self.framing().may_be_in_body()
     }
 
-    /// Whether the request under way has no complete first line.
+    /// Returns true if the request under way has no complete first line.
     pub(super) fn is_in_request_line(&self) -> bool {
         self.framing().is_in_request_line()
     }
 
-    /// What the task is to do; it is woken when that changes.
+    /// Current command; wakes the task when it changes.
     pub(super) fn poll_command(&self, context: &Context<'_>) -> ConnectionCommand {
         self.connection_waker.register(context.waker());
         self.command.load()
@@ -281,7 +281,7 @@ impl ConnectionState {
         // The clock may have been a step behind when the phase began.
         let is_in_time =
             limit.is_none_or(|limit| elapsed <= limit.saturating_add(CoarseClock::TICK));
-        // Nobody looks for the end of an answer while the client does not take what there is of it.
+        // The end of a body is not polled while the client does not read.
         let is_past_end = self.clock.now_millis() > self.body_deadline.load(Ordering::Relaxed)
             || self.is_streaming.load(Ordering::Relaxed)
                 && self.command.load() == ConnectionCommand::Drain;

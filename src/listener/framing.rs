@@ -6,7 +6,7 @@
 
 use axum::http::{HeaderMap, header};
 
-/// What came and was not yet accounted for.
+/// Bytes that arrived and belong to no parsed head yet.
 #[derive(Debug, Default)]
 pub(super) struct FramingTracker {
     unparsed: Vec<u8>,
@@ -25,12 +25,12 @@ pub(super) enum Framing {
     Incomplete,
     /// In chunks. Their end is not followed here, so the connection has to close.
     Chunked,
-    /// In two ways, or nobody can tell.
+    /// Ambiguous: two ways, or an unknown one.
     Ambiguous,
 }
 
 impl FramingTracker {
-    /// More than this nobody sends ahead of answers.
+    /// Limit of tracked bytes; no client pipelines more.
     const MAX_BYTES: usize = 64 * 1024;
 
     pub(super) fn record(&mut self, bytes: &[u8]) {
@@ -82,12 +82,12 @@ impl FramingTracker {
         if self.may_be_in_body() { Framing::Incomplete } else { Framing::Complete }
     }
 
-    /// Whether what comes next may belong to the last request's body.
+    /// Returns true if what comes next may belong to the last request's body.
     pub(super) fn may_be_in_body(&self) -> bool {
         self.is_untracked || self.body_remaining > 0
     }
 
-    /// Whether nothing of a request is there: empty lines before one are none of it.
+    /// Returns true if nothing of a request is there: empty lines before one are none of it.
     pub(super) fn is_empty(&self) -> bool {
         self.unparsed.iter().all(|byte| b"\r\n".contains(byte))
     }
@@ -101,7 +101,7 @@ impl FramingTracker {
     }
 }
 
-/// Whether the body is in chunks once and is nothing else: to the rest, which hyper would take, not
+/// Returns true if the body is in chunks once and is nothing else: to the rest, which hyper would take, not
 /// everybody gives the same meaning.
 fn is_only_chunked(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();

@@ -5,7 +5,7 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::{Metrics, names};
 
 impl Metrics {
-    /// Whether Redis answers.
+    /// Returns true if Redis answers.
     pub(crate) fn redis_up(&self) -> Gauge {
         self.with_recorder(|| gauge!(names::REDIS_UP))
     }

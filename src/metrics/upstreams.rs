@@ -29,12 +29,12 @@ impl Metrics {
         )
     }
 
-    /// Whether what was published last is from the chain's upstream at this place.
+    /// Returns true if what was published last is from the chain's upstream at this place.
     pub(crate) fn upstream_in_use(&self, chain: &str, upstream: usize) -> Gauge {
         self.upstream_gauge(names::UPSTREAM_IN_USE, chain, upstream)
     }
 
-    /// Whether the chain's upstream at this place is not asked because it served another chain.
+    /// Returns true if the chain's upstream at this place is not asked because it served another chain.
     pub(crate) fn upstream_wrong_chain(&self, chain: &str, upstream: usize) -> Gauge {
         self.upstream_gauge(names::UPSTREAM_WRONG_CHAIN, chain, upstream)
     }
@@ -59,7 +59,7 @@ impl Metrics {
         self.with_recorder(|| counter!(names::NEW_HEADS, "chain" => chain.to_owned()))
     }
 
-    /// Whether somebody is there to announce the chain's blocks.
+    /// Returns true if somebody is there to announce the chain's blocks.
     pub(crate) fn new_heads_up(&self, chain: &str) -> Gauge {
         self.with_recorder(|| gauge!(names::NEW_HEADS_UP, "chain" => chain.to_owned()))
     }

@@ -19,7 +19,7 @@ impl SeededRng {
     }
 }
 
-/// What came of polling: how many polls per block, and how long after each block it was known.
+/// Result of a simulation: polls per block, and delay until each block was known.
 struct PollStats {
     polls_per_block: f64,
     delays: Vec<Duration>,
@@ -388,7 +388,7 @@ fn an_early_announcement_is_retried_and_a_false_one_is_cheap() {
     schedule.record_poll(announced, 1000);
     let second = schedule.next();
     assert!(second > announced && second < announced + BLOCK / 2, "{:?}", second - announced);
-    // Whoever announces without end gets no more polls than there may be.
+    // Endless announcements cause no more polls than the limit.
     let mut sent = vec![start, announced];
     while sent.last().is_none_or(|last| *last < start + 50 * BLOCK) {
         let now = schedule.next();

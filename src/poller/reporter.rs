@@ -1,4 +1,4 @@
-//! What is told of polls: to the upstream's record, the metrics and the log.
+//! Reports polls to the upstream's health record, the metrics and the log.
 
 use std::time::Duration;
 

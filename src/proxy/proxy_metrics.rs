@@ -1,4 +1,4 @@
-//! What comes of requests to an upstream: each is counted, and the log is told when it changes.
+//! Counts outcomes of requests to an upstream and logs changes.
 
 use axum::http::Response;
 use metrics::Counter;
@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 
 #[derive(Debug)]
 pub(super) struct ProxyMetrics {
-    /// What the upstream is called in the log, where its URL has no place.
+    /// Name of the upstream in the log, instead of its URL.
     name: &'static str,
     log_on_change: LogOnChange,
     answered: Counter,

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::InFlight;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 
-/// What there is of an answer, and where the rest of it comes from.
+/// Body of an upstream's response.
 ///
 /// A short one is known to be whole before any of it is sent. A longer one may still break off, which
 /// ends the client's connection: it must not take a part for the whole.
@@ -24,7 +24,7 @@ pub(crate) struct UpstreamBody {
     received: usize,
     /// `None`: there is no more, or it was cut and that is counted.
     rest: Option<reqwest::Body>,
-    /// Of what is not sent yet; `None`: nobody knows.
+    /// Bytes not sent yet; `None` if unknown.
     remaining_length: Option<u64>,
     /// How many bytes more there may be.
     remaining_limit: u64,
@@ -113,7 +113,7 @@ impl UpstreamBody {
         Ok(reservation.into_bytes(body))
     }
 
-    /// What comes after what is there already.
+    /// Next part of the body.
     pub(super) fn set_rest(&mut self, rest: reqwest::Response) {
         let rest = reqwest::Body::from(rest);
         let rest_length = rest.size_hint().exact();
@@ -130,7 +130,7 @@ impl UpstreamBody {
         match ready!(Pin::new(rest).poll_frame(context)) {
             None => Poll::Ready(None),
             Some(Err(_)) => Poll::Ready(Some(Err(BodyError::ConnectionLost))),
-            // Trailers are headers that nobody has allowed.
+            // Trailers are headers that no allow-list covers.
             Some(Ok(frame)) => Poll::Ready(frame.into_data().ok().map(Ok)),
         }
     }

@@ -12,7 +12,7 @@ use crate::upstream::NodeResponse;
 /// for the same wait.
 pub(super) type ResponseCache = Cache<CacheKey, CachedResponse>;
 
-/// What all kept answers may take together.
+/// Bytes of all cached responses.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Nothing kept yet.
@@ -24,7 +24,7 @@ pub(super) fn new_cache() -> ResponseCache {
         .build()
 }
 
-/// What makes two reads the same one.
+/// Identity of a read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey {
     pub(super) chain_id: u64,
@@ -34,7 +34,7 @@ pub(super) struct CacheKey {
     pub(super) method: &'static str,
     /// An answer that is kept is not for those who want none.
     pub(super) reuse: ReusePolicy,
-    /// Of the parameters as they came: a digest takes no more memory for long ones.
+    /// Digest of the parameters, so that long ones take no memory.
     pub(super) params_digest: [u8; 32],
 }
 
@@ -43,12 +43,12 @@ pub(super) struct CacheKey {
 pub(crate) enum ReusePolicy {
     /// Until what it depends on may have changed, as far as the polls know.
     Cached,
-    /// As long as it is not there yet: whoever comes later may know of a newer block.
+    /// Only while the call is in flight: a later client may know a newer block.
     Coalesced,
     Never,
 }
 
-/// The newest block that the polls have seen, and how often an answer has told of another.
+/// Newest block seen by the polls, and the generation of head hints.
 pub(super) type HeadVersion = (Option<u64>, u64);
 
 /// How long an answer can be used again.
@@ -72,9 +72,9 @@ pub(super) struct CachedResponse {
 }
 
 impl CachedResponse {
-    /// What stays the same is still asked for now and then, as the chain id is.
+    /// Even immutable results are fetched again after this time.
     const IMMUTABLE_TTL: Duration = Duration::from_mins(10);
-    /// What the cache itself takes for an entry, about.
+    /// Approximate overhead of an entry.
     const ENTRY_OVERHEAD_BYTES: usize = 512;
 
     /// An answer to what was `asked` then: it may be as old as the question.
@@ -110,7 +110,7 @@ impl CachedResponse {
     }
 }
 
-/// What nodes say of a block that they do not have, some of them also of its logs.
+/// Error messages of nodes for a block or its logs that they do not have.
 fn is_absent(json: &[u8]) -> bool {
     matches!(json, b"null" | b"[]")
 }

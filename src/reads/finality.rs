@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::params;
 
-/// What is known of it. What was final once stays final, so this only grows.
+/// Highest final block. It only grows.
 #[derive(Debug, Default)]
 pub(super) struct Finality {
     /// The genesis block is final.
@@ -25,12 +25,12 @@ impl Finality {
     /// Few chains call a block final before it has this many above it.
     const MIN_DEPTH: u64 = 32;
 
-    /// Whether the block with this number is known to be final.
+    /// Returns true if the block with this number is known to be final.
     pub(super) fn is_final(&self, number: u64) -> bool {
         number <= self.finalized_block.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody should ask now, for a read of this block; to be told so is to be the one who
+    /// Returns true if somebody should ask now, for a read of this block; to be told so is to be the one who
     /// asks.
     pub(super) fn try_begin_probe(&self, number: u64, newest_block: u64, now: Instant) -> bool {
         if self.is_final(number) || number.saturating_add(Self::MIN_DEPTH) > newest_block {

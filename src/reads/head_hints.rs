@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// What was told so far.
+/// Newest hint.
 #[derive(Debug, Default)]
 pub(super) struct HeadHints {
     state: Mutex<HintState>,
@@ -17,11 +17,11 @@ struct HintState {
     /// the making, perhaps at each flashblock, and again when it is there.
     transaction_block: u64,
     transaction_block_hash: String,
-    /// How often something new was told.
+    /// Number of hints so far.
     generation: u64,
 }
 
-/// A block that an answer tells of.
+/// Block that a result mentions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BlockHint {
     /// The newest there is.
@@ -35,7 +35,7 @@ impl HeadHints {
     /// news from then on.
     const MAX_BLOCKS_AHEAD: u64 = 1024;
 
-    /// How often something new was told: what was answered before the last time may be out of date.
+    /// Generation of hints: cached results of an older generation may be stale.
     pub(super) fn generation(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).generation
     }

@@ -17,12 +17,12 @@ pub(super) struct KnownMethod {
     pub(super) name: &'static str,
     /// Refuses what cannot be right and says what the answer depends on.
     parse_scope: fn(&Params<'_>) -> Result<StateScope, InvalidParams>,
-    /// The block that a result tells of.
+    /// Block that a result mentions.
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
 }
 
 impl KnownMethod {
-    /// What the answer to a call with these parameters depends on.
+    /// Scope of the state that a result with these parameters depends on.
     ///
     /// # Errors
     ///
@@ -31,13 +31,13 @@ impl KnownMethod {
         (self.parse_scope)(&Params::parse(params)?)
     }
 
-    /// Whether an answer may be used again at all. A wallet that sends twice within a flashblock asks
+    /// Returns true if an answer may be used again at all. A wallet that sends twice within a flashblock asks
     /// for its nonce in between: the same one again would replace what was sent first.
     pub(super) fn is_cacheable(&self, scope: StateScope) -> bool {
         !(self.name == "eth_getTransactionCount" && scope == StateScope::Pending)
     }
 
-    /// The block that this answer tells of.
+    /// Block that this result mentions.
     pub(super) fn block_hint(&self, response: &NodeResponse) -> Option<BlockHint> {
         match response {
             NodeResponse::Result(json) => (self.parse_hint)(json),

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::state_scope::StateScope;
 use crate::json::{nesting_depth, parse_string};
 
-/// What is wrong with parameters; it does not repeat them.
+/// Parameter error, without the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidParams(String);
@@ -22,7 +22,7 @@ pub struct InvalidParams(String);
 #[derive(Debug)]
 pub(super) struct Params<'a>(Vec<&'a RawValue>);
 
-/// What a call without parameters has.
+/// Parameters of a call without any.
 pub(super) fn empty_params<'a>() -> &'a RawValue {
     serde_json::from_str("[]").expect("an empty array is JSON")
 }
@@ -295,7 +295,7 @@ fn is_hex(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether it is a string of `0x` and this many bytes in hex.
+/// Returns true if it is a string of `0x` and this many bytes in hex.
 fn is_data(json: &RawValue, bytes: usize) -> bool {
     parse_string(json).is_some_and(|text| {
         text.strip_prefix("0x")
@@ -312,7 +312,7 @@ fn is_one_or_many(json: &RawValue, is_one: impl Fn(&RawValue) -> bool) -> bool {
 }
 
 fn are_topics(json: &RawValue) -> bool {
-    /// What a log can have (the EVM's LOG4).
+    /// Topics of a log (the EVM's LOG4).
     const MAX_TOPICS: usize = 4;
     let is_hash = |json: &RawValue| is_null(json) || is_data(json, 32);
     list(json).is_some_and(|topics| {

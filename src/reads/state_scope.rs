@@ -1,4 +1,4 @@
-//! What of the chain the answer to a read depends on.
+//! Chain state that the result of a read depends on.
 
 /// From what changes most often to what never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What each method says of its parameters.
+//! Parameter checks of each method.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::config::Config;
 const ADDRESS: &str = "\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"";
 const HASH: &str = "\"0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d1527331a\"";
 
-/// What the answer depends on, or what is wrong. `@` stands for an address, `#` for a hash.
+/// Expected scope or error. `@` stands for an address, `#` for a hash.
 fn scope_of_call(method: &str, params: &str) -> Result<StateScope, String> {
     let params = params.replace('@', ADDRESS).replace('#', HASH);
     let params: &RawValue = serde_json::from_str(&params).unwrap();

@@ -245,7 +245,7 @@ fn timeout_error() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
-/// Whether a server that says this may do what it is asked for another time. One that is not the primary any
+/// Returns true if a server that says this may do what it is asked for another time. One that is not the primary any
 /// more may have another behind its name, and one that wants a password now has to be given it.
 fn is_recoverable(error: &RedisError) -> bool {
     const FATAL_CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];

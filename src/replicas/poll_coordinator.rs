@@ -51,7 +51,7 @@ pub struct PollCoordinator {
     standalone_from: Instant,
     /// When the last poll began.
     polling_since: Instant,
-    /// Whether anything is known of the chain.
+    /// True if anything is known of the chain.
     has_snapshot: bool,
     /// How many polls in a row were in doubt.
     unconfirmed_polls: u32,
@@ -260,7 +260,7 @@ impl PollCoordinator {
         Ok(Some(parsed?).filter(|found| found.replica_id != self.chain_state.replica_id))
     }
 
-    /// Whether this slot has begun, and nothing was known of what came of it.
+    /// Returns true if this slot has begun, and nothing was known of what came of it.
     fn is_open_slot(&self, slot: u64) -> bool {
         let now = Instant::now();
         let has_begun = |clock: &RedisClock| {

@@ -35,7 +35,7 @@ impl RedisClock {
         self.micros.saturating_add(after).saturating_sub(before)
     }
 
-    /// Whether a message that was received then, and sent when it said `micros`, was on its way for long, or it
+    /// Returns true if a message that was received then, and sent when it said `micros`, was on its way for long, or it
     /// was put forward or back.
     pub(super) fn is_skewed(&self, sent: u64, received: Instant) -> bool {
         const MAX_SKEW: Duration = Duration::from_secs(1);

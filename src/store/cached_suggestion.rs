@@ -35,7 +35,7 @@ impl CachedSuggestion {
         self.newest_block
     }
 
-    /// What the body says.
+    /// Suggestion in the body.
     #[must_use]
     pub fn suggestion(&self) -> &Suggestion {
         &self.suggestion

@@ -1,4 +1,4 @@
-//! What the reads of clients have learned of one node.
+//! State of one node as learnt from the reads of clients.
 //!
 //! The polls do not go by it, and it blames a node only for what a client can hardly have caused: the
 //! call may be one that no node answers well. Pure but for the [`Error`]s that it looks at.
@@ -24,7 +24,7 @@ pub(super) struct CircuitBreaker {
     check_failed_at: Option<Instant>,
     /// Failures since the last success that the calls may have caused.
     suspect_failures: u32,
-    /// Whether it was blamed and has answered nothing since.
+    /// True if it was blamed and has answered nothing since.
     half_open: bool,
     /// When a read was last let through to find out whether it is back.
     last_probe: Option<Instant>,
@@ -78,12 +78,12 @@ impl CircuitBreaker {
         self.health.is_rate_limited(now)
     }
 
-    /// Whether it said lately that it does not have the method.
+    /// Returns true if it said lately that it does not have the method.
     pub(super) fn lacks_method(&self, method: &str, now: Instant) -> bool {
         self.unsupported_until.get(method).is_some_and(|until| now < *until)
     }
 
-    /// Whether it has proved its chain, to a poll or a read, within `validity` and since the last failure.
+    /// Returns true if it has proved its chain, to a poll or a read, within `validity` and since the last failure.
     pub(super) fn is_chain_verified(
         &self,
         verified_by_polls: Option<Instant>,
@@ -112,7 +112,7 @@ impl CircuitBreaker {
         self.chain_verified_at = self.chain_verified_at.filter(|at| *at >= since);
     }
 
-    /// Whether it has failed to prove its chain since then.
+    /// Returns true if it has failed to prove its chain since then.
     pub(super) fn has_failed_check_since(&self, since: Instant) -> bool {
         self.check_failed_at.is_some_and(|at| at >= since)
     }
@@ -181,7 +181,7 @@ impl CircuitBreaker {
     }
 }
 
-/// Whether it says more of the call than of the node.
+/// Returns true if it says more of the call than of the node.
 fn is_call_specific(error: &Error) -> bool {
     /// Statuses by which gateways refuse one request: bad, too large, too long, of a wrong kind.
     const CALL_SPECIFIC_STATUSES: [u16; 7] = [400, 411, 413, 414, 415, 422, 431];

@@ -27,7 +27,7 @@ pub struct Upstream {
     rate_limit_notify: Arc<Notify>,
 }
 
-/// What the polls have learned.
+/// State learnt from polls.
 #[derive(Debug, Clone, Copy)]
 struct NodeState {
     /// When the node last proved to serve the configured chain; `None`: it has to, before it is
@@ -82,7 +82,7 @@ impl Upstream {
         }
     }
 
-    /// What others call this node, who must not learn its URL.
+    /// Fingerprint of the node, which does not reveal its URL.
     pub(crate) fn fingerprint(&self) -> String {
         self.node.url.fingerprint()
     }
@@ -105,7 +105,7 @@ impl Upstream {
             .map_or(Duration::ZERO, |at| Self::CHAIN_CHECK_INTERVAL.saturating_sub(at.elapsed()))
     }
 
-    /// Whether it has failed, and has not proved since then which chain it serves.
+    /// Returns true if it has failed, and has not proved since then which chain it serves.
     pub(crate) fn is_chain_in_doubt(&self) -> bool {
         let NodeState { chain_verified_at, chain_doubted_at, .. } = self.state();
         chain_verified_at.is_none() && chain_doubted_at.is_some()
@@ -156,7 +156,7 @@ impl Upstream {
         let started = Instant::now();
         let NodeState { chain_verified_at, chain_doubted_at, .. } = self.state();
         let fetch = async {
-            // Nobody has anything yet: the first answer is worth a call that may be in vain.
+            // At the start there is nothing to serve, so an unverified call in parallel is worth its cost.
             if chain_verified_at.is_none() && chain_doubted_at.is_none() {
                 let (checked, history) =
                     tokio::join!(self.check_chain(), self.fetch_fee_history(request));
@@ -238,7 +238,7 @@ impl Upstream {
         }
     }
 
-    /// Whether it said to a read lately that it does not have the method.
+    /// Returns true if it said to a read lately that it does not have the method.
     pub(super) fn lacks_method(&self, method: &str, now: Instant) -> bool {
         self.read_breaker().lacks_method(method, now)
     }
@@ -299,7 +299,7 @@ impl Upstream {
         })
     }
 
-    /// Whether the node has proved to serve the chain, to a poll or a read, lately and since the last
+    /// Returns true if the node has proved to serve the chain, to a poll or a read, lately and since the last
     /// failure.
     fn is_chain_verified_for_reads(&self, now: Instant) -> bool {
         let verified_by_polls = self.state().chain_verified_at;
@@ -319,7 +319,7 @@ impl Upstream {
     }
 }
 
-/// Whether the node finds fault with the parameters.
+/// Returns true if the node finds fault with the parameters.
 fn is_params_rejected(outcome: &Result<FeeHistory, Error>) -> bool {
     outcome.as_ref().is_err_and(Error::is_invalid_params)
 }

@@ -10,7 +10,7 @@ use super::quantity::{self, QuantityError};
 use crate::config::Pricing;
 use crate::fees::{Block, FeeHistory, Rewards};
 
-/// What is asked: `window_blocks` blocks up to `latest` with the configured percentiles.
+/// Request for `window_blocks` blocks up to `latest` with the configured percentiles.
 #[derive(Debug, Clone)]
 pub struct FeeHistoryRequest {
     block_count: usize,
@@ -26,7 +26,7 @@ pub(super) enum BlockCountEncoding {
 }
 
 impl BlockCountEncoding {
-    /// What is tried where this is refused.
+    /// Alternative form if the node rejects this one.
     pub(super) fn alternative(self) -> Self {
         match self {
             Self::Quantity => Self::Integer,

@@ -1,4 +1,4 @@
-//! What nodes announce over a WebSocket: that there is a new block (`eth_subscribe`, `newHeads`).
+//! Announcements of new blocks over a WebSocket (`eth_subscribe`, `newHeads`).
 //!
 //! An announcement is a reason to poll at once and nothing else: no number in it is believed, and one that does
 //! not come changes nothing. The URLs are tried in order of preference, for ever.
@@ -112,7 +112,7 @@ impl NewHeadsSubscription {
     const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
     /// A header is about 2 KiB.
     const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-    /// There is little to say: a subscription, and what answers pings. Nobody has to take that.
+    /// Limit of queued outgoing messages: a subscription and pongs are all the service sends.
     const WRITE_BUFFER_BYTES: [usize; 2] = [4 * 1024, 16 * 1024];
     const MIN_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
     /// Between two attempts at first, and at most.

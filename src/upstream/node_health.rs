@@ -1,4 +1,4 @@
-//! What is remembered of a node's recent answers, and when it is asked next.
+//! Health of a node from its recent replies, and when it is asked next.
 //!
 //! Pure: outcomes and instants in, a [`Standing`] out.
 
@@ -34,12 +34,12 @@ pub enum Availability {
     Excluded,
 }
 
-/// What is thought of a node at a moment.
+/// Availability of a node at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStatus {
     /// When it is to be asked.
     pub availability: Availability,
-    /// Whether it is not asked because it served another chain.
+    /// True if it is not asked because it served another chain.
     pub serves_another_chain: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct NodeHealth {
 
 impl NodeHealth {
     const MAX_BACKOFF: Duration = Duration::from_secs(30);
-    /// What a node may ask for with `Retry-After`.
+    /// Longest honoured `Retry-After`.
     const MAX_COOLDOWN: Duration = Duration::from_mins(1);
     /// Where a node says that it is over its limit but not for how long: most limits count
     /// seconds.
@@ -105,12 +105,12 @@ impl NodeHealth {
         }
     }
 
-    /// Whether it has asked to be left alone for a while.
+    /// Returns true if it has asked to be left alone for a while.
     pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
         is_in_future(self.cooldown_until, now)
     }
 
-    /// Whether it is not asked because it served another chain.
+    /// Returns true if it is not asked because it served another chain.
     pub(super) fn is_quarantined(&self, now: Instant) -> bool {
         is_in_future(self.quarantined_until, now)
     }
@@ -121,7 +121,7 @@ impl NodeHealth {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// It has asked somebody else to be left alone for `wait`.
+    /// Records that the node asked another replica to pause for `wait`.
     pub(super) fn set_cooldown(&mut self, wait: Duration, now: Instant) {
         // What they make of it has its jitter already.
         let wait = wait.min(Self::MAX_COOLDOWN + Self::MAX_COOLDOWN / 10);

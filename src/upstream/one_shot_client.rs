@@ -19,10 +19,10 @@ pub(crate) struct OneShotClient {
 impl OneShotClient {
     /// A fee history of 1,024 blocks with a dozen percentiles is less than a tenth of this.
     const BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 8 * 1024 * 1024, memory: None };
-    /// What a call may take, for a node may have to read a thousand blocks for it.
+    /// Deadline of a call: a node may have to read a thousand blocks for it.
     const TIMEOUT: Duration = Duration::from_mins(1);
 
-    /// Of the node at `url`, which is not shown to anybody. Nothing is asked yet.
+    /// Creates a client of the node at `url`, which is never shown.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ pub struct Call<'a> {
     pub method: &'a str,
     /// A JSON array, or an object where nothing is known of the method.
     pub params: &'a RawValue,
-    /// Whether it may be sent to another node when nobody knows what came of it at the first.
+    /// True if the call may be repeated at another node when its outcome is unknown.
     pub is_retryable: bool,
 }
 
@@ -203,7 +203,7 @@ impl From<RedactError> for ReadError {
 }
 
 impl Error {
-    /// Whether the next upstream may do better with a call that failed like this.
+    /// Returns true if the next upstream may do better with a call that failed like this.
     fn allows_failover(&self, is_retryable: bool) -> bool {
         match self {
             Self::TooLarge(_) | Self::NoMemory(_) => false,

@@ -36,7 +36,7 @@ struct RawReply<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What a reply says, as it stands in the body.
+/// Outcome of a reply, as it stands in the body.
 enum ReplyContent<'a> {
     Result(&'a RawValue),
     Error(&'a RawValue),
@@ -83,7 +83,7 @@ pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, E
     apply_status(status, outcome)
 }
 
-/// What `body` answers to the call `id`, nulls and errors about what was asked for included.
+/// Parses `body` as the reply to call `id`, including null results and errors of the call.
 ///
 /// # Errors
 ///
@@ -173,7 +173,7 @@ fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, 
 }
 
 impl<'a> NodeError<'a> {
-    /// What providers answer over their limits: EIP-1474, three providers' own, and HTTP's.
+    /// Rate limit codes: EIP-1474, three providers' own, and HTTP's.
     const RATE_LIMIT_CODES: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
     /// JSON-RPC: no such method; EIP-1474: not supported.
     const UNSUPPORTED_CODES: [i64; 2] = [Self::METHOD_NOT_FOUND, -32004];
@@ -188,12 +188,12 @@ impl<'a> NodeError<'a> {
         self.code.and_then(|code| code.get().parse().ok())
     }
 
-    /// Whether it is an error by the letter of JSON-RPC.
+    /// Returns true if it is an error by the letter of JSON-RPC.
     fn is_well_formed(&self) -> bool {
         self.code().is_some() && self.message.is_some_and(|text| text.get().starts_with('"'))
     }
 
-    /// Whether a code that stands for a rate limit, but with some nodes for too many results or for a
+    /// Returns true if a code that stands for a rate limit, but with some nodes for too many results or for a
     /// call that takes too long, means the former: a client must not be able to have a node left
     /// alone.
     fn is_rate_limit(&self) -> bool {

@@ -92,7 +92,7 @@ impl Upstreams {
         self.attempt_deadline
     }
 
-    /// What is thought of each at `now`, in order of preference.
+    /// Status of each node at `now`, in order of preference.
     pub fn statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         self.all.iter().map(move |upstream| upstream.status(now))
     }
@@ -124,7 +124,7 @@ pub struct Candidate<'a> {
     pub index: usize,
     /// The upstream.
     pub upstream: &'a Upstream,
-    /// Whether it did not fail lately.
+    /// True if it did not fail lately.
     pub is_healthy: bool,
 }
 

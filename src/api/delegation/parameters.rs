@@ -1,4 +1,4 @@
-//! What look-ups and transactions are asked with. Whatever cannot be right is refused by its name.
+//! Query parameters of look-ups. An invalid one is rejected by its name.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::api::problem::{Problem, ProblemCode};
 #[derive(Debug)]
 pub(super) struct QueryParameters<'a>(Vec<(String, &'a str)>);
 
-/// Of all look-ups.
+/// Parameters that every look-up takes.
 const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 

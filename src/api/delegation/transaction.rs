@@ -26,7 +26,7 @@ use crate::delegation::Delegations;
 use crate::json;
 use crate::registry::{DelegationChange, DelegationScope};
 
-/// Of a request's body; none of use is near it.
+/// Largest request body in bytes, far above any valid one.
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// The body of a request.
@@ -96,7 +96,7 @@ pub(in crate::api) async fn prepare_transaction(
     Ok((headers, body).into_response())
 }
 
-/// Who gives what, by the body of a request.
+/// Parses the body into the vault and the change.
 pub(in crate::api) fn parse_request(body: &[u8]) -> Result<(Address, DelegationChange), Problem> {
     Asked::parse(body)?.validate()
 }
@@ -160,7 +160,7 @@ impl<'a> Asked<'a> {
         Ok((from, DelegationChange { to, rights, scope }))
     }
 
-    /// Whether it is given; it is unless the request says otherwise.
+    /// Returns true if it is given; it is unless the request says otherwise.
     fn parse_enable(&self) -> Result<bool, Problem> {
         Ok(optional("enable", self.enable, parse_flag)?.unwrap_or(true))
     }
@@ -243,7 +243,7 @@ mod tests {
     const TO: &str = "0x00000000000000000000000000000000000000b2";
     const CONTRACT: &str = "0x00000000000000000000000000000000000000c3";
 
-    /// What these members, beside those of every request, come to.
+    /// Builds the scope from the members that depend on the action.
     fn parse_scope(members: &str) -> Result<DelegationScope, String> {
         let body = format!("{{\"from\":\"{FROM}\",\"to\":\"{TO}\",{members}}}");
         let parsed = Asked::parse(body.as_bytes()).and_then(|asked| asked.validate());

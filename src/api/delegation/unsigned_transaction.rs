@@ -1,4 +1,4 @@
-//! A transaction that nobody has signed, as wallets take it.
+//! Unsigned transaction in the form that wallets take.
 
 use alloy_primitives::{Address, hex};
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(in crate::api) struct UnsignedTransaction {
     fees: TransactionFees,
 }
 
-/// What is paid: that of the medium tier.
+/// Fees of the medium tier.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = TransactionFees)]
@@ -53,7 +53,7 @@ enum TransactionFees {
 }
 
 impl UnsignedTransaction {
-    /// What `from` has to sign on the chain with this id.
+    /// Builds the transaction that `from` signs on the chain with this id.
     pub(in crate::api) fn new(
         chain_id: u64,
         from: Address,

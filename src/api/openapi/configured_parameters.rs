@@ -1,4 +1,4 @@
-//! What the configuration says of parameters.
+//! Parameters whose description depends on the configuration.
 
 use std::collections::BTreeMap;
 

@@ -55,7 +55,7 @@ fn example_fee_history(chain: &config::Chain) -> Option<FeeHistory> {
     FeeHistory::new(OLDEST_BLOCK, blocks, Some(GWEI))
 }
 
-/// What the chain answers whether it was read or not.
+/// Examples that need no data of the chain.
 fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     let id = chain.config().chain_id;
     set_response_example(document, "/v1/chains", json!([chains::ChainSummary::for_chain(chain)]));
@@ -108,7 +108,7 @@ fn write_snapshot_examples(
     }
 }
 
-/// What is the same of every chain.
+/// Examples that are the same for every chain.
 fn write_static_examples(document: &mut OpenApi) {
     let no_rights = format!("0x{}", "0".repeat(64));
     let delegation = json!({

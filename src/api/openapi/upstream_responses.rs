@@ -1,4 +1,4 @@
-//! Answers that are somebody else's: passed on as they are, whatever they are.
+//! Responses that an upstream gives and the service forwards unchanged.
 
 use std::collections::BTreeMap;
 

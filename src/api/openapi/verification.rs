@@ -1,6 +1,6 @@
 //! Contract verification as far as the service knows it: which paths it passes on.
 //!
-//! What is behind them is the verification service's own, so their bodies are anything.
+//! The verification service defines their bodies, so the document describes none.
 
 use std::collections::BTreeMap;
 

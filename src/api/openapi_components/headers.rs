@@ -7,7 +7,7 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::{Header, Object, ObjectBuilder, Ref, RefOr, Type};
 
-/// What every answer has.
+/// Headers of every response.
 pub(in crate::api) const EVERY_RESPONSE: [&str; 1] = ["X-Request-Id"];
 /// How old the data of an answer is.
 pub(in crate::api) const FRESHNESS: [&str; 4] =

@@ -33,7 +33,7 @@ parameters! {
     LastEventId { Header "Last-Event-ID" False string_schema(), "The id of the last event that the client received: it is not sent again."; }
     ApiKeyHeader { Header "X-API-KEY" False string_schema(), "The client's own key for delegate.xyz's API, which is forwarded to it."; }
     DelegationAddress { Path "address" True schema_ref::<Address>(), "The address to look up."; }
-    /// Of every look-up; which chains there are is filled in later.
+    /// Parameters of every look-up. The configured chains are added later.
     LookupQuery {
         Query "chainId" False ObjectBuilder::new().schema_type(Type::Integer), "The chain id. Default: the lowest configured one.";
         Query "block" False string_enum(&["latest", "pending"]), "The state to read: `pending` includes pre-confirmed delegations, read from the chain.";

@@ -1,4 +1,4 @@
-//! What operations answer when they cannot do what is asked, each described once.
+//! Error responses, each described once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What operations answer when they do what is asked, each described once.
+//! Success responses, each described once.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::wire::SuggestionBody;
 
 const JSON: &str = "application/json";
 const HTML: &str = "text/html";
-/// Of a page, and of what is served as one.
+/// Response of a page or one of its resources.
 const PAGE_HEADERS: [&str; 2] = ["ETag", "Cache-Control"];
 const LOOKUP_HEADERS: [&str; 4] = ["X-Delegation-Source", "Cache-Control", "Age", "Vary"];
 
@@ -107,12 +107,12 @@ macro_rules! response_groups {
 }
 
 response_groups! {
-    /// What every route may answer, whatever is asked.
+    /// Errors that every route can return.
     CommonErrors: BadRequest, MethodNotAllowed, RequestTimeout, UriTooLong, RateLimited, HeadersTooLarge,
         InternalError, Overloaded;
-    /// What a route with a body may answer.
+    /// Errors of routes with a request body.
     BodyErrors: PayloadTooLarge, UnsupportedMediaType;
-    /// What a look-up of delegations may answer where it fails.
+    /// Errors of delegation look-ups.
     LookupErrors: InvalidParameter, BadGateway, GatewayTimeout;
     RpcResponses: RpcOk, RpcNoContent;
 }

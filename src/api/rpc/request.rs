@@ -1,4 +1,4 @@
-//! What a request's body asks for, by JSON-RPC 2.0, and the codes of its errors.
+//! JSON-RPC 2.0 requests and the codes of their errors.
 
 use std::borrow::Cow;
 
@@ -59,14 +59,14 @@ impl<'a> RpcPayload<'a> {
 }
 
 impl<'a> RequestObject<'a> {
-    /// Longer ids mean nothing to anybody, and every answer repeats its call's.
+    /// Longest accepted id. Every response repeats the id of its call.
     const MAX_ID_BYTES: usize = 64;
 
     /// Reads one member.
     ///
     /// # Errors
     ///
-    /// What is wrong, with the id where that is none of it.
+    /// Error of a request, with its id if that is valid.
     pub(super) fn parse(member: &'a RawValue) -> Result<Self, (Option<&'a RawValue>, RpcError)> {
         #[derive(Deserialize)]
         struct Member<'a> {

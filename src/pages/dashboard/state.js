@@ -63,7 +63,7 @@ export function readEvent(id, data) {
     return { chainId: Number(chainId), block: Number(block), suggestion };
 }
 
-/** Whether all that is shown of a fee market is in it. */
+/** Returns true if all that is shown of a fee market is in it. */
 export function isMarket(market) {
     return (
         Number.isInteger(market?.newest_block) &&
@@ -84,7 +84,7 @@ export function markOf({ observed_at: _, ...market }) {
     return `${market.newest_block}-${(hash >>> 0).toString(36)}`;
 }
 
-/** Whether it is a list of chains. */
+/** Returns true if it is a list of chains. */
 export function isList(list) {
     return Array.isArray(list) && list.every((entry) => typeof entry?.chain === "string");
 }
@@ -189,7 +189,7 @@ export function list(chain, entry, sentAt) {
     return isStale ? { ...listed, status: "stale" } : listed;
 }
 
-/** Whether the fee market has to be asked for after that list, as no event may tell of it. */
+/** Returns true if the fee market has to be asked for after that list, as no event may tell of it. */
 export function isBehind(chain, entry, now, paceMs) {
     const isKnown = entry.status === chain.status && entry.newest_block === (chain.block ?? null);
     if (!isKnown || chain.market?.newest_block !== chain.block) return true;
@@ -235,7 +235,7 @@ export function connectionOf({ stream, lostAt, heardAt, poll }) {
 }
 
 /**
- * Whether a stream that seems open tells nothing: a chain was further than the events by the list
+ * Returns true if a stream that seems open tells nothing: a chain was further than the events by the list
  * before already, and no event has come since.
  *
  * @param {Map<number, number>} told the newest blocks by the events, by chain id

@@ -320,7 +320,7 @@ function add(texts, ...more) {
     texts.push(...new Set(more.filter((text) => !texts.includes(text))));
 }
 
-/** Whether a file's name says that it is JSON. */
+/** Returns true if a file's name says that it is JSON. */
 export function isJson(name) {
     return /\.json$/i.test(name);
 }

@@ -39,7 +39,7 @@ pub enum PollOutcome {
 pub struct PublishedPoll {
     /// What a node said.
     pub history: FeeHistory,
-    /// Whether the head went back, or leapt, which was believed only when it was confirmed.
+    /// True if the head went back, or leapt, which was believed only when it was confirmed.
     pub was_confirmed: bool,
 }
 
