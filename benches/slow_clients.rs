@@ -296,7 +296,7 @@ fn client_address(service: SocketAddr, line: &str) -> Option<SocketAddr> {
     (own == service && fields.next()? == ESTABLISHED).then_some(peer)
 }
 
-/// GoodRequests requests at a steady rate.
+/// `GoodRequests` requests at a steady rate.
 struct GoodRequests {
     stop: watch::Sender<()>,
     kept: tokio::task::JoinHandle<io::Result<Vec<Duration>>>,

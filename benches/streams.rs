@@ -120,7 +120,7 @@ async fn run(subscribers: usize, silent: usize, blocks: usize) -> io::Result<boo
 
     let progress = Rc::new(RefCell::new(Progress::default()));
     progress.borrow_mut().received.resize(blocks + 1, (0, None));
-    let (changed, mut changes) = watch::channel(());
+    let (changed, mut receiver) = watch::channel(());
     let changed = Rc::new(changed);
     let subscribe = |number| {
         let (progress, changed) = (Rc::clone(&progress), Rc::clone(&changed));
@@ -137,12 +137,12 @@ async fn run(subscribers: usize, silent: usize, blocks: usize) -> io::Result<boo
     };
     // The first subscriber triggers one-time allocations, which do not count.
     subscribe(0).await?;
-    wait(&mut changes, || progress.borrow().begun == 1).await?;
+    wait(&mut receiver, || progress.borrow().begun == 1).await?;
     let before = resident_bytes(process)?;
     for number in 1..subscribers {
         subscribe(number).await?;
     }
-    wait(&mut changes, || progress.borrow().begun == subscribers).await?;
+    wait(&mut receiver, || progress.borrow().begun == subscribers).await?;
     println!("{subscribers} subscribers have the first value");
     let mut never_reading = Vec::new();
     for number in 0..silent {
@@ -152,7 +152,7 @@ async fn run(subscribers: usize, silent: usize, blocks: usize) -> io::Result<boo
     chain.lock().unwrap_or_else(PoisonError::into_inner).is_running = true;
     let all_done = || progress.borrow().done == subscribers;
     let end = TIMEOUT + Duration::from_secs(1) * u32::try_from(blocks).unwrap_or(u32::MAX);
-    let is_complete = tokio::time::timeout(end, wait(&mut changes, all_done)).await;
+    let is_complete = tokio::time::timeout(end, wait(&mut receiver, all_done)).await;
     let after = resident_bytes(process)?;
     let passed = {
         let progress = progress.borrow();
@@ -181,8 +181,8 @@ async fn next_line() -> io::Result<String> {
     line.ok_or(io::ErrorKind::UnexpectedEof)?
 }
 
-async fn wait(changes: &mut watch::Receiver<()>, is_so: impl Fn() -> bool) -> io::Result<()> {
-    let all = async { while !is_so() && changes.changed().await.is_ok() {} };
+async fn wait(receiver: &mut watch::Receiver<()>, is_so: impl Fn() -> bool) -> io::Result<()> {
+    let all = async { while !is_so() && receiver.changed().await.is_ok() {} };
     let late = || io::Error::other("not every subscriber received a value in time");
     tokio::time::timeout(TIMEOUT * 4, all).await.map_err(|_| late())
 }

@@ -1,6 +1,6 @@
 //! The HTTP interface: every route and every layer, on this page.
 //!
-//! Handlers of fees read the [`Book`] and nothing else: no request for them ever causes an upstream
+//! Handlers of fees read the [`ChainStore`] and nothing else: no request for them ever causes an upstream
 //! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them, contract verification through a
 //! [`Proxy`], look-ups of delegations through [`Delegations`].
 

@@ -1,7 +1,7 @@
 //! Recorded fee history replayed block by block: what this service and others would have quoted, and what became of it.
 //!
 //! Files and nodes give [`Recording`]s, [`Estimator`]s quote from them as they knew the chain at each block, and
-//! [`Judge`] holds the quotes against the blocks that came after. The service's own quotes are those of
+//! [`Evaluator`] holds the quotes against the blocks that came after. The service's own quotes are those of
 //! [`fees::price`](crate::fees::price). Nothing here is part of a running service.
 
 mod chart;
@@ -30,13 +30,13 @@ pub use recording_error::RecordingError;
 /// How all estimators did on one recording.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// What was replayed.
+    /// Replayed recording.
     pub recording: &'a Recording,
     /// At how many heads quotes were asked for.
     pub heads: usize,
     /// One for each estimator.
     pub scores: Vec<Score>,
-    /// What has to be known to read them.
+    /// Notes for reading the scores.
     pub notes: Vec<String>,
 }
 

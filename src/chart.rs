@@ -26,16 +26,16 @@ use axes::{AmountAxis, BlockAxis, RatioAxis};
 use text::{bold, draw_text, text_style, text_width};
 pub(crate) use text::{escape_xml, truncated};
 
-/// What is drawn.
+/// Contents of a chart.
 #[derive(Debug)]
 pub(crate) struct ChartSpec<'a> {
     /// As people know the chain.
     pub(crate) chain_name: &'a str,
-    /// Of the rewards of a block.
+    /// Percentiles of a block's rewards.
     pub(crate) percentiles: &'a [Number],
     /// The blocks.
     pub(crate) window: &'a BlockWindow,
-    /// What to pay now.
+    /// Current suggestion.
     pub(crate) suggestion: &'a Suggestion,
     /// True if the data is labelled as stale.
     pub(crate) is_stale: bool,
@@ -48,7 +48,7 @@ type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Panel<'b, 'a, Y> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<BlockAxis, Y>>;
 type RenderResult = Result<(), RenderError>;
 
-/// Of a pixel.
+/// Drawing units per pixel.
 const UNITS_PER_PIXEL: i32 = 4;
 const WIDTH: i32 = 800;
 const HEIGHT: i32 = 400;
@@ -63,7 +63,7 @@ struct Series {
     amounts: Vec<Option<u128>>,
 }
 
-/// What to pay in a tier, in wei.
+/// Max fee of a tier, in wei.
 struct MaxFee {
     tier: &'static str,
     wei: u128,
@@ -145,7 +145,7 @@ impl ChartSpec<'_> {
         draw_text(root, "gas used", (right_edge + 10, GAS_PANEL_TOP), &unit, HPos::Left)
     }
 
-    /// What to pay now, each with its label at the right.
+    /// Draws the current max fees, each with its label at the right.
     fn draw_max_fees(
         &self,
         root: &Canvas<'_>,
@@ -232,7 +232,7 @@ impl ChartSpec<'_> {
         needed.max(tips.min(tip_limit))
     }
 
-    /// What to pay now, the lower tier first.
+    /// Current max fees, the lower tier first.
     fn max_fees(&self) -> [MaxFee; 2] {
         let Suggestion { medium, high, .. } = self.suggestion;
         [

@@ -63,7 +63,7 @@ enum Command {
 /// How a run failed, which decides the exit code.
 enum CommandError {
     Configuration(ConfigError),
-    /// What is asked for cannot be, for this reason.
+    /// The arguments are invalid.
     Arguments(String),
     Runtime(anyhow::Error),
 }
@@ -196,7 +196,7 @@ impl Signals {
     }
 }
 
-/// To standard output, with a line's end. That nobody reads it to its end is no failure.
+/// Prints a line to stdout. A reader that closes early is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -205,7 +205,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// To standard error, where somebody reads that.
+/// Prints an error to stderr, if that is open.
 fn print_error(text: &str) {
     let _ = writeln!(io::stderr(), "error: {text}");
 }

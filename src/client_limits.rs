@@ -247,7 +247,7 @@ impl ClientHandle {
     ///
     /// # Errors
     ///
-    /// As [`Visitor::spend`]; then nothing is charged.
+    /// As [`ConnectedPeer::check_rate`]; then nothing is charged.
     pub(crate) fn check_rate(&self, count: usize) -> Result<(), Duration> {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         match (&self.0, NonZeroU32::new(count)) {

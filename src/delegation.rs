@@ -1,5 +1,4 @@
-//! Who may act for whom: looked up at the REST API, in the registry contract, or in the contract for want
-//! of the API.
+//! Delegation look-ups: REST API, registry contract, or API with the contract as fallback.
 //!
 //! An answer tells which of the two it is from. The contract is read through [`Reads`], with what that
 //! shares and bounds; nothing is ever taken for "no" that is not one.
@@ -93,9 +92,9 @@ pub(crate) enum LookupError {
     Chain(ReadRejection),
     /// No contract at the registry address.
     RegistryAbsent,
-    /// What is at the registry's address does not answer like one.
+    /// The contract at the registry's address returned something else.
     RegistryInvalid,
-    /// What a node answered is no answer.
+    /// A node returned an invalid result.
     NodeInvalid,
     /// The registry refuses the transaction.
     Reverted,
@@ -104,8 +103,8 @@ pub(crate) enum LookupError {
 }
 
 impl Delegations {
-    /// What `config` says; `None`: it is switched off. Chains are read through `reads`. Replicas share what the
-    /// API allows in the `pool`.
+    /// Creates the look-ups of `config`; `None` if they are switched off. `reads` calls the chains. Replicas share the
+    /// API's rate limit through the pool.
     ///
     /// # Errors
     ///

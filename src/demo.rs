@@ -104,14 +104,14 @@ async fn handle_rpc(
     let Some(replay) = replays.get(chain.as_str()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let reply = match serde_json::from_str(&body) {
+    let response = match serde_json::from_str(&body) {
         Ok(Value::Array(calls)) if !calls.is_empty() => {
             calls.iter().map(|call| handle_call(replay, call)).collect()
         }
         Ok(call) => handle_call(replay, &call),
         Err(_) => error_reply(&Value::Null, (-32700, "parse error")),
     };
-    Json(reply).into_response()
+    Json(response).into_response()
 }
 
 fn handle_call(replay: &Replay, call: &Value) -> Value {

@@ -42,7 +42,7 @@ impl PricingError {
 ///
 /// # Errors
 ///
-/// [`Rejection`] when the numbers allow no honest suggestion.
+/// [`PricingError`] when the numbers allow no honest suggestion.
 pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
     let average_base_fee =
         average(history.blocks().iter().map(|block| block.base_fee))?.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Which newest block may be published: the guard against nodes that lag, jump or stand still.
 //!
-//! Pure: block numbers and instants in, verdicts out. A poll opens a [`Round`], offers it each head
+//! Pure: block numbers and instants in, verdicts out. A poll opens a [`PollRound`], offers it each head
 //! that an upstream claims, and closes it. A claim that is lower than what is published, or further
 //! ahead than the chain can be, counts only once it is confirmed: by a second upstream in the same
 //! round, or by three rounds whose claims go on from each other.
@@ -248,7 +248,7 @@ struct RejectedHead {
 
 impl PollRound<'_> {
     /// What is to be done with `head`, which `upstream` claims. What is refused may still be
-    /// confirmed by the round's [`close`](Self::close).
+    /// confirmed by the round's [`close`](Self::finish).
     ///
     /// # Errors
     ///

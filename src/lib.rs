@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`config`] says which chains there are. Each has a [`poller`] that asks its nodes through
-//! [`rpc`] for the recent fee history, lets [`fees`] price it by the network's rules, and publishes
-//! the result in the [`book`], which is all that [`api`] ever reads for them. [`reads`] passes clients'
+//! [`upstream`] for the recent fee history, lets [`fees`] price it by the network's rules, and publishes
+//! the result in the [`store`], which is all that [`api`] ever reads for them. [`reads`] passes clients'
 //! reads of chain state on to the same nodes, [`delegation`] reads a contract through it or asks an API
 //! through a [`proxy`], as contract verification does. [`server`] puts them together, [`demo`] provides recorded
 //! chains to run against, [`backtest`] replays recorded ones through [`fees`], [`cli`] is the command line.

@@ -110,8 +110,8 @@ impl Listener {
         }
     }
 
-    /// Serves until it is told to `stop`, and returns when the last request under way is answered.
-    /// Dropping the future cuts all connections.
+    /// Serves until `shutdown`, and returns when the last request in flight is finished.
+    /// Dropping the future closes all connections.
     pub(crate) async fn serve(mut self, listener: TcpListener, shutdown: Shutdown) {
         let mut ticker = tokio::time::interval(CoarseClock::TICK);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -64,12 +64,12 @@ pub(crate) struct ProxyLimits {
 #[derive(Debug)]
 pub(crate) struct ProxyRequest<'a> {
     pub(crate) method: Method,
-    /// What is asked for, below the configured URL; empty: that URL with a slash at its end. Each is
-    /// made of characters that need no escape in a path, and is neither `.` nor `..`.
+    /// Path below the configured URL; empty: that URL with a final slash. Each segment has only characters that need no
+    /// escape, and is neither `.` nor `..`.
     pub(crate) segments: &'a [&'a str],
     /// As it stands behind the `?`.
     pub(crate) query: Option<&'a str>,
-    /// The client's headers, of which those in [`PASSED_ON`] go on.
+    /// The client's headers, of which those in [`REQUEST_HEADERS`] are forwarded.
     pub(crate) headers: &'a HeaderMap,
     /// Headers that go on, too.
     pub(crate) credentials: &'a [HeaderName],

@@ -114,13 +114,13 @@ enum Source {
 
 #[derive(Debug)]
 struct ReadMetrics {
-    reused_total: Counter,
-    coalesced_total: Counter,
-    forwarded_total: Counter,
-    rejected_total: Counter,
-    overloaded_total: Counter,
-    failed_total: Counter,
-    abandoned_total: Counter,
+    reused: Counter,
+    coalesced: Counter,
+    forwarded: Counter,
+    rejected: Counter,
+    overloaded: Counter,
+    failed: Counter,
+    abandoned: Counter,
 }
 
 impl Reads {
@@ -203,8 +203,8 @@ impl ChainReads {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotAllowed`] and [`Refusal::InvalidParams`] without any upstream call;
-    /// [`Refusal::Overloaded`] at once.
+    /// [`ReadRejection::NotAllowed`] and [`ReadRejection::InvalidParams`] without any upstream call;
+    /// [`ReadRejection::Overloaded`] at once.
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -219,7 +219,7 @@ impl ChainReads {
     ///
     /// # Errors
     ///
-    /// As [`answer`](Self::answer).
+    /// Like [`call`](Self::call).
     pub(crate) async fn call_for_service(
         &self,
         method: &str,
@@ -238,17 +238,17 @@ impl ChainReads {
         reuse: ReusePolicy,
         deadline: Instant,
     ) -> Result<NodeResponse, ReadRejection> {
-        let mut count = CountOnDrop { counter: &self.metrics.abandoned_total };
+        let mut count = CountOnDrop { counter: &self.metrics.abandoned };
         let outcome = self.find_response(method, params, reuse, deadline).await;
         count.counter = match &outcome {
-            Ok(ReadOutcome { source: Source::Cache, .. }) => &self.metrics.reused_total,
-            Ok(ReadOutcome { source: Source::Coalesced, .. }) => &self.metrics.coalesced_total,
-            Ok(ReadOutcome { source: Source::Node, .. }) => &self.metrics.forwarded_total,
+            Ok(ReadOutcome { source: Source::Cache, .. }) => &self.metrics.reused,
+            Ok(ReadOutcome { source: Source::Coalesced, .. }) => &self.metrics.coalesced,
+            Ok(ReadOutcome { source: Source::Node, .. }) => &self.metrics.forwarded,
             Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
-                &self.metrics.rejected_total
+                &self.metrics.rejected
             }
-            Err(ReadRejection::Overloaded) => &self.metrics.overloaded_total,
-            Err(ReadRejection::Failed(_)) => &self.metrics.failed_total,
+            Err(ReadRejection::Overloaded) => &self.metrics.overloaded,
+            Err(ReadRejection::Failed(_)) => &self.metrics.failed,
         };
         outcome.map(|found| found.answer)
     }
@@ -387,13 +387,13 @@ impl ReadMetrics {
     fn new(metrics: &Metrics, chain: &str) -> Self {
         let count = |outcome| metrics.reads(chain, outcome);
         Self {
-            reused_total: count("cached"),
-            coalesced_total: count("coalesced"),
-            forwarded_total: count("ok"),
-            rejected_total: count("rejected"),
-            overloaded_total: count("overloaded"),
-            failed_total: count("failed"),
-            abandoned_total: count("cancelled"),
+            reused: count("cached"),
+            coalesced: count("coalesced"),
+            forwarded: count("ok"),
+            rejected: count("rejected"),
+            overloaded: count("overloaded"),
+            failed: count("failed"),
+            abandoned: count("cancelled"),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 
 const REDACTED: &str = "***";
 
-/// What must not be shown. One pass finds all of it, however often it is there.
+/// Secrets to remove. One pass finds every occurrence of all of them.
 #[derive(Clone)]
 pub(crate) struct Redactor {
     matcher: Option<AhoCorasick>,
@@ -34,7 +34,7 @@ pub(crate) enum RedactError {
 }
 
 impl Redactor {
-    /// What is larger is not looked through: it would take long, and errors are of a few KiB.
+    /// Larger texts are not searched: that would be slow, and errors have a few KiB.
     const MAX_BYTES: usize = 1024 * 1024;
 
     /// Each of these texts.

@@ -51,7 +51,7 @@ pub(crate) struct Check {
     pub(crate) scope: CheckScope,
 }
 
-/// What a delegation is asked for.
+/// Scope of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckScope {
     All,
@@ -61,11 +61,11 @@ pub(crate) enum CheckScope {
     Erc1155 { contract: Address, token_id: U256 },
 }
 
-/// What a check comes to.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckResult {
     Allowed(bool),
-    /// Of tokens, in their smallest unit; without bounds where all of the contract's are delegated.
+    /// Token amount in the smallest unit; unlimited if the whole contract is delegated.
     Amount(U256),
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Delegation {
     amount: Option<String>,
 }
 
-/// What is delegated.
+/// Kind of delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schema(as = DelegationType)]
@@ -113,7 +113,7 @@ enum DelegationType {
     Erc1155,
 }
 
-/// What a vault gives, or takes back.
+/// Change that a vault makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DelegationChange {
     pub(crate) to: Address,
@@ -121,7 +121,7 @@ pub(crate) struct DelegationChange {
     pub(crate) scope: DelegationScope,
 }
 
-/// What is given. Without `enable`, or of an amount of 0, it is taken back.
+/// Scope of a change. Without `enable`, or with an amount of 0, it revokes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelegationScope {
     All { enable: bool },
@@ -134,7 +134,7 @@ pub(crate) enum DelegationScope {
 /// Why returned bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidReturnData {
-    /// What a call of an address without a contract returns.
+    /// There is no contract at the address.
     #[error("no contract at the registry address")]
     NoContract,
     #[error("the contract at the registry address is not a delegation registry")]
@@ -174,7 +174,7 @@ impl Check {
         }
     }
 
-    /// What the call returned.
+    /// Decodes the return data of the check.
     pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<CheckResult, InvalidReturnData> {
         if self.scope.has_amount() {
             decode_strict::<Registry::checkDelegateForERC20Call>(returned).map(CheckResult::Amount)
@@ -185,7 +185,7 @@ impl Check {
 }
 
 impl CheckScope {
-    /// What the REST API calls it.
+    /// Name in the REST API.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -237,7 +237,7 @@ impl Delegation {
         self.from == self.to
     }
 
-    /// What a call that lists delegations returned.
+    /// Decodes the return data of a list call.
     pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, InvalidReturnData> {
         // Those to an address and those from it are returned alike.
         let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;

@@ -1,4 +1,4 @@
-//! What replicas share through Redis: whose turn it is to poll, what was polled, and who has to be let be.
+//! State that replicas share through Redis: poll slots, poll results, and nodes to leave alone.
 //!
 //! Without a Redis in the configuration there is none of this, and whatever becomes of Redis, a replica that
 //! cannot share goes on alone. No request of a client waits for it.
@@ -37,13 +37,12 @@ pub struct ReplicaSync {
     redis: RedisHandle,
     /// A name that no other replica has.
     replica_id: String,
-    /// Of each chain, in their order.
+    /// One coordinator per chain, in the order of the chains.
     coordinators: Vec<PollCoordinator>,
 }
 
 impl ReplicaSync {
-    /// What `config` says about `chains` and their `upstreams`, both in the same order; `None`: nothing is
-    /// shared.
+    /// Creates the coordination of `chains` and their `upstreams`, both in the same order; `None` without `redis.url`.
     ///
     /// # Errors
     ///

@@ -234,8 +234,7 @@ fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Resu
 
 /// Listens at `address` for clients that may take nothing of what is sent to them for as long as `patience`.
 fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpListener> {
-    /// What the system keeps of answers that a client does not take. By itself it would keep
-    /// megabytes, and a client that never reads would have as many answers made.
+    /// Size of a connection's send buffer. The system's default would hold megabytes for a client that does not read.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
     const OWN_TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
@@ -245,9 +244,9 @@ fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpLi
     // A restarted service takes its port over at once.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-    // What the system has taken over to send is out of our sight. Without this it would try for a quarter of
-    // an hour to send it to a client that is gone, and for ever to one that never reads on. Where we see it, we
-    // are to be first: the system tells nobody.
+    // TCP_USER_TIMEOUT of connections. Data in the system's send buffer is invisible to the service. Without this timeout
+    // the system would retry for a quarter of an hour, and for ever if the client never reads on. The margin lets the
+    // service's own deadline fire first, because only that one is logged.
     #[cfg(target_os = "linux")]
     if !write_timeout.is_zero() {
         let user_timeout = write_timeout.saturating_add(OWN_TIMEOUT_MARGIN).min(MAX_USER_TIMEOUT);
@@ -257,7 +256,7 @@ fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpLi
     socket.listen(BACKLOG)
 }
 
-/// What a task that should have run for ever says about its end.
+/// Error of a task that ended although it should run for ever.
 fn task_error(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
     match ended {
         Ok(Ok(())) => anyhow!("a task ended unexpectedly"),

@@ -1,9 +1,8 @@
 //! State of each chain and its age.
 //!
-//! One [`Publisher`] per chain writes, any number of [`Chain`] handles read. Three stores serve
-//! three questions: a moka cache holds what may be served (a value past `max_age` is gone from it),
-//! a watch channel tells of change, a ring remembers recent blocks. Ages are monotonic; the wall
-//! clock is only ever shown.
+//! One [`Publisher`] per chain writes, any number of [`StoredChain`] handles read. Three stores serve three questions: a
+//! moka cache holds what may be served (it drops a value at `max_age`), a watch channel announces changes, a ring
+//! keeps recent blocks. Ages are monotonic; the wall clock is only displayed.
 
 mod cached_suggestion;
 mod recent_blocks;
@@ -216,7 +215,7 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// As [`read`](Self::servable_snapshot).
     pub fn snapshot_with_revision(&self) -> Result<(ServableSnapshot, u64), Unavailable> {
         let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
         Ok((self.servable_snapshot()?, recent.revision()))
@@ -226,7 +225,7 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// As [`read`](Self::servable_snapshot).
     pub fn snapshot_with_blocks(
         &self,
         count: usize,
@@ -235,8 +234,8 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, recent.newest(count)))
     }
 
-    /// Tells of every quote with a new newest block or a new body, and of one that can be served again
-    /// after it was too old; a slow reader sees the newest.
+    /// Receives every suggestion with a new newest block or body, and one that is servable again after it had expired. A
+    /// slow reader sees only the newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<CachedSuggestion>>> {
         self.inner.latest_suggestion.subscribe()

@@ -1,9 +1,9 @@
 //! Spans of requests, polls and calls, sent by OTLP to an OpenTelemetry collector where one is configured.
 //!
-//! Without one there are no spans and this costs a look at a flag. Names and attributes are those of
-//! OpenTelemetry's semantic conventions for HTTP (stable) and JSON-RPC (in development), and some of our own
-//! below `gas_suggestion.`. URLs of upstreams are in none of them. A client's `traceparent` is gone on from;
-//! upstreams, which are somebody else's, are told of no trace.
+//! Without an endpoint there are no spans, and the cost is reading a flag. Names and attributes are those of
+//! OpenTelemetry's semantic conventions for HTTP (stable) and JSON-RPC (in development), and some of our own below
+//! `gas_suggestion.`. No attribute has an upstream's URL. A client's `traceparent` is continued; upstreams receive no
+//! trace headers.
 
 mod otlp_client;
 mod queue;
@@ -77,7 +77,7 @@ impl TraceExport {
         const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
         if let Some(provider) = self.0 {
             let sent = move || provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
-            // What could not be sent has been told of.
+            // A failed export has been logged already.
             let _ = tokio::task::spawn_blocking(sent).await;
         }
     }
@@ -92,7 +92,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Of a client's request, as part of the client's trace where it has one.
+    /// Starts the span of a client's request, within the client's trace if it has one.
     pub(crate) fn for_request<B>(request: &Request<B>) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
         let parent = parent_context(request.headers());
@@ -109,14 +109,14 @@ impl Span {
         Self::start(tracer, method.unwrap_or("HTTP").into(), SpanKind::Server, attributes, &parent)
     }
 
-    /// Of a poll of this chain.
+    /// Starts the span of a poll of this chain.
     pub(crate) fn for_poll(chain: &str) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
         let attributes = vec![KeyValue::new("gas_suggestion.chain", chain.to_owned())];
         Self::start(tracer, "poll".into(), SpanKind::Internal, attributes, &Context::new())
     }
 
-    /// Of a JSON-RPC call to the node at this place in a chain's configuration, as part of what goes on.
+    /// Starts the span of a JSON-RPC call to the node at this index, as a child of the current span.
     pub(crate) fn for_rpc_call(method: &str, chain_id: u64, upstream: usize) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
         let attributes = vec![
@@ -130,7 +130,7 @@ impl Span {
         Self::start(tracer, method.to_owned(), SpanKind::Client, attributes, &parent)
     }
 
-    /// Of a request to the upstream with this name, as part of what goes on.
+    /// Starts the span of a request to the upstream with this name, as a child of the current span.
     pub(crate) fn for_upstream_request(method: &Method, upstream: &'static str) -> Self {
         let Some(tracer) = TRACER.get() else { return Self::default() };
         let method = known_method(method).unwrap_or("_OTHER");
@@ -160,8 +160,7 @@ impl Span {
         Some(context.span().span_context().trace_id())
     }
 
-    /// What becomes of `future` within this span: spans that it opens belong to it, and lines that it logs
-    /// have the trace's id.
+    /// Runs `future` inside this span: child spans and log lines carry its trace id.
     pub(crate) fn instrument<F: Future>(
         &self,
         future: F,
@@ -226,7 +225,7 @@ impl Span {
 impl Drop for Span {
     fn drop(&mut self) {
         if !self.has_outcome {
-            // Nobody waits for it any more: a client left, or a deadline has passed.
+            // Dropped unfinished: the client left, or a deadline passed.
             self.record_failure("cancelled");
         }
         if let Some(context) = &self.context {
@@ -250,7 +249,7 @@ pub(crate) fn with_current_context<F: Future>(
     }
 }
 
-/// What a client says of the trace that its request belongs to (W3C Trace Context).
+/// Trace context of a request's headers (W3C Trace Context).
 fn parent_context(headers: &HeaderMap) -> Context {
     TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers))
 }

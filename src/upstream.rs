@@ -4,9 +4,8 @@
 //! cap on the bytes it reads. Redirects are off and URLs come from the configuration alone. Nothing
 //! in an [`Error`]'s text shows a URL.
 //!
-//! Polls and reads share what is known of the nodes. A poll never waits for a read: they have
-//! connections of their own, and no read that fails, whoever made it fail, counts against a node in
-//! the order of the polls.
+//! Polls and reads share the state of the nodes. A poll never waits for a read: they use separate connections, and a
+//! failed read never counts against a node in the order of the polls.
 
 mod body_snippet;
 mod circuit_breaker;
@@ -302,7 +301,7 @@ impl Error {
 
     fn penalty(&self) -> Penalty {
         match self {
-            Self::BeyondHead | Self::NoMemory(_) | Self::ChainUnverified => Penalty::NoPenalty,
+            Self::BeyondHead | Self::NoMemory(_) | Self::ChainUnverified => Penalty::None,
             Self::Timeout => Penalty::LongBackoff,
             Self::RateLimited(retry_after) => Penalty::Cooldown(*retry_after),
             Self::WrongChain { .. } => Penalty::Quarantine,

@@ -1,7 +1,7 @@
 //! `/registry/v2/…`: who may act for whom, and transactions that change it.
 //!
-//! Every parameter is checked before anybody is asked. The shapes are those of the REST API of
-//! delegate.xyz, whoever answers.
+//! Parameters are validated before any upstream call. The shapes are those of the REST API of delegate.xyz,
+//! whatever the source.
 
 mod parameters;
 pub(super) mod transaction;

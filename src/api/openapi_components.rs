@@ -1,5 +1,4 @@
-//! What the interface's document says of parameters, answers, headers and errors: each is described once, for
-//! the routes to name.
+//! Parameters, headers, responses and errors of the OpenAPI document, each described once and named by the routes.
 
 pub(super) mod headers;
 pub(super) mod parameters;

@@ -1,7 +1,7 @@
 //! The web pages, compiled in with all that they need.
 //!
-//! They ask this service and nobody else, which their Content-Security-Policy holds them to; nothing in
-//! them is written as HTML at run time.
+//! The pages load resources from this service only, which their Content-Security-Policy enforces. No script builds
+//! HTML from text.
 
 use axum::Router;
 use axum::body::Body;

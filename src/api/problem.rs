@@ -12,8 +12,7 @@ use utoipa::ToSchema;
 use crate::proxy::ProxyError;
 use crate::store::{StoredChain, Unavailable};
 
-/// What a client is told went wrong. It travels in the response's extensions until [`write()`] knows
-/// the request's id.
+/// Error of a request. It travels in the response's extensions until [`write_problem`] adds the request id.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {
     code: ProblemCode,

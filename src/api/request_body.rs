@@ -58,7 +58,7 @@ pub(super) struct LimitedBody {
     status: UploadStatus,
 }
 
-/// How far an [`Upload`] has come, for whoever gave it away.
+/// Progress of an upload, for the handler that forwarded it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UploadStatus {
     problem: Arc<OnceLock<Problem>>,
@@ -103,8 +103,7 @@ impl UploadStatus {
         self.problem.get().cloned()
     }
 
-    /// Returns true if the client is what it waits for: not when there is no more to come, and not when
-    /// nobody takes what there is.
+    /// Returns true if the upload waits for the client: data is outstanding and the upstream reads it.
     pub(super) fn is_waiting_for_client(&self) -> bool {
         self.is_waiting_for_client.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What a request must be like before anybody looks at what it wants.
+//! Checks of every request before routing.
 
 use axum::http::{HeaderMap, Method, Request, StatusCode, Version, header};
 use metrics::Counter;
@@ -69,8 +69,8 @@ fn has_one_host(version: Version, headers: &HeaderMap) -> bool {
     }
 }
 
-/// What a name, an address or a port may have in it (RFC 3986, section 3.2); no `@`, for there is no
-/// user in a `Host`.
+/// Returns true if a name, an address or a port may contain this byte (RFC 3986, section 3.2). `@` is excluded: a
+/// `Host` has no user.
 fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
 }

@@ -1,9 +1,9 @@
 //! `GET /v1/{chain}/gas-suggestion/stream` and `GET /v1/gas-suggestions/stream`: suggestions as
 //! server-sent events.
 //!
-//! A subscriber is told the value there is and then of every change. Nothing is kept for one that is slow:
-//! when it takes something again, it is told the newest value. The id of an event is the newest block and the
-//! entity tag, so who comes back with it is not told the same again.
+//! A subscriber receives the current value, then every change. Nothing is queued for a slow client: when it reads
+//! again, it receives the newest value. The id of an event is the newest block and the entity tag, so a client that
+//! reconnects with it does not receive the same value again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Two numbers of 64 bits, a tag of 16 digits, and dashes. What is longer was never an id of ours.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
-/// Who may be told, and until when. Cheap to clone.
+/// Permits and shutdown signal of streams. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct SuggestionStreams {
     store: ChainStore,
@@ -212,7 +212,7 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// As `last_id`, `request` has that of the last event that the subscriber was told.
+    /// Creates a subscription; the `Last-Event-ID` of `request` is the subscriber's last event.
     fn new(
         streams: &SuggestionStreams,
         chain: &StoredChain,

@@ -171,8 +171,8 @@ pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "contract verification is disabled")
 }
 
-/// What there is not at any route. A verifier URL without its slash is a mistake that tools make of a
-/// configuration and that nobody sees in their messages.
+/// Fallback for unknown paths. A verifier URL without its final slash is a common configuration mistake, which the
+/// tools' own messages do not show.
 pub(super) async fn not_found(uri: Uri) -> Problem {
     const KNOWN_SEGMENTS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
     let suffix = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();

@@ -12,7 +12,7 @@ const WIDTH: u32 = 800;
 const MARGIN: u32 = 16;
 /// The height of a line of text.
 const TEXT_HEIGHT: i32 = 12;
-/// What a line of text may take.
+/// Width of a line of text in pixels.
 const MAX_TEXT_WIDTH: i32 = 768;
 /// Above the first row.
 const ROWS_TOP: u32 = 64;

@@ -1,4 +1,4 @@
-//! Who quotes a price: this service's own rule, and those of other systems as they document or publish them.
+//! Estimators: this service's own rule, and those of other systems as they document or publish them.
 //!
 //! A quote is a pure function of the blocks up to the head and the base fee that follows from them. All amounts are
 //! wei in `u128` and divisions round down, except where a system rounds in another way. What does not fit gives no
@@ -12,12 +12,12 @@ use crate::config::{Pricing, Strategy};
 use crate::fees::{self, FeeHistory, Rewards};
 use external_rules::EXTERNAL_RULES;
 
-/// What somebody says a transaction should offer.
+/// Quote of an estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
     /// The tip; `None` where no tips are recorded.
     pub tip: Option<u128>,
-    /// What the max fee allows for the base fee; `None`: only a tip is quoted.
+    /// Base fee that the max fee allows; `None`: the estimator quotes only a tip.
     pub base_fee: Option<u128>,
 }
 
@@ -53,14 +53,14 @@ enum Tier {
     High,
 }
 
-/// What another system does, in two parts of which neither depends on the other.
+/// Rule of another system, in two independent parts.
 #[derive(Debug, Clone, Copy)]
 struct ExternalRule {
     name: &'static str,
     percentiles: &'static [f64],
     window: usize,
     tip: fn(HistoryAt<'_>) -> Option<u128>,
-    /// What is quoted for the base fee; `None`: nothing is.
+    /// Quoted base fee; `None`: the system quotes none.
     base_fee: Option<fn(HistoryAt<'_>) -> Option<u128>>,
 }
 
@@ -96,7 +96,7 @@ impl Estimator {
         Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
     }
 
-    /// What it quotes when the history is known up to its head; `None` where it does not.
+    /// Quote when the history is known up to its head; `None` without one.
     #[must_use]
     pub fn quote(&self, history: HistoryAt<'_>) -> Option<Quote> {
         match &self.rule {
@@ -123,7 +123,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: Tier) -> Option<Qu
         columns.map(|percentile| history.recording().reward_column(percentile.as_f64()?)).collect();
     let rewards = |block: &Block| {
         let (medium, high) = match columns.as_deref() {
-            // No tips are recorded, and none is told: with any there is a base fee.
+            // Without recorded tips only base fees are quoted.
             None => return Some(Rewards { medium: 0, high: None }),
             Some(columns) => (columns.first()?, columns.get(1)),
         };

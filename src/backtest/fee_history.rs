@@ -1,7 +1,7 @@
 //! A fee history as JSON, with any number of percentiles, turned into blocks.
 //!
-//! A recording is kept and may have been edited, so this is strict where the service is lenient: what is not as
-//! `eth_feeHistory` has it is told with its place, and nothing is guessed. A reward or a ratio may be missing.
+//! A recording is kept and may have been edited, so this parser is strict where the service is lenient: a wrong member
+//! is reported with its path, and nothing is guessed. A reward or a ratio may be missing.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::recording::Block;
 use super::recording_error::RecordingError;
 use crate::upstream::{QuantityError, parse_quantity};
 
-/// What one fee history says.
+/// One parsed fee history.
 #[derive(Debug)]
 pub(super) struct FeeHistoryPart {
     pub(super) oldest_block: u64,

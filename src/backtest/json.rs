@@ -77,7 +77,7 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
     }
 }
 
-/// More than fits is more than anybody would read.
+// Numbers beyond the range do not occur in practice.
 fn from_permille(number: u128) -> Option<f64> {
     u32::try_from(number).ok().map(|number| f64::from(number) / 1000.0)
 }

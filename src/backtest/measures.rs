@@ -1,7 +1,7 @@
 //! How quotes are judged against the blocks that came after them.
 //!
 //! A quote is made when a block is the newest and judged against those after it. All estimators are judged at the
-//! same heads: from the first that has the longest window of all, to the last that has [`HORIZON`] blocks after it.
+//! same heads: from the first that has the longest window of all, to the last that has [`HORIZON_BLOCKS`] blocks after it.
 
 use super::estimators::{Estimator, Quote, longest_window};
 use super::recording::{Block, Recording};
@@ -26,7 +26,7 @@ pub struct Score {
     pub name: String,
     /// How many quotes it gave.
     pub quotes: u32,
-    /// Of the quotes, those that the next block would have included.
+    /// Share of quotes that the next block would have included.
     pub included_next: Option<Share>,
     /// Those that one of the next five would have included.
     pub included_soon: Option<Share>,
@@ -38,10 +38,10 @@ pub struct Score {
     pub tip_gap_p50: Option<u128>,
     /// The 99th percentile of that.
     pub tip_gap_p99: Option<u128>,
-    /// Of the tips, those that are not below the realised median.
+    /// Share of tips at or above the realised median.
     pub tip_covered: Option<Share>,
-    /// What was paid above the cheapest tip that landed, of those that the next block would have included: the
-    /// median, in wei.
+    /// Median overpayment in wei: the amount above the cheapest tip that landed, among quotes that the next block would
+    /// have included.
     pub overpaid_p50: Option<u128>,
     /// The 95th percentile of that.
     pub overpaid_p95: Option<u128>,
@@ -66,7 +66,7 @@ impl Share {
     }
 }
 
-/// What a recording allows to be judged.
+/// Measures that a recording allows.
 #[derive(Debug, Clone)]
 pub struct Evaluator<'a> {
     recording: &'a Recording,
@@ -159,10 +159,9 @@ impl<'a> Evaluator<'a> {
         tally.included_soon.record(is_known.then_some(is_included));
     }
 
-    /// What a transaction with that tip and max fee would have met with in `block`; `None`: what landed there is not
-    /// known.
+    /// Outcome of a transaction with that tip and max fee in `block`; `None` if the block's cheapest tip is unknown.
     fn inclusion(&self, tip: u128, max_fee: u128, block: &Block) -> Option<Inclusion> {
-        // Where nobody paid anything, any tip would have landed.
+        // In an empty block any tip would have landed.
         let cheapest = if block.is_empty() { 0 } else { block.reward(self.landing_column?)? };
         let Some(room) = max_fee.checked_sub(block.base_fee) else {
             return Some(Inclusion::Excluded);
@@ -173,13 +172,13 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// `None` where it is not known, or nobody paid one.
+    /// Median tip of `block`; `None` if it is unknown or no transaction paid one.
     fn realised_tip(&self, block: &Block) -> Option<u128> {
         if block.is_empty() { None } else { block.reward(self.realised_column?) }
     }
 }
 
-/// What becomes of a transaction in one block.
+/// Outcome of a transaction in one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inclusion {
     /// The base fee is above its max fee, or what is left of that below what landed.
@@ -194,7 +193,7 @@ impl Inclusion {
     }
 }
 
-/// What was found so far.
+/// Counts so far.
 #[derive(Debug, Default)]
 struct ScoreTally {
     quotes: u32,
@@ -215,7 +214,7 @@ struct ShareCounter {
 }
 
 impl ShareCounter {
-    /// What is not known is not counted.
+    /// Counts a hit or a miss; `None` is not counted.
     fn record(&mut self, is_hit: Option<bool>) {
         let Some(is_hit) = is_hit else { return };
         self.total = self.total.saturating_add(1);

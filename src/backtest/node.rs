@@ -15,7 +15,7 @@ use crate::upstream::{Error, OneShotClient};
 /// How many blocks may be asked for: about a day and a half of blocks every two seconds.
 pub const MAX_BLOCKS: usize = 65_536;
 
-/// What most nodes give at most to one call.
+/// Limit of blocks per call at most nodes.
 const BLOCKS_PER_CALL: usize = 1024;
 
 /// A node that gives so few blocks to each call is not asked any further.
@@ -30,7 +30,7 @@ pub enum FetchError {
     /// A call failed.
     #[error("eth_feeHistory of {0} failed")]
     Call(RequestedBlocks, #[source] Error),
-    /// What it answered is no fee history.
+    /// The response is not a fee history.
     #[error("the response to eth_feeHistory of {0} is unusable")]
     InvalidReply(RequestedBlocks, #[source] RecordingError),
     /// Blocks were asked for and others came.
@@ -43,7 +43,7 @@ pub enum FetchError {
     TooManyCalls(usize),
 }
 
-/// What a call asked for.
+/// Range of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestedBlocks {
     count: usize,
@@ -69,12 +69,12 @@ fn needed_percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<
     all
 }
 
-/// Asks the node at `url` for its newest `count` blocks with all percentiles that are needed; fewer come where the
-/// chain has no more. `advance` is told how many have come.
+/// Reads the node's newest `count` blocks with all needed percentiles, or fewer if the chain has fewer. Calls
+/// `advance` with the number of blocks read so far.
 ///
 /// # Errors
 ///
-/// [`Unavailable`]: nothing is made of a part.
+/// [`FetchError`]; a part of the blocks is never returned.
 pub async fn fetch_recording(
     url: UpstreamUrl,
     count: usize,

@@ -1,10 +1,10 @@
-//! What has to be known to read a table: what is missing, and what stands for something else.
+//! Notes for reading a table: missing data and substitutions.
 
 use super::estimators::Estimator;
 use super::measures::{REALISED_PERCENTILE, Score};
 use super::recording::{Recording, nearest_percentile};
 
-/// What is to be said of these scores.
+/// Notes on these scores.
 pub(super) fn for_report(
     recording: &Recording,
     estimators: &[Estimator],

@@ -11,7 +11,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many steps.
+    /// Creates a bar with this number of steps.
     #[must_use]
     pub fn new(steps: usize) -> Self {
         let progress = Self { done: 0, total: steps, is_terminal: io::stderr().is_terminal() };
@@ -52,7 +52,7 @@ impl Drop for Progress {
     }
 }
 
-/// In place of what the line was. That nobody sees it is no failure.
+/// Replaces the line on stderr. A closed stderr is not an error.
 fn write_line(line: &str) {
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "\r\x1b[2K{line}").and_then(|()| out.flush());

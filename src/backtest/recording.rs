@@ -3,11 +3,11 @@
 /// Blocks without a gap between them, oldest first; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// What people know it by: a file, or where it was asked for.
+    /// Name for people: a file, or the node's host.
     pub name: String,
     /// The number of the first block.
     pub oldest_block: u64,
-    /// Of the rewards of each block, ascending; empty where no tips are recorded.
+    /// Percentiles of each block's rewards, ascending; empty if no tips are recorded.
     pub percentiles: Vec<f64>,
     /// The blocks themselves.
     pub blocks: Vec<Block>,
@@ -20,8 +20,7 @@ pub struct Block {
     pub base_fee: u128,
     /// Gas used over gas limit, from 0 to 1; `None`: not known.
     pub gas_used_ratio: Option<f64>,
-    /// What its transactions paid above the base fee, in wei, one for each percentile of the recording;
-    /// `None`: not known.
+    /// Priority fees of its transactions in wei, one per percentile of the recording; `None` if unknown.
     pub rewards: Option<Vec<u128>>,
 }
 
@@ -51,7 +50,7 @@ impl Recording {
         self.oldest_block.saturating_add(below)
     }
 
-    /// What is known when the block at `head` is the newest; `None`: there is no such block.
+    /// History when the block at `head` is the newest; `None` if there is no such block.
     #[must_use]
     pub fn history_at(&self, head: usize) -> Option<HistoryAt<'_>> {
         let newest = self.blocks.get(head)?;
@@ -141,7 +140,7 @@ impl<'a> HistoryAt<'a> {
         Some(self.window(count)?.iter().map(|block| block.gas_used_ratio).collect())
     }
 
-    /// What it was one block earlier.
+    /// The history one block earlier.
     pub(super) fn previous(&self) -> Option<Self> {
         self.recording.history_at(self.head.checked_sub(1)?)
     }

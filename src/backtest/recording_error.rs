@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What is read of a file, and of what it unpacks to. A day of blocks every second with 21 percentiles takes less.
+/// Limit of a file and of its unpacked size. A day of 1 s blocks with 21 percentiles is smaller.
 pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why there is no recording.
@@ -28,7 +28,7 @@ pub enum RecordingError {
     Invalid {
         /// A member, an element, or a line.
         location: String,
-        /// What is wrong there.
+        /// Description of the error.
         problem: String,
     },
 }

@@ -4,7 +4,7 @@ use super::Report;
 use super::measures::{Score, Share};
 use crate::chart::rounded_gwei;
 
-/// What stands above each column, in two lines.
+/// Column headings, in two lines.
 const HEADINGS: [(&str, &str); 11] = [
     ("", "estimator"),
     ("next", "incl. %"),

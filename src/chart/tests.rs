@@ -1,4 +1,4 @@
-//! What a chart shows, read from its SVG.
+//! Contents of a chart, read from its SVG.
 
 use roxmltree::{Document, Node};
 

@@ -19,7 +19,7 @@ pub(super) fn draw_text(
     area.draw_text(text, &style, (to_units(position.0), to_units(position.1)))
 }
 
-/// Of this height.
+/// Style of text with this height in pixels.
 pub(super) fn text_style(pixels: i32, colour: RGBColor) -> TextStyle<'static> {
     // The library divides by this.
     const FONT_SIZE_FACTOR: f64 = 1.24;

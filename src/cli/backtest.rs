@@ -11,7 +11,7 @@ use crate::backtest::{
 };
 use crate::config::{Chain, Config, Pricing, UpstreamUrl};
 
-/// What the measures are, for `--help`.
+/// Explanation of the measures, for `--help`.
 const LONG_ABOUT: &str = "\
 Score fee estimators on recorded fee history
 
@@ -71,7 +71,7 @@ pub(super) struct BacktestArgs {
 }
 
 impl BacktestArgs {
-    /// What is to be printed.
+    /// Runs the backtest and returns the text to print.
     pub(super) fn run(self, config: &Config) -> Result<String, CommandError> {
         let pricing = self.select_pricing(config)?;
         if self.svg.is_some() && self.files.len() > 1 {

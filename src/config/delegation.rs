@@ -20,8 +20,8 @@ pub struct Delegation {
     pub source: DelegationSource,
     /// The REST API, below which `/registry/v2/…` is.
     pub api_url: UpstreamUrl,
-    /// What the API is sent as `X-API-KEY` where the client sends none; `None`, also written `""`: nothing,
-    /// and its rate limit is kept to.
+    /// `X-API-KEY` for requests whose client sends none; `None`, also written `""`: no key, and the public rate limit
+    /// applies.
     #[serde(deserialize_with = "optional_key")]
     pub api_key: Option<ApiKey>,
     /// From the start of a request to the API to the last byte of its answer.

@@ -10,7 +10,7 @@ use figment::{Figment, Metadata, Source};
 pub struct ConfigError {
     /// The dotted key, such as `chains.ronin.max_age`; empty when no single key is at fault.
     pub key: String,
-    /// What was found and what is allowed.
+    /// Found value and allowed values.
     pub problem: String,
     /// Where the value comes from, such as a file or an environment variable.
     pub origin: Option<String>,

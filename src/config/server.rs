@@ -22,8 +22,8 @@ pub struct Server {
     pub base_path: String,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// For how long after the signal to stop connections are still accepted, with `/readyz` saying
-    /// no, so that whoever balances the load has time to hear of it.
+    /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load balancer
+    /// can react.
     #[serde(deserialize_with = "units::duration")]
     pub drain_delay: Duration,
     /// How long a request under way may take after that.
@@ -68,8 +68,8 @@ pub struct Limits {
     pub max_connections: usize,
     /// Open connections of one client; more are answered 429 and closed.
     pub max_connections_per_client: usize,
-    /// What one client may ask per second in the long run; more is answered 429. Together with
-    /// [`request_burst_per_client`](Self::request_burst_per_client); either being 0 means no limit.
+    /// Sustained requests per second per client; more get 429. Used with
+    /// [`request_burst_per_client`](Self::request_burst_per_client); 0 in either means no limit.
     pub requests_per_second_per_client: u32,
     /// Burst of requests per client.
     pub request_burst_per_client: u32,

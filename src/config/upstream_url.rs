@@ -71,8 +71,8 @@ where
 /// Keys of fewer characters would be found in anything.
 pub(super) const MIN_KEY_LENGTH: usize = 5;
 
-/// What must not be shown of a URL: all of it, shortened in the ways that programs do, and whatever in it may
-/// be a secret, in the encodings that error pages use.
+/// Secret parts of a URL: all of it, shortened as programs do, and each part that may be a key, in the encodings that
+/// error pages use.
 pub(super) fn url_secrets(url: &reqwest::Url) -> Vec<String> {
     /// Names and passwords of fewer characters would be found in anything.
     const MIN_NAME_LENGTH: usize = 3;

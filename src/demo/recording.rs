@@ -47,7 +47,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`BadRecording`] when the bytes are anything else.
+    /// [`InvalidRecording`] if the bytes are anything else.
     pub fn from_gzip(bytes: &[u8]) -> Result<Self, InvalidRecording> {
         let mut json = Vec::new();
         GzDecoder::new(bytes).read_to_end(&mut json)?;

@@ -1,4 +1,4 @@
-//! A stream that tells a [`Line`] what passes through it.
+//! A stream that tells a [`ConnectionState`] what passes through it.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::connection_state::ConnectionState;
 /// A client's stream.
 ///
 /// What hyper says by itself, to a request that it cannot read, is kept back: it has no body, and
-/// every error of this service has one. See [`own_answer`](Self::own_answer).
+/// every error of this service has one. See [`own_answer`](Self::hyper_error_status).
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
     stream: TcpStream,

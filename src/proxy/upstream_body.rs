@@ -75,8 +75,8 @@ impl UpstreamBody {
         self.received < Self::BUFFER_BYTES
     }
 
-    /// When it ends, whole or not. A client that does not take it keeps the answer from seeing to
-    /// that: nobody asks for more of it then.
+    /// Deadline of the whole body. A client that does not read keeps hyper from polling the body, so the deadline is also
+    /// enforced outside.
     pub(crate) fn deadline(&self) -> std::time::Instant {
         self.deadline.deadline().into_std()
     }

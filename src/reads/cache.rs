@@ -8,8 +8,7 @@ use moka::future::Cache;
 use crate::config;
 use crate::upstream::NodeResponse;
 
-/// The kept answers of all chains. Whoever asks for what is not in it makes it, while others who ask
-/// for the same wait.
+/// Cached responses of all chains. The first caller of a missing entry loads it while others wait.
 pub(super) type ResponseCache = Cache<CacheKey, CachedResponse>;
 
 /// Bytes of all cached responses.
@@ -28,8 +27,8 @@ pub(super) fn new_cache() -> ResponseCache {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey {
     pub(super) chain_id: u64,
-    /// What was known of the chain's head, for an answer that holds at most until that changes: a
-    /// client that was told of a block must not be shown what was before it.
+    /// Version of the head, for results that hold until it changes: a client that has seen a block must not get a result
+    /// from before it.
     pub(super) head_version: Option<HeadVersion>,
     pub(super) method: &'static str,
     /// An answer that is kept is not for those who want none.

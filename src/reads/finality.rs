@@ -30,8 +30,7 @@ impl Finality {
         number <= self.finalized_block.load(Ordering::Relaxed)
     }
 
-    /// Returns true if somebody should ask now, for a read of this block; to be told so is to be the one who
-    /// asks.
+    /// Claims the probe of the final block; returns true for the one caller that has to make it.
     pub(super) fn try_begin_probe(&self, number: u64, newest_block: u64, now: Instant) -> bool {
         if self.is_final(number) || number.saturating_add(Self::MIN_DEPTH) > newest_block {
             return false;

@@ -1,5 +1,5 @@
-//! What answers have told of the chain's head, which the polls may not have seen yet: after a receipt,
-//! the state before its block must not be shown as the latest.
+//! Blocks that results mention before the polls have seen them: after a receipt, the state before its block must not
+//! be returned as the latest.
 
 use std::sync::{Mutex, PoisonError};
 

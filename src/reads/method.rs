@@ -163,7 +163,7 @@ fn call_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     Ok(scope)
 }
 
-/// As [`of_call`]. The tag is often absent, and nodes differ in what they take for it.
+/// Like [`call_scope`]. The tag is often absent, and nodes differ in their default.
 fn estimate_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     call_scope(params)
 }

@@ -1,4 +1,4 @@
-//! What is in Redis about one chain: read, and written to.
+//! Reads and writes the state of one chain in Redis.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(super) struct SharedChainState {
     pub(super) keys: RedisKeys,
     pub(super) slots: PollSlots,
     pub(super) upstreams: Arc<Upstreams>,
-    /// Who claims.
+    /// Id of this replica.
     pub(super) replica_id: String,
     scripts: Scripts,
 }
@@ -35,7 +35,7 @@ struct Scripts {
     discard: Script,
 }
 
-/// What is there.
+/// Reply of the claim script.
 pub(super) struct ClaimReply {
     /// Redis' clock.
     pub(super) clock: RedisClock,
@@ -45,7 +45,7 @@ pub(super) struct ClaimReply {
     pub(super) record: Vec<u8>,
 }
 
-/// What is to be published.
+/// Record to publish.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PublishRequest<'a> {
     pub(super) slot: u64,
@@ -78,7 +78,7 @@ impl SharedChainState {
     /// replicas know of the upstreams is taken over.
     pub(super) async fn claim_and_read(&self, claim: bool) -> Result<ClaimReply, CommandFailed> {
         let connection = self.redis.active().ok_or(CommandFailed)?;
-        // As long as it takes until nobody can go for the slot any more.
+        // Lasts until no replica can claim the slot any more.
         let ttl_ms = whole_millis(self.slots.length.saturating_mul(2).max(Duration::from_secs(1)));
         let mut script = self.scripts.claim.key(&self.keys.fee_history);
         script.key(&self.keys.claim_prefix);
@@ -95,7 +95,7 @@ impl SharedChainState {
         Ok(ClaimReply { clock, slot, is_claimed: claimed == 1, record: value })
     }
 
-    /// Takes over for how many milliseconds each upstream is to be let be, and has proved its chain.
+    /// Adopts, per upstream, the remaining cool-down and the verified chain, in milliseconds.
     fn update_upstreams(&self, remaining_ms: &[i64]) {
         let duration = |millis: i64| u64::try_from(millis).map(Duration::from_millis);
         for (upstream, remaining) in self.upstreams.all().iter().zip(remaining_ms.chunks(2)) {
@@ -161,7 +161,7 @@ impl SharedChainState {
         self.send(&commands).await;
     }
 
-    /// Tells which upstreams have asked to be let be.
+    /// Announces upstreams that are rate limiting.
     pub(super) async fn announce_cool_downs(&self) {
         let now = Instant::now();
         let mut commands = redis::pipe();

@@ -1,7 +1,7 @@
 //! The connection to Redis: one per process, for commands and for what others publish (RESP3).
 //!
 //! Whatever goes wrong with it, the process goes on alone until it is there again. No command waits for a
-//! connection, and none for longer than [`DEADLINE`].
+//! connection, and none for longer than [`COMMAND_TIMEOUT`].
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ use crate::log_on_change::LogOnChange;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
 
-/// Longer than Redis takes from another continent, and shorter than anybody notices.
+/// Longer than a round trip to another continent, short enough to go unnoticed.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Commands under way at a time; one that finds no place in time fails.
@@ -36,10 +36,10 @@ pub(super) const DISCARD_SCRIPT: &str = include_str!("discard.lua");
 pub(super) const RESERVE_SCRIPT: &str = include_str!("reserve.lua");
 const SCRIPTS: [&str; 4] = [CLAIM_SCRIPT, PUBLISH_SCRIPT, DISCARD_SCRIPT, RESERVE_SCRIPT];
 
-/// What takes the messages of a channel. It must not wait.
+/// Handler of a channel's messages. It must not block.
 pub(super) type MessageHandler = Box<dyn Fn(Bytes) + Send + Sync>;
 
-/// What connects, and connects again.
+/// Task that connects and reconnects.
 pub(super) struct Connector {
     client: Client,
     handlers: Arc<HashMap<String, MessageHandler>>,
@@ -70,7 +70,7 @@ pub(super) struct ActiveConnection {
     health: Arc<RedisHealth>,
 }
 
-/// What came of the last commands.
+/// Outcome of the last commands.
 #[derive(Debug)]
 struct RedisHealth {
     up: Gauge,
@@ -84,8 +84,7 @@ struct RedisHealth {
 pub(super) struct CommandFailed;
 
 impl Connector {
-    /// What connects to `url` and gives each message to its channel's ear, and the connection that there will
-    /// be.
+    /// Creates the connector to `url`, which passes each message to its channel's handler, and a handle for commands.
     pub(super) fn new(
         url: &RedisUrl,
         handlers: HashMap<String, MessageHandler>,
@@ -182,7 +181,7 @@ fn dispatch_push(
 }
 
 impl RedisHandle {
-    /// What there is of it now.
+    /// Current status.
     pub(super) fn status(&self) -> watch::Ref<'_, ConnectionStatus> {
         self.status.borrow()
     }
@@ -195,7 +194,7 @@ impl RedisHandle {
         }
     }
 
-    /// Resolves when [`state`](Self::state) has become another since this resolved last; never, when nothing
+    /// Resolves when [`status`](Self::status) has become another since this resolved last; never, when nothing
     /// connects any more.
     pub(super) async fn status_changed(&mut self) {
         if self.status.changed().await.is_err() {

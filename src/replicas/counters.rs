@@ -1,4 +1,4 @@
-//! What is counted of one chain's turns.
+//! Counters of one chain's poll slots.
 
 use metrics::Counter;
 

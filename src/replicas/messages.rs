@@ -1,4 +1,4 @@
-//! What replicas tell each other as it happens. A message that is lost is made up for by the next turn.
+//! Messages between replicas. The next slot makes up for a lost one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,14 +28,14 @@ pub(super) struct ValueMessage {
     pub(super) record: Bytes,
 }
 
-/// What takes the messages about a chain, and what is left of them.
+/// Creates the handler of a chain's messages and its inbox.
 pub(super) fn open_inbox(upstreams: &Arc<Upstreams>) -> (MessageHandler, watch::Receiver<Inbox>) {
     let (sender, inbox) = watch::channel(Inbox::default());
     let upstreams = Arc::downgrade(upstreams);
     let handler = move |message: Bytes| match parse(&message) {
         Some(Message::Value(value)) => sender.send_modify(|inbox| inbox.value = Some(value)),
         Some(Message::PollFailed(slot)) => {
-            sender.send_modify(|inbox| inbox.failed_slot = Some(slot))
+            sender.send_modify(|inbox| inbox.failed_slot = Some(slot));
         }
         Some(Message::CoolDown(alias, wait)) => {
             let upstreams = upstreams.upgrade();

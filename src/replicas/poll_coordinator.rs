@@ -1,8 +1,8 @@
 //! Whose turn it is to poll a chain, and what the others have polled.
 //!
-//! Time is divided into slots of one block time by Redis' clock. Whoever claims a slot polls, publishes, and
-//! goes first in the next one; the others wait a moment longer, by which time the value has reached them as a
-//! rule. There is no leader that could be lost: a replica that dies with a slot of its own costs that slot.
+//! Redis' clock divides time into slots of one block time. The replica that claims a slot polls, publishes, and tries
+//! first in the next slot; the others wait a moment longer, by which time they have usually received the value. There
+//! is no leader: a replica that dies costs the slot it holds.
 
 mod action;
 
@@ -43,9 +43,9 @@ pub struct PollCoordinator {
     /// When Redis is asked although everything comes by itself.
     refresh_at: Instant,
     priority: ClaimPriority,
-    /// How many slots in a row were somebody else's, of whom nothing came.
+    /// Slots in a row that other replicas claimed without a result.
     silent_slots: u32,
-    /// What is to be told before anything else.
+    /// Steps to do before the next claim.
     pending: Pending,
     /// Not before then this polls without Redis: this slot's poll is done.
     standalone_from: Instant,
@@ -72,7 +72,7 @@ impl PollCoordinator {
     const MIN_SILENT_SLOTS: u32 = 3;
     /// How often Redis is asked at least.
     const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
-    /// What is believed to be a slot's begin may be a little before it.
+    /// Error of the estimated begin of a slot.
     const CLOCK_MARGIN: Duration = Duration::from_millis(2);
     /// The longest that those wait who did not have the last slot.
     const MAX_CLAIM_DELAY: Duration = Duration::from_millis(250);
@@ -246,7 +246,7 @@ impl PollCoordinator {
         }
     }
 
-    /// What a line says; `None`: it is this replica's own.
+    /// Parses a record; `None` if this replica wrote it.
     fn parse_record(
         &self,
         record: &[u8],
@@ -370,7 +370,7 @@ impl PollCoordinator {
         self.silent_slots = self.silent_slots.saturating_add(1);
         let retry_at = now + Upstreams::RETRY_INTERVAL;
         if !self.has_snapshot && retry_at < self.claim_at {
-            // With slots that long whoever has this one should have told by then.
+            // With slots this long, the holder should have published by then.
             (self.silent_slots, self.claim_at) = (max_silent_slots, retry_at);
         }
     }

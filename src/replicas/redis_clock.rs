@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-/// What Redis' clock said, and when.
+/// Reading of Redis' clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RedisClock {
     /// The moment before which it cannot have said so: that of asking. So nothing seems younger than it is.
     requested_at: Instant,
     micros: u64,
-    /// What the answer took.
+    /// Round trip of the command.
     pub(super) round_trip: Duration,
 }
 
@@ -28,7 +28,7 @@ impl RedisClock {
         Self { requested_at, micros, round_trip }
     }
 
-    /// What it says at `moment`, or a little more.
+    /// Clock in microseconds at `moment`, or a little more.
     pub(super) fn micros_at(&self, moment: Instant) -> u64 {
         let after = whole_micros(moment.saturating_duration_since(self.requested_at));
         let before = whole_micros(self.requested_at.saturating_duration_since(moment));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::config;
 use crate::upstream::Upstreams;
 
-/// Of one chain. In a cluster they are in one place, for what is in braces is the same.
+/// Keys of one chain. The part in braces keeps them on one node of a cluster.
 #[derive(Debug)]
 pub(super) struct RedisKeys {
     pub(super) fee_history: String,
@@ -21,7 +21,7 @@ pub(super) struct RedisKeys {
 
 #[derive(Debug)]
 pub(super) struct UpstreamKeys {
-    /// What the replicas call it.
+    /// Fingerprint of the upstream.
     pub(super) fingerprint: String,
     /// It has asked to be left alone while this is there.
     pub(super) cool_down: String,

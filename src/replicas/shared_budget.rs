@@ -16,16 +16,16 @@ pub struct SharedBudget {
     script: Script,
 }
 
-/// What a replica holds, and by what rules.
+/// State of this replica and the rules.
 #[derive(Debug)]
 pub struct Reservations {
     /// For how long each of its places is held, and whether its request is under way.
     pub permits: Vec<(Duration, bool)>,
-    /// For how long the API is to be let be.
+    /// Cool-down of the API.
     pub cool_down: Duration,
-    /// What an answer takes, as far as is known.
+    /// Typical latency of the API.
     pub typical_latency: Duration,
-    /// What it takes at most.
+    /// Deadline of a request.
     pub timeout: Duration,
     /// For how long a place is held after the answer.
     pub window: Duration,

@@ -17,18 +17,18 @@ use crate::store::Timestamps;
 pub struct SharedFeeHistory {
     /// The slot for which it was polled.
     pub(super) slot: u64,
-    /// Who polled it.
+    /// Replica that polled.
     pub(super) replica_id: String,
     /// How often the chain's head has made a move that had to be confirmed. Of the same epoch, a lower head is
     /// an older one.
     pub epoch: u64,
-    /// What a node said.
+    /// Reply of the node.
     pub history: FeeHistory,
     /// When it said so, by the monotonic clock here.
     pub timestamps: Timestamps,
 }
 
-/// What came of a publication.
+/// Outcome of merging a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeOutcome {
     /// It is what is known now.
@@ -52,7 +52,7 @@ pub(super) enum Origin {
     Received(u64, Instant),
 }
 
-/// What is no publication.
+/// The text is not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what is under a key of ours is not ours")]
 pub(super) struct InvalidRecord;
@@ -100,7 +100,7 @@ impl SharedFeeHistory {
         format!("{number:020}")
     }
 
-    /// What `line` says, if it is one.
+    /// Parses a record.
     pub(super) fn parse(
         record: &[u8],
         origin: Origin,
@@ -141,7 +141,7 @@ fn parse_timestamps(
         // Whatever it took on its way, and however long this process was frozen meanwhile.
         Origin::Received(sent, received) => (received, clock.micros_at(received).max(sent)),
     };
-    // One of later is from before the clock was put back: nobody knows its age.
+    // A later time is from before the clock was set back; its age is unknown.
     let age = Duration::from_micros(now.checked_sub(observed)?);
     let observed = at.checked_sub(age)?;
     let head_moved = observed.checked_sub(Duration::from_micros(head_age_us))?;

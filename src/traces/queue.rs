@@ -33,7 +33,7 @@ pub(super) fn batch_processor<E: SpanExporter + 'static>(
     exporter: E,
 ) -> impl SpanProcessor + 'static {
     let queued = Arc::<AtomicUsize>::default();
-    // By itself it would believe variables, which nobody checks.
+    // The builder's default would read environment variables without validation.
     let batches = BatchConfigBuilder::default()
         .with_max_queue_size(MAX_QUEUED_SPANS)
         .with_max_export_batch_size(MAX_BATCH_SPANS)

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// At most 128 bytes of printable ASCII.
 ///
-/// Error pages like to repeat what was asked for, in encodings of their own, and that of a proxy may know
-/// another node's URL: where any URL may hold a secret, only the body's length is told.
+/// Error pages tend to repeat the request in encodings of their own, and a proxy's may contain another node's URL. If
+/// any URL may hold a secret, only the body's length is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BodySnippet(String);
 

@@ -224,8 +224,8 @@ impl Upstream {
         }
     }
 
-    /// How the node stands for reads: by what the polls and what the reads know of it. To be told that
-    /// it is well may be to be the one who finds out.
+    /// Availability of the node for reads, from what polls and reads learnt. A return of `Healthy` may claim the probe of a
+    /// node whose circuit was open.
     pub(super) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
         let polls = self.state().health;
         let mut reads = self.read_breaker();

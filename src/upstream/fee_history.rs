@@ -58,7 +58,7 @@ impl FeeHistoryRequest {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] when base fees or block numbers cannot be believed. Rewards and gas ratios
+    /// [`MalformedFeeHistory`] if base fees or block numbers cannot be believed. Rewards and gas ratios
     /// that cannot be read are left out instead.
     pub fn parse(&self, result: &RawValue) -> Result<FeeHistory, MalformedFeeHistory> {
         let raw = RawFeeHistory::parse(result.get()).ok_or(MalformedFeeHistory::NotAnObject)?;
@@ -105,8 +105,8 @@ impl FeeHistoryRequest {
                 Ok(if self.block_count == base_fees { base_fees } else { without_next })
             }
             ([Some(told), _] | [None, Some(told)], _) => Ok(told),
-            // The ratio alone never makes a reply unusable; rewards of another count do, for
-            // nobody can say which block they belong to.
+            // A wrong number of ratios never makes a reply unusable. A wrong number of rewards does, because
+            // their blocks are unknown.
             ([None, None], 1..) => Err(MalformedFeeHistory::LengthMismatch),
             ([None, None], 0) if without_next == 0 => Err(MalformedFeeHistory::NoMinedBaseFees),
             ([None, None], 0) => Ok(without_next),

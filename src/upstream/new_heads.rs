@@ -118,8 +118,8 @@ impl NewHeadsSubscription {
     /// Between two attempts at first, and at most.
     const RECONNECT_DELAYS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
-    /// What listens for `chain`, and the number of the newest block that was announced; 0: none. `None`: the
-    /// chain has no WebSockets.
+    /// Subscription of `chain`, and the number of the newest announced block; 0: none yet. `None`: the chain has no
+    /// WebSockets.
     ///
     /// # Errors
     ///

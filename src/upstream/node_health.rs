@@ -1,6 +1,6 @@
 //! Health of a node from its recent replies, and when it is asked next.
 //!
-//! Pure: outcomes and instants in, a [`Standing`] out.
+//! Pure: outcomes and instants in, a [`Availability`] out.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::jitter;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Penalty {
     /// The node is well, it just has not seen the block yet.
-    NoPenalty,
+    None,
     /// It comes after the others for a while, longer each time.
     Backoff,
     /// It lets others wait, so it comes last for long.
@@ -134,7 +134,7 @@ impl NodeHealth {
 
     pub(super) fn record_failure(&mut self, penalty: Penalty, now: Instant) {
         match penalty {
-            Penalty::NoPenalty => {}
+            Penalty::None => {}
             Penalty::Backoff => {
                 self.backoff_until = Some(
                     now + exponential_backoff(self.block_time, self.failures, Self::MAX_BACKOFF),
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_block_beyond_the_head_has_no_penalty() {
         let (mut health, now) = (NodeHealth::new(BLOCK), Instant::now());
-        health.record_failure(Penalty::NoPenalty, now);
+        health.record_failure(Penalty::None, now);
         assert_eq!(health.availability(now), Availability::Healthy);
     }
 }

@@ -54,8 +54,8 @@ impl Upstreams {
     ///
     /// # Errors
     ///
-    /// What became of the last upstream that failed, a missing method only where all that may be asked
-    /// lack it. Nothing in it is of a node's making.
+    /// Error of the last upstream that failed; a missing method only if all allowed upstreams lack it. It contains no text
+    /// of a node.
     pub(crate) async fn read(
         &self,
         call: Call<'_>,

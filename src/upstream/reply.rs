@@ -87,8 +87,7 @@ pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, E
 ///
 /// # Errors
 ///
-/// What says more of the node than of the call, such as a rate limit or a missing method, or why
-/// the body is no answer.
+/// Error that concerns the node rather than the call, such as a rate limit, a missing method or an invalid body.
 pub(super) fn parse_read_reply(body: &Bytes, status: u16, id: u64) -> Result<NodeResponse, Error> {
     let parse = |body: &Bytes| {
         let extract = |json: &RawValue| {

@@ -372,7 +372,9 @@ fn member(name: &'static str, value: Option<Value>) -> Fault {
 /// Replaces elements of an array in the result.
 fn elements(name: &'static str, indices: &'static [usize], value: Value) -> Fault {
     Fault::result(move |result| {
-        indices.iter().for_each(|index| result[name][*index] = value.clone())
+        for index in indices {
+            result[name][*index] = value.clone();
+        }
     })
 }
 

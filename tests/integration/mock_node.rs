@@ -47,7 +47,7 @@ pub(crate) enum Reply {
     /// A 307 redirect to this URL.
     Redirect(String),
     /// No response; the connection stays open.
-    NoReply,
+    Silence,
     /// A result computed for each call.
     Computed(ComputeResult),
 }
@@ -182,7 +182,7 @@ async fn handle(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> R
         Reply::Redirect(url) => {
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
-        Reply::NoReply => std::future::pending().await,
+        Reply::Silence => std::future::pending().await,
         Reply::Computed(ComputeResult(compute)) => {
             envelope("result", compute(call["params"][2].as_array().map_or(0, Vec::len)))
         }

@@ -26,7 +26,7 @@ const ANNOUNCED: &str = "gas_suggestion_new_heads_total{chain=\"a\"}";
 const POLLS: &str = "gas_suggestion_polls_total{chain=\"a\",outcome=\"ok\"}";
 const SUBSCRIPTION: &str = "0x9ce59a13059e417087c02d3236a0b1cc";
 
-/// What a [`MockWebSocketNode`] does with a connection.
+/// Reaction of a [`MockWebSocketNode`] to a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Behaviour {
     /// Sends what the test passes to [`MockWebSocketNode::send`].

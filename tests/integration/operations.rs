@@ -15,7 +15,7 @@ use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
 use crate::test_server::TestServer;
 
-/// Returns the names in the first column of the documented_names below `heading`.
+/// Returns the names in the first column of the `documented_names` below `heading`.
 fn documented_names(heading: &str) -> BTreeSet<String> {
     let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
     let (_, section) = guide.split_once(&format!("\n## {heading}\n")).unwrap();

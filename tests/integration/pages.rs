@@ -13,7 +13,7 @@ pub(crate) fn policy(images: &str) -> String {
     )
 }
 
-/// Checks the headers of the page at `path` and of every resource that it loaded_paths. Returns their sorted paths,
+/// Checks the headers of the page at `path` and of every resource that it `loaded_paths`. Returns their sorted paths,
 /// each with its `Content-Security-Policy`.
 pub(crate) async fn check_page_and_resources(
     service: &TestServer,
@@ -70,7 +70,7 @@ async fn check_resource(service: &TestServer, path: &str) -> (String, String) {
     (response.body, policy)
 }
 
-/// Returns the paths of the resources that the file at `path` loaded_paths. Matches whole import and tag prefixes,
+/// Returns the paths of the resources that the file at `path` `loaded_paths`. Matches whole import and tag prefixes,
 /// because comments in noble-hashes contain other paths.
 fn loaded_paths(path: &str, text: &str) -> Vec<String> {
     let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();

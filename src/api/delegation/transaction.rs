@@ -118,8 +118,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Who gives what. A member that the action has no use for is refused: whoever names a token means to
-    /// give no more than that.
+    /// Validates the members into a change. A member that does not apply to the action is rejected: a client that names
+    /// a token means to delegate no more than that.
     fn validate(&self) -> Result<(Address, DelegationChange), Problem> {
         let from = required("from", self.from, parse_address)?;
         let to = required("to", self.to, parse_address)?;

@@ -17,8 +17,8 @@ const UPSTREAM_RESPONSE: &str = "OfUpstream";
 /// The ends of the names of errors with whose status an upstream may answer too.
 const OR_UPSTREAM_SUFFIX: &str = "OrOfUpstream";
 
-/// The answers that refer to others in [`all`]: the service's `own`, which an upstream may give too, and what
-/// it may answer beside these.
+/// Responses of a proxied route: the errors of the service, whose status an upstream may also return, and `statuses`
+/// of the upstream. They refer to components.
 pub(super) fn or_upstream(own: Responses, statuses: &[&str]) -> Responses {
     let own_or_upstream = own.into_iter().map(|(status, response)| match response {
         RefOr::Ref(reference) => {

@@ -152,7 +152,7 @@ fn operation(
     operation.request_body(Some(body.build()))
 }
 
-/// What the verification service wants of it; the service wants a plain segment of a path.
+/// Parameter of the verification service; here it has to be a plain path segment.
 fn path_parameter(name: &str) -> ParameterBuilder {
     let (description, schema): (_, RefOr<Schema>) = match name {
         "address" => ("The address to look up.", schema_ref::<Address>().into()),

@@ -14,7 +14,7 @@ fn block(base_fee: u128, ratio: f64, rewards: &[u128]) -> Block {
     Block { base_fee, gas_used_ratio: Some(ratio), rewards: Some(rewards.to_vec()) }
 }
 
-/// What `name` quotes when all blocks but the last are known: its tip, and what it allows for the base fee.
+/// Quote of `name` when all blocks but the last are known: its tip and its base fee.
 fn quote_by_name(name: &str, recording: &Recording) -> Option<(Option<u128>, Option<u128>)> {
     let estimators = all_estimators(&Pricing::default());
     let estimator = estimators.iter().find(|estimator| estimator.name == name).unwrap();
@@ -125,7 +125,7 @@ fn geth_takes_the_60th_percentile_of_the_lowest_tips() {
     }
     let dust = recording(&[0.0, 5.0], blocks);
     assert_eq!(quote_by_name("geth tip oracle", &dust), Some((Some(500 * GWEI), None)));
-    // Without the lowest nobody knows.
+    // Without the lowest percentile there is no quote.
     let higher = Recording { percentiles: vec![5.0, 10.0], ..dust };
     assert_eq!(quote_by_name("geth tip oracle", &higher), None);
 }

@@ -1,29 +1,29 @@
-//! What there is to do, and what came of it.
+//! Actions of the coordinator and outcomes of polls.
 
 use super::super::shared_fee_history::SharedFeeHistory;
 use crate::fees::FeeHistory;
 
-/// What there is to do.
+/// Next action of a poller.
 #[derive(Debug)]
 pub enum Action {
-    /// To poll, and to [`conclude`](super::Turns::conclude) that.
+    /// To poll, and to [`conclude`](super::PollCoordinator::finish_poll) that.
     Poll(PollGrant),
-    /// To take what another replica has polled, and to say [what came of it](super::Turns::took).
+    /// To take what another replica has polled, and to say [what came of it](super::PollCoordinator::record_merge).
     Adopt(SharedFeeHistory),
     /// Another replica has polled in vain: there is nothing to do.
     Skip,
 }
 
-/// What a poll is by.
+/// Reason for a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollGrant {
     /// A claim.
     Claimed(u64),
-    /// Nobody else can be asked.
+    /// Redis is unavailable, or other replicas publish nothing.
     Standalone,
 }
 
-/// What came of a poll.
+/// Outcome of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollOutcome {
     /// An answer that could be believed.
@@ -34,10 +34,10 @@ pub enum PollOutcome {
     Failed,
 }
 
-/// What a poll has published here.
+/// Result of a poll that was published here.
 #[derive(Debug)]
 pub struct PublishedPoll {
-    /// What a node said.
+    /// Reply of the node.
     pub history: FeeHistory,
     /// True if the head went back, or leapt, which was believed only when it was confirmed.
     pub was_confirmed: bool,

@@ -1,4 +1,4 @@
-//! The metrics that a PromQL expression refers to.
+//! The metrics that a `PromQL` expression refers to.
 
 /// Returns the metric names in `expression`: every word that is not a string, label, duration, function or keyword.
 pub(super) fn metric_names(expression: &str) -> Vec<String> {

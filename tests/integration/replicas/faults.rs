@@ -341,10 +341,10 @@ fn foreign_data_in_redis_is_never_served() {
         Scenario::invalid_data("text", |redis| replace_values(redis, |_| Some(b"junk".to_vec()))),
         Scenario::invalid_data("nothing", |redis| replace_values(redis, |_| Some(Vec::new()))),
         Scenario::invalid_data("huge", |redis| {
-            replace_values(redis, |_| Some(vec![b'7'; 1024 * 1024]))
+            replace_values(redis, |_| Some(vec![b'7'; 1024 * 1024]));
         }),
         Scenario::invalid_data("half", |redis| {
-            replace_values(redis, |value| Some(value[..value.len() / 2].to_vec()))
+            replace_values(redis, |value| Some(value[..value.len() / 2].to_vec()));
         }),
         Scenario::invalid_data("no text", |redis| {
             replace_values(redis, |value| Some(value.iter().map(|byte| byte | 0x80).collect()));
@@ -437,13 +437,13 @@ fn implausible_values_are_never_served() {
     let wait_for_slot_numbers: fn(&Redis) = |redis| wait_for_numbers(redis, &slot_numbers(redis));
     run_scenarios(vec![
         Scenario::shifted("absurd heads", wait_for_block_numbers, |redis| {
-            shift_all_numbers(redis, &block_numbers(), 1 << 63)
+            shift_all_numbers(redis, &block_numbers(), 1 << 63);
         }),
         Scenario::shifted("heads ahead", wait_for_block_numbers, |redis| {
-            shift_all_numbers(redis, &block_numbers(), 1_000_000)
+            shift_all_numbers(redis, &block_numbers(), 1_000_000);
         }),
         Scenario::shifted("heads behind", wait_for_block_numbers, |redis| {
-            shift_all_numbers(redis, &block_numbers(), -5_000_000)
+            shift_all_numbers(redis, &block_numbers(), -5_000_000);
         }),
         Scenario::shifted("from the future", wait_for_times, |redis| {
             shift_all_numbers(redis, &times(redis), HOUR);

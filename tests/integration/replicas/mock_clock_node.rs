@@ -43,7 +43,7 @@ struct NodeState {
     violations: Vec<String>,
 }
 
-/// What the node does with a call.
+/// Reaction of the node to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Healthy,

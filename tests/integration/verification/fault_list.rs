@@ -14,7 +14,7 @@ pub(super) struct Fault {
     pub(super) expected: Expected,
 }
 
-/// What the client receives.
+/// Response that the client receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     /// 502, long before the deadline.
