@@ -41,7 +41,7 @@ LABEL org.opencontainers.image.title="gas-suggestion" \
 # By number, so that Kubernetes can tell that it is not root.
 USER 65532:65532
 # 9090 is the admin listener, which is at the container's loopback unless GAS_SERVER__ADMIN_LISTEN says
-# otherwise: /metrics is for whoever runs the container, not for everybody who reaches it.
+# otherwise: /metrics is for the operator, not for every client that reaches the container.
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["/gas-suggestion", "healthcheck"]

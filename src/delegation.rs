@@ -73,7 +73,7 @@ pub(crate) enum LookupResponse {
     Chain(Bytes),
 }
 
-/// A transaction that nobody has signed: what to call, and the gas that it takes.
+/// Unsigned transaction: the call and its gas.
 #[derive(Debug)]
 pub(crate) struct PreparedTransaction {
     pub(crate) registry: Address,
@@ -133,7 +133,7 @@ impl Delegations {
         Ok(Some(Self { inner: Arc::new(inner) }))
     }
 
-    /// What keeps the API's budget in step with other replicas, if anything has to; it never ends by itself.
+    /// Task that shares the API's budget with other replicas, if there are any; it never ends.
     #[must_use]
     pub fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
         self.inner.api.as_ref()?.sync_budget()
@@ -144,12 +144,12 @@ impl Delegations {
         &self.inner.reads
     }
 
-    /// Answers `lookup`, which is about a configured chain. Pending state is the chain's to tell, whoever
-    /// else is configured. Ends within the API's deadline, and where the chain is asked that of a read.
+    /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Ends within the API's
+    /// deadline, plus that of a read if the chain is asked.
     ///
     /// # Errors
     ///
-    /// What came of asking the last one that was asked.
+    /// Error of the last source that was asked.
     pub(crate) async fn look_up(
         &self,
         lookup: &DelegationLookup,
@@ -182,7 +182,7 @@ impl Delegations {
         let deadline = self.inner.reads.deadline();
         let [from, to] = [from, registry].map(|address| address.to_string());
         let call = json!({ "from": from, "to": to, "data": hex::encode_prefixed(&calldata) });
-        // Shared with nobody: another's call may have begun before the last block.
+        // Not coalesced: a call in flight may have begun before the last block.
         let code =
             read_chain(chain, "eth_getCode", &json!([to, LATEST]), ReusePolicy::Never, deadline)
                 .await?;
@@ -240,7 +240,7 @@ impl Delegations {
                     return Err(LookupError::BudgetExhausted(wait));
                 }
                 Err(ApiError::Failed(failure)) => return Err(LookupError::Api(failure)),
-                // Who lets it be has somebody else to ask.
+                // Only returned when the chain is the fallback.
                 Err(ApiError::CircuitOpen) => {
                     return Err(LookupError::Api(proxy::ProxyError::Timeout));
                 }
@@ -251,7 +251,7 @@ impl Delegations {
         Ok((LookupResponse::Chain(body), &counters.chain))
     }
 
-    /// What the API says, in the direction that is asked for.
+    /// Response of the API, filtered by the requested direction.
     async fn query_api(
         &self,
         client: &CoalescingClient,
@@ -270,7 +270,7 @@ impl Delegations {
         Ok((statement, source))
     }
 
-    /// What the registry contract says.
+    /// Response built from the registry contract.
     async fn query_chain(&self, lookup: &DelegationLookup) -> Result<Bytes, LookupError> {
         let reads = &self.inner.reads;
         let chain = reads.chain(&lookup.chain_id.to_string());
@@ -327,7 +327,7 @@ impl RegistryReader<'_> {
         Ok(Delegation::decode_list(&returned)?)
     }
 
-    /// What it returns to `calldata`.
+    /// Return data of a call with `calldata`.
     async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, LookupError> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
@@ -353,9 +353,9 @@ fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
     text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
 }
 
-/// What a transaction takes, where a transaction can take that.
+/// Parses a gas estimate; `None` if no transaction can use that much or that little.
 fn parse_gas(json: &[u8]) -> Option<u64> {
-    /// Of one that does nothing at all (yellow paper, appendix G).
+    /// Gas of an empty transaction (yellow paper, appendix G).
     const MIN_GAS: u64 = 21_000;
     /// No delegation takes a thousandth of it.
     const MAX_GAS: u64 = 1_000_000_000;

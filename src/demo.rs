@@ -51,8 +51,8 @@ pub fn chain_configs(
     Ok(chains)
 }
 
-/// The nodes of all recorded chains behind one loopback port, one path each. The chains start when
-/// this is made, so that a block may be due while nobody asks yet.
+/// Nodes of all recorded chains behind one loopback port, one path each. The chains start when this is created, so a
+/// block may be due before the first request.
 #[derive(Debug)]
 pub struct ReplayNode {
     listener: TcpListener,

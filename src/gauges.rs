@@ -1,4 +1,4 @@
-//! What is known of the chains and their upstreams, as gauges that are read off when somebody looks.
+//! Gauges of chains and upstreams, read from the store at scrape time.
 //!
 //! A value that may not be served is not shown either: its gauge is not a number then.
 

@@ -108,8 +108,8 @@ impl HeadTracker {
         }
     }
 
-    /// Takes note of a head that somebody else has looked at in this way and published; one that is lower than
-    /// the published one, or a leap, is so because it was `confirmed`.
+    /// Records a head that another replica checked and published. `confirmed`: the other replica confirmed a regression or
+    /// a jump.
     ///
     /// # Errors
     ///
@@ -247,8 +247,7 @@ struct RejectedHead {
 }
 
 impl PollRound<'_> {
-    /// What is to be done with `head`, which `upstream` claims. What is refused may still be
-    /// confirmed by the round's [`close`](Self::finish).
+    /// Checks `head`, which `upstream` reports. A rejected head may still be confirmed by [`finish`](Self::finish).
     ///
     /// # Errors
     ///

@@ -2,14 +2,14 @@
 
 use crossbeam_utils::atomic::AtomicCell;
 
-/// What the log was last told of one thing: that it is well, or the kind of failure.
+/// Last logged state: success, or the kind of failure.
 #[derive(Debug, Default)]
 pub(crate) struct LogOnChange {
     last_outcome: AtomicCell<Option<Result<(), &'static str>>>,
 }
 
 impl LogOnChange {
-    /// Returns true if the log is to be told of `outcome`, which it then counts as having been.
+    /// Records `outcome`; returns true if it differs from the last one and should be logged.
     pub(crate) fn changed_to(&self, outcome: Result<(), &'static str>) -> bool {
         self.last_outcome.swap(Some(outcome)) != Some(outcome)
     }

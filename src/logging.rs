@@ -1,7 +1,6 @@
 //! Logs, to standard error.
 //!
-//! A thread of its own writes them. Where nobody takes them, lines are lost and counted: a full pipe
-//! does not hold the service up.
+//! A thread writes them. If the output blocks, lines are dropped and counted: a full pipe does not block the service.
 
 use std::io::{BufWriter, Write};
 use std::sync::OnceLock;
@@ -22,7 +21,7 @@ static QUEUE_OVERFLOWS: OnceLock<ErrorCounter> = OnceLock::new();
 /// Those that could not be written.
 static WRITE_FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// Writes what is still to be written when it is dropped, for about a second where nobody takes it.
+/// Flushes pending lines when dropped, for about a second if the output blocks.
 #[derive(Debug)]
 #[must_use]
 pub struct LogGuard {
@@ -38,7 +37,7 @@ pub struct LogGuard {
 pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
     // The configuration's check has seen the filter; one that a later change broke logs `info`.
     let filter = config.directives().unwrap_or_default();
-    // What it tells below that is whom it connects to, and a URL is nobody's business.
+    // Below `info` it logs the addresses that it connects to, which may contain keys.
     let filter = match "hyper_util=info".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
@@ -79,7 +78,7 @@ impl<W> CountingWriter<W> {
 }
 
 impl<W: Write> Write for CountingWriter<W> {
-    /// What is written is a line.
+    // Each write is one line.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         self.inner.write_all(line).inspect_err(|_| {
             WRITE_FAILURES.fetch_add(1, Ordering::Relaxed);

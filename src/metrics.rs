@@ -1,4 +1,4 @@
-//! What is counted and measured, under names that are declared here alone.
+//! Metrics of one server. All names are declared in `names`.
 //!
 //! There is no global recorder: a [`Metrics`] belongs to one server, so that two of them in one
 //! process do not count for each other.
@@ -29,7 +29,7 @@ pub struct Metrics {
 struct Inner {
     recorder: PrometheusRecorder,
     process: metrics_process::Collector,
-    /// What reads off gauges when somebody looks.
+    /// Callbacks that set gauges at scrape time.
     scrape_callbacks: RwLock<Vec<ScrapeCallback>>,
 }
 
@@ -92,13 +92,13 @@ impl Metrics {
         self.inner.recorder.handle().render()
     }
 
-    /// Puts what was measured into its buckets. Until then each measurement takes 8 bytes, so this
-    /// has to be called again and again, whether anybody looks or not.
+    /// Moves measurements into their buckets. Each pending one takes 8 bytes, so this runs every
+    /// [`UPKEEP_INTERVAL`](Self::UPKEEP_INTERVAL), scraped or not.
     pub fn upkeep(&self) {
         self.inner.recorder.handle().run_upkeep();
     }
 
-    /// Has `read` set gauges each time somebody looks.
+    /// Registers a callback that sets gauges on each scrape.
     pub(crate) fn on_scrape(&self, update: impl Fn() + Send + Sync + 'static) {
         let callbacks = &self.inner.scrape_callbacks;
         callbacks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
@@ -168,7 +168,7 @@ impl Metrics {
         self.chain_gauge(names::HEAD_AGE, chain)
     }
 
-    /// What is configured of the chain, in seconds: its block time, and how old data may be.
+    /// Sets the configured block time and maximum age of the chain, in seconds.
     pub(crate) fn set_configured(&self, chain: &str, block_time: Duration, max_age: Duration) {
         self.chain_gauge(names::BLOCK_TIME, chain).set(block_time);
         self.chain_gauge(names::MAX_AGE, chain).set(max_age);
@@ -278,7 +278,7 @@ impl Metrics {
         self.with_recorder(|| counter!(names::CHARTS_RENDERED))
     }
 
-    /// Has the counts of log lines and of spans that nobody got read from these.
+    /// Registers the counters of dropped log lines and spans.
     pub(crate) fn register_drop_counters(&self, lines: fn() -> u64, spans: fn() -> u64) {
         let (dropped_lines, dropped_spans) =
             self.with_recorder(|| (counter!(names::LINES_DROPPED), counter!(names::SPANS_DROPPED)));

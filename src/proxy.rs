@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use cancellable_body::CancellableBody;
-pub(crate) use cancellable_body::NoBody;
+pub(crate) use cancellable_body::UninhabitedBody;
 use proxy_metrics::ProxyMetrics;
 pub(crate) use upstream_body::{BodyError, UpstreamBody};
 

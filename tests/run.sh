@@ -79,6 +79,7 @@ step cargo build --locked --manifest-path tests/alloy/Cargo.toml --target-dir ta
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
 step python3 tests/words.py --self-test
+step python3 tests/words.py
 step cargo fmt --check
 step cargo clippy --locked --all-targets -- -D warnings
 step cargo doc --locked --no-deps --document-private-items

@@ -21,7 +21,7 @@ use crate::json;
 use crate::log_on_change::LogOnChange;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::proxy::{self, BodyError, NoBody, Proxy, ProxyError, ProxyRequest};
+use crate::proxy::{self, BodyError, Proxy, ProxyError, ProxyRequest, UninhabitedBody};
 use crate::redaction::Redactor;
 use crate::registry::Direction;
 use crate::replicas::SharedBudget;
@@ -38,12 +38,12 @@ pub(super) struct ApiClient {
     budget: Option<RateBudget>,
     cache_ttl: Duration,
     circuit_breaker: CircuitBreaker,
-    /// What is blanked in errors.
+    /// Removes secrets from errors.
     redactor: Redactor,
     /// The key alone, which no answer has to tell.
     key_detector: Option<Redactor>,
     memory: MemoryBudget,
-    /// Of what it answers.
+    /// Logs when responses become invalid or valid.
     validity_log: LogOnChange,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Caller {
     pub(crate) client: ClientHandle,
 }
 
-/// What the API is asked.
+/// Request to the API.
 #[derive(Debug, Clone)]
 pub(super) struct ApiRequest {
     kind: LookupKind,
@@ -64,7 +64,7 @@ pub(super) struct ApiRequest {
     caller: Caller,
 }
 
-/// What the API says of delegations, or against being asked.
+/// Response of the API.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
@@ -82,7 +82,7 @@ pub(crate) struct ApiResponse {
 pub(super) enum ApiError {
     /// It was asked as often as it may be; ask again after that.
     BudgetExhausted(Duration),
-    /// It was silent lately, and somebody else can answer.
+    /// The API timed out lately and there is a fallback.
     CircuitOpen,
     /// Nothing came of asking, or what is no answer of such an API.
     Failed(ProxyError),
@@ -136,7 +136,7 @@ impl ApiClient {
         })
     }
 
-    /// What keeps the budget in step with other replicas, if anything has to.
+    /// Task that shares the budget with other replicas, if there are any.
     pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
         self.budget.as_ref()?.sync_with_redis()
     }
@@ -206,10 +206,10 @@ impl ApiClient {
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
-        let response = self.proxy.forward(&proxy_request, None::<NoBody>).await;
+        let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
         match (permit, &response) {
             (Some(place), Err(failure)) if never_reached_api(*failure) => place.release_unsent(),
-            // Nobody knows where it is.
+            // It may still reach the API.
             (None, _) | (Some(_), Err(ProxyError::Timeout)) => {}
             (Some(place), _) => place.mark_answered(),
         }
@@ -227,7 +227,7 @@ impl ApiClient {
         }
     }
 
-    /// What an answer says, if it is one.
+    /// Parses and checks a response.
     async fn parse_response(
         &self,
         response: Response<proxy::UpstreamBody>,
@@ -285,14 +285,14 @@ impl ApiRequest {
         Self { kind: lookup.kind.clone(), path, query, caller: caller.clone() }
     }
 
-    /// What is asked, the same for those who ask the same.
+    /// Cache key, equal for identical requests.
     pub(super) fn cache_key(&self) -> String {
         format!("{}?{}", self.path, self.query)
     }
 }
 
 impl ApiResponse {
-    /// What the cache itself takes for an entry, about.
+    /// Approximate overhead of a cache entry.
     const ENTRY_BYTES: usize = 512;
 
     /// In bytes.
@@ -317,7 +317,7 @@ impl ApiResponse {
     ///
     /// # Errors
     ///
-    /// When it cannot be told of each where it leads.
+    /// Keeps the elements of one direction; fails if an element has no address.
     pub(super) fn filtered(
         mut self,
         direction: Direction,
@@ -370,8 +370,7 @@ impl ApiError {
         }
     }
 
-    /// Returns true if somebody else may answer in the API's place: it said nothing, or nothing about what it
-    /// was asked.
+    /// Returns true if the chain may answer instead: the API sent nothing, or nothing about the request.
     pub(super) fn allows_failover(&self) -> bool {
         match self {
             Self::ErrorResponse(statement) => {

@@ -1,10 +1,10 @@
 //! How often the API may be asked without a key: so many times in any so long (the network document's
 //! section 8).
 //!
-//! A request takes a place before it is sent and keeps it for the whole window after its answer has come:
-//! the API got it no later than that. So whatever the way there takes, no window of the API's own ever
-//! holds more answered requests than there are places, which a bucket that refills could not promise. Of one
-//! that is not answered nobody knows when the API gets it, if ever; it keeps its place for another window.
+//! A request takes a permit before it is sent and keeps it until a whole window after its response: the API received
+//! it no later than that. So no window of the API has more answered requests than permits, whatever the latency. A
+//! bucket that refills cannot guarantee that. A request that timed out may still reach the API, so its permit stays
+//! taken for one more window.
 //!
 //! Replicas that share have the places together: each asks Redis for one. A replica that cannot ask any more
 //! takes none until all that the others may have taken are free again; from then on it has its share, which the
@@ -31,21 +31,21 @@ pub(super) struct RateBudget {
     window: Arc<Mutex<PermitWindow>>,
     /// For how long a request may wait for a place that gets free.
     max_wait: Duration,
-    /// `None`: this process shares with nobody.
+    /// `None`: there are no other replicas.
     shared: Option<Arc<SharedState>>,
     counters: BudgetCounters,
 }
 
-/// What is shared with other replicas.
+/// State shared with other replicas.
 #[derive(Debug)]
 struct SharedState {
     budget: SharedBudget,
     view: Mutex<ReplicaView>,
-    /// Told when Redis is to be told what is held.
+    /// Notified when the reservations should be sent to Redis.
     heartbeat_due: Notify,
 }
 
-/// What is known of the pool.
+/// Replica's view of the shared budget.
 #[derive(Debug, Default)]
 struct ReplicaView {
     /// How many share; 0: not known.
@@ -87,7 +87,7 @@ pub(super) struct RequestPermit {
 
 impl RateBudget {
     pub(super) const MAX_WAIT: Duration = MAX_WAIT;
-    /// How often Redis is told at least what is held, and asked how many share.
+    /// Longest interval between heartbeats, which send the reservations and count the replicas.
     const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
     /// Replicas that start together know of each other by then.
     const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -204,7 +204,7 @@ impl RateBudget {
         })
     }
 
-    /// For how long an API that is asked too often is let be: as long as it asks for, or for a window.
+    /// Cool-down after a 429: `Retry-After`, or one window.
     pub(super) fn cool_down_for(retry_after: Option<Duration>) -> Duration {
         retry_after.unwrap_or(WINDOW).min(PermitWindow::MAX_COOL_DOWN)
     }
@@ -219,7 +219,7 @@ impl RateBudget {
         RequestPermit { budget: self.clone(), index, send_at, outcome: RequestOutcome::Unsent }
     }
 
-    /// What is held, but for the place that is about to be taken.
+    /// Reservations of this replica, without the permit about to be taken.
     fn reservations(&self, excluded: Option<usize>) -> Reservations {
         let now = Instant::now();
         let window = self.lock();
@@ -236,13 +236,13 @@ impl RateBudget {
         }
     }
 
-    /// What this replica may take by itself.
+    /// Quota of this replica without Redis.
     fn local_quota(&self) -> Quota {
         let quota = |pooled: &Arc<SharedState>| pooled.local_quota(Instant::now()).ok().flatten();
         self.shared.as_ref().and_then(quota).unwrap_or(Quota::FULL)
     }
 
-    /// Has Redis told of what has changed.
+    /// Requests a heartbeat because the reservations changed.
     fn request_heartbeat(&self) {
         if let Some(pooled) = &self.shared {
             pooled.heartbeat_due.notify_one();
@@ -255,7 +255,7 @@ impl RateBudget {
 }
 
 impl SharedState {
-    /// What this replica may take by itself; `None`: Redis is to be asked.
+    /// Quota of this replica without Redis; `None`: ask Redis.
     fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
         self.lock_view().local_quota(now)
     }
@@ -379,7 +379,7 @@ mod tests {
         view.record_loss(after(20));
         assert_eq!(view.local_quota(after(12)), Err(BudgetExhausted(Duration::from_secs(14))));
         assert_eq!(view.local_quota(after(26)), Ok(Some(Quota::for_replicas(4))));
-        // Who has just come, or gone, may not have been told of to all.
+        // Other replicas may not have noticed a replica that came or went lately.
         view.record_contact(5, after(30));
         view.record_loss(after(34));
         assert_eq!(view.local_quota(after(60)), Ok(Some(Quota::MINIMUM)));

@@ -1,10 +1,10 @@
-//! Whether the API is worth waiting for, where somebody else can answer.
+//! Circuit breaker of the API, used when the chain is the fallback.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What became of the last requests. An API that let one wait in vain is left alone for a while; then one
-/// request finds out whether it is back, while the others do not wait.
+/// State of the circuit. After a timeout the API is skipped for a while; then one request probes it, while the others
+/// go to the chain.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
     /// `None`: it answers.
@@ -15,7 +15,7 @@ pub(super) struct CircuitBreaker {
 impl CircuitBreaker {
     const OPEN_DURATION: Duration = Duration::from_secs(10);
 
-    /// Of an API that has this long to answer.
+    /// Circuit breaker of an API with this deadline.
     pub(super) fn new(timeout: Duration) -> Self {
         Self { open_until: Mutex::new(None), timeout }
     }
@@ -38,7 +38,7 @@ impl CircuitBreaker {
         self.set_open_until(Some(now + Self::OPEN_DURATION));
     }
 
-    /// Nothing was asked after all; somebody else may.
+    /// Releases the probe: the request was not sent.
     pub(super) fn record_not_sent(&self, now: Instant) {
         let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
         *open_until = open_until.map(|_| now);
@@ -70,7 +70,7 @@ mod tests {
         let later = now + CircuitBreaker::OPEN_DURATION;
         assert!(breaker.try_admit_request(later));
         assert!(!breaker.try_admit_request(later));
-        // Whoever was to find out is gone.
+        // The request that held the probe is gone.
         assert!(breaker.try_admit_request(later + timeout));
         breaker.record_not_sent(later);
         assert!(breaker.try_admit_request(later) && !breaker.try_admit_request(later));

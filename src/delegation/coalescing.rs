@@ -1,8 +1,7 @@
 //! Requests to the API that are shared by those who ask the same, and its answers while they hold.
 //!
-//! A shared request is a task of its own. It goes on when whoever asked first leaves: so nobody waits for
-//! longer than one request takes, nothing is asked again for those who stay, and it is known when the
-//! request is over. The tasks end with this.
+//! A shared request is a task. It continues when the client that started it leaves: the others wait no longer than one
+//! request, nothing is sent twice, and the budget knows when the request ends. Dropping the client ends the tasks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -31,7 +30,7 @@ pub(super) struct CoalescingClient {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What will be known of each request under way, by what it asks.
+/// Pending response of each request in flight, by cache key.
 type InFlightRequests = Mutex<HashMap<String, PendingResponse>>;
 
 type PendingResponse = Shared<oneshot::Receiver<Result<ApiResponse, ApiError>>>;
@@ -39,7 +38,7 @@ type PendingResponse = Shared<oneshot::Receiver<Result<ApiResponse, ApiError>>>;
 /// True if the API is waited for although it was silent lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitPolicy {
-    /// Nobody else can answer.
+    /// There is no fallback.
     Always,
     /// Not until it is back.
     UnlessCircuitOpen,
@@ -48,15 +47,15 @@ pub(super) enum WaitPolicy {
 /// Where a statement is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseSource {
-    /// What was kept.
+    /// The cache.
     Cache,
-    /// The request of somebody else that was under way.
+    /// An identical request that was in flight.
     Coalesced,
     Api,
 }
 
 impl CoalescingClient {
-    /// Of all kept answers.
+    /// Bytes of all cached responses.
     const MAX_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
     /// Keeps each answer of `api` for as long as `cache_ttl`.
@@ -78,13 +77,13 @@ impl CoalescingClient {
         }
     }
 
-    /// What keeps the API's budget in step with other replicas, if anything has to.
+    /// Task that shares the API's budget with other replicas, if there are any.
     pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
         self.api.sync_budget()
     }
 
-    /// What the API says to `lookup`. Dropping the future leaves a shared request to itself; that of a
-    /// client with a key of its own ends.
+    /// Response of the API to `lookup`. Dropping the future does not cancel a shared request; it cancels one with a
+    /// client's own key.
     ///
     /// # Errors
     ///
@@ -101,7 +100,7 @@ impl CoalescingClient {
             if !is_admitted() {
                 return Err(ApiError::CircuitOpen);
             }
-            // What it is told may be about the key.
+            // The response may concern the key.
             let response = self.api.send(&request).await?;
             return Ok((
                 ApiResponse { fresh_for: Duration::ZERO, ..response },
@@ -120,7 +119,7 @@ impl CoalescingClient {
             // Without an outcome its task has come to nothing: the service is about to end.
             match pending.await.unwrap_or(Err(ApiError::Failed(ProxyError::ConnectionLost))) {
                 Ok(statement) => return Ok((statement, source)),
-                // Somebody else was, who asked for all.
+                // The request in flight belongs to another client, at its limit.
                 Err(ApiError::Failed(ProxyError::TooManyPerClient))
                     if source == ResponseSource::Coalesced => {}
                 Err(silence) => return Err(silence),
@@ -149,10 +148,10 @@ impl CoalescingClient {
         };
         let (api, cache, request) = (Arc::clone(&self.api), self.cache.clone(), request.clone());
         let task = async move {
-            // Whoever looked for a kept answer just before it was there asks for it again.
+            // A caller that missed the cache just before it was filled looks again.
             let outcome = cache.try_get_with(guard.cache_key.clone(), api.send(&request)).await;
             drop(guard);
-            // Nobody may be left to wait for it.
+            // All callers may have left.
             let _ = sender.send(outcome.map_err(|silence| ApiError::clone(&silence)));
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What can be asked about delegations.
+//! Delegation look-ups.
 
 use alloy_primitives::Address;
 
@@ -12,7 +12,7 @@ pub(crate) struct DelegationLookup {
     pub(crate) block: BlockTag,
 }
 
-/// What is asked.
+/// Kind of look-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LookupKind {
     /// The delegations to and from an address; `None`: in both directions.
@@ -40,8 +40,7 @@ impl BlockTag {
 }
 
 impl DelegationLookup {
-    /// What the REST API is asked, a path and a query. Two look-ups that ask for the same have the same;
-    /// the API knows no directions.
+    /// Path and query of the REST API. Identical look-ups have the same; the API has no directions.
     pub(super) fn path_and_query(&self) -> (String, String) {
         let chain_id = self.chain_id;
         let (subpath, query) = match &self.kind {

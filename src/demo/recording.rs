@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-/// What a chain's nodes answered about its blocks. Nothing in it was computed or changed.
+/// Replies of a chain's node about its blocks, unchanged.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recording {

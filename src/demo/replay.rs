@@ -76,7 +76,7 @@ impl Replay {
         }
     }
 
-    /// What is replayed.
+    /// The replayed recording.
     #[must_use]
     pub fn recording(&self) -> &Recording {
         &self.recording

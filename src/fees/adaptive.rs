@@ -1,9 +1,9 @@
 //! The adaptive strategy: pay what is asked, not what is usual.
 //!
-//! A block's price is its low percentile, or its high one where the block was at least 70 % full: only there
-//! was anybody left out for paying too little. The tip is the average over the dearest third of the blocks, so
-//! that a busy block among quiet ones counts, and never above the network's own average of the high percentile.
-//! How it was found, and what it does on recorded blocks, is in docs/pricing.md.
+//! A block's price is its low percentile, or its high one if the block was at least 70 % full: only such a block can
+//! exclude a low tip. The tip is the average over the dearest third of the blocks, so that a busy block among quiet
+//! ones counts, and never above the network's own average of the high percentile. docs/pricing.md has the derivation
+//! and its results on recorded blocks.
 
 use super::history::{Block, FeeHistory};
 use super::{PricingError, PriorityFees, apply_floor, average};

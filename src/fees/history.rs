@@ -20,8 +20,8 @@ pub struct Block {
     pub rewards: Option<Rewards>,
 }
 
-/// What a block's transactions paid above its base fee, in wei per gas, at the percentiles asked
-/// for (the network document's `Reward[0]` and `Reward[1]`).
+/// Priority fees of a block's transactions in wei per gas, at the configured percentiles (the network document's
+/// `Reward[0]` and `Reward[1]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rewards {
     /// At the first percentile.

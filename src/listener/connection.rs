@@ -29,8 +29,7 @@ use crate::client_limits::ConnectedPeer;
 /// The most that the headers of a request, its first line included, may take.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// Answers requests until the client goes, misses a deadline or sends what cannot be read, or the
-/// `line` is told to finish.
+/// Serves requests until the client leaves, misses a deadline or sends invalid bytes, or `state` commands to drain.
 pub(super) async fn serve(
     stream: TcpStream,
     app: App,
@@ -108,8 +107,8 @@ pub(super) async fn serve(
     let may_send_body = result.is_ok() && state.may_be_in_body();
     let rejection_status = match result {
         Ok(Err(error)) if error.is_user() => {
-            // An answer broke off. To a client that goes by the end of the connection, as HTTP/1.0
-            // does, any other end would be that of the answer.
+            // The response broke off. A client that reads until the connection closes, as HTTP/1.0 does, would take any other
+            // end for the end of the response.
             let _ = stream.into_stream().set_zero_linger();
             return;
         }
@@ -170,9 +169,8 @@ impl LingerLimits {
         total_timeout: Duration::from_millis(500),
         max_bytes: 256 * 1024,
     };
-    /// Of the rest of a body that was refused. Many clients look for an answer only when all of it is
-    /// sent, and never see the one of a connection that breaks before; what is above the limit is
-    /// seldom far above it.
+    /// Bytes to drain of a rejected body. Many clients read the response only after sending the whole body, and miss it if
+    /// the connection breaks before; most bodies exceed the limit only slightly.
     const AFTER_BODY: Self = Self {
         read_timeout: Duration::from_millis(500),
         total_timeout: Duration::from_secs(10),

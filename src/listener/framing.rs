@@ -1,8 +1,7 @@
 //! The bytes of requests as they came, kept until their headers are complete.
 //!
-//! hyper drops a `Content-Length` that stands beside `Transfer-Encoding` before anybody sees it; a
-//! proxy in front may have gone by either, so such a request has to be refused (RFC 9112, section
-//! 6.1: it "ought to be handled as an error").
+//! hyper drops a `Content-Length` beside `Transfer-Encoding` before the service sees it. A proxy in front may have used
+//! either, so such a request is rejected (RFC 9112, section 6.1: it "ought to be handled as an error").
 
 use axum::http::{HeaderMap, header};
 

@@ -13,8 +13,8 @@ use super::connection_state::ConnectionState;
 
 /// A client's stream.
 ///
-/// What hyper says by itself, to a request that it cannot read, is kept back: it has no body, and
-/// every error of this service has one. See [`own_answer`](Self::hyper_error_status).
+/// Response that hyper writes by itself to an unreadable request. It is suppressed because it has no body, and every
+/// error of this service has one. See [`hyper_error_status`](Self::hyper_error_status).
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
     stream: TcpStream,

@@ -1,4 +1,4 @@
-//! What is counted of replicas that share.
+//! Metrics of replicas.
 
 use metrics::{Counter, Gauge, counter, gauge};
 

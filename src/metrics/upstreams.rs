@@ -1,4 +1,4 @@
-//! What is counted of the nodes of a chain, by their places in its configuration.
+//! Metrics of a chain's nodes, by index in its configuration.
 
 use metrics::{Counter, Gauge, counter, gauge};
 
@@ -59,7 +59,7 @@ impl Metrics {
         self.with_recorder(|| counter!(names::NEW_HEADS, "chain" => chain.to_owned()))
     }
 
-    /// Returns true if somebody is there to announce the chain's blocks.
+    /// 1 while a WebSocket announces the chain's blocks.
     pub(crate) fn new_heads_up(&self, chain: &str) -> Gauge {
         self.with_recorder(|| gauge!(names::NEW_HEADS_UP, "chain" => chain.to_owned()))
     }

@@ -49,9 +49,9 @@ impl<B: Body<Data = Bytes, Error = RequestBodyAborted>> Body for CancellableBody
 
 /// The body of a request that has none.
 #[derive(Debug)]
-pub(crate) enum NoBody {}
+pub(crate) enum UninhabitedBody {}
 
-impl Body for NoBody {
+impl Body for UninhabitedBody {
     type Data = Bytes;
     type Error = RequestBodyAborted;
 

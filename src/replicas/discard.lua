@@ -1,4 +1,4 @@
--- Removes a value that nobody can believe, unless there is another by now.
+-- Removes a value that is invalid, unless there is another by now.
 --
 -- KEYS  1 value
 -- ARGV  1 what it begins with

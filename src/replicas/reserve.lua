@@ -3,13 +3,12 @@
 -- A place is held until a window after its request was answered. Of one that is under way it is known by when
 -- that is at the latest; so a replica that dies gives its places back. Each call tells all that the replica
 -- holds: what Redis has lost is there again once each replica has called, and until then nothing is given.
--- Of a replica that is not heard of any more nobody knows whether it goes on without Redis: its share is left
--- to it until it is forgotten.
+-- A replica without a heartbeat may go on without Redis, so its share stays reserved until the retention ends.
 --
 -- KEYS  1 places by when they are free, 2 those under way by when their request was sent,
---       3 there while the API is let be, 4 replicas by when they were last here, 5 since when all of it is known
+--       3 present during the cool-down of the API, 4 replicas by when they were last here, 5 since when all of it is known
 -- ARGV  1 the replica, 2 requests in a window, 3 the window, 4 what a request may take, 5 what it usually takes,
---       6 for how long one may wait for a place, 7 for how long the API is let be, all in ms,
+--       6 for how long one may wait for a place, 7 the cool-down of the API, all in ms,
 --       8 the number of the place to take, or "": none,
 --       then for how long each place of the replica is held, with "~" in front where that is under way
 -- Gives 1 where a place was taken, the ms until it may be used or until there is one, and the number of replicas

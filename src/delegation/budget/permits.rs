@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 /// In one window.
 pub(super) const REQUESTS_PER_WINDOW: usize = 25;
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
-/// No more than a client can be told in seconds: so whoever comes back when it was told to does not come
-/// a moment too early.
+/// At most 1 s, the resolution of `Retry-After`: a client that comes back on time finds the permit free.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// What is known of the places. There are more than may be taken, as one that is waited for is not free yet.
+/// Window of permits. It has more slots than permits, because a permit that is waited for is not free yet.
 #[derive(Debug)]
 pub(super) struct PermitWindow {
     permits: [PermitState; Self::COUNT],
@@ -17,7 +16,7 @@ pub(super) struct PermitWindow {
     timeout: Duration,
     /// The API has said that it is asked too often: until then nothing is sent.
     cool_down_until: Option<Instant>,
-    /// What the last answers took.
+    /// Latencies of the last responses.
     latencies: [Duration; Self::COUNT],
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct BudgetExhausted(pub(in super::super) Duration);
 
-/// What is known of a request when it ends.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestOutcome {
     Unsent,
@@ -50,12 +49,12 @@ pub(super) enum RequestOutcome {
 }
 
 impl Quota {
-    /// There is nobody else.
+    /// There is one replica.
     pub(super) const FULL: Self = Self { permits: REQUESTS_PER_WINDOW, windows: 1 };
-    /// Nobody knows how many others there are.
+    /// The number of replicas is unknown.
     pub(super) const MINIMUM: Self = Self { permits: 1, windows: 1 };
 
-    /// Of one of so many.
+    /// Quota of one of `replicas` replicas.
     pub(super) fn for_replicas(replicas: usize) -> Self {
         let replicas = replicas.max(1);
         let windows = replicas.div_ceil(REQUESTS_PER_WINDOW);
@@ -103,7 +102,7 @@ impl PermitWindow {
         }
     }
 
-    /// Somebody else knows that a place that was taken may be used from then on.
+    /// Sets the time from which a taken permit may be used, as Redis determined it.
     pub(super) fn set_send_time(&mut self, index: usize, send_at: Instant) {
         self.set_permit(index, PermitState::InUse(send_at));
     }
@@ -154,14 +153,14 @@ impl PermitWindow {
         })
     }
 
-    /// What an answer takes at most.
+    /// Deadline of a request.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// What an answer takes, as far as is known.
+    /// Typical latency.
     pub(super) fn typical_latency(&self) -> Duration {
-        // Whoever comes back will wait for a moment, which is the least that an answer takes.
+        // A client that comes back waits for a moment, at most the latency of a response.
         self.latencies.into_iter().max().unwrap_or_default().max(MAX_WAIT)
     }
 

@@ -179,7 +179,7 @@ class Amount {
     }
 }
 
-/** What stands behind the price. */
+/** How the price was calculated. */
 class Market {
     constructor() {
         this.block = element("p", { className: "of" });

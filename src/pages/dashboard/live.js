@@ -5,7 +5,7 @@ import { connectionOf, isList, isMarket, isSilent, paceOf, pauseOf, readEvent } 
 
 // For an answer.
 const PATIENCE_MS = 5000;
-// From one request about a chain to the next: blocks may come faster than anybody reads.
+// Shortest time between two requests for a chain: blocks may come faster than a person can read.
 const LEAST_ASK_MS = 200;
 // For a stream to begin.
 const OPENING_MS = 10_000;

@@ -5,7 +5,7 @@ import { Live } from "./live.js";
 import { chainOf, hear, isBehind, leave, learn, list, markOf } from "./state.js";
 import { TITLE, bannerOf, cardOf, changeOf, chartText, titleOf } from "./words.js";
 
-// Ages are told in seconds.
+// Ages are shown in seconds.
 const TICK_MS = 250;
 // The clock of ages stands while a computer sleeps, the other does not.
 const SLEPT_MS = 5000;
@@ -73,7 +73,7 @@ const listener = {
 document.addEventListener("visibilitychange", follow);
 follow();
 
-/** Keeps up with the service while somebody may see it. */
+/** Follows the service while the page is visible. */
 function follow() {
     if (document.hidden) end();
     else if (!live) begin();
@@ -97,7 +97,7 @@ function end() {
     document.title = TITLE;
 }
 
-/** After a sleep nobody knows how old anything is, until it is told anew. */
+/** After a sleep every age is unknown until the service reports it again. */
 function forgetAges() {
     const before = clocksApart;
     clocksApart = Date.now() - performance.now();

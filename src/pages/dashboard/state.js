@@ -15,7 +15,7 @@
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, which may be that of another block
  * @property {{ atLeast: number, at: number }} [age] of the data, in milliseconds, at an instant
- * @property {number} [moved] when a new newest block was seen; absent when nobody saw it come
+ * @property {number} [moved] when a new newest block was seen; absent if the page was not open then
  * @property {number} [since] when the newest block was first seen here
  * @property {number} heardAt when the last event came
  * @property {boolean} isWatched nothing was missed since it was last told
@@ -189,7 +189,7 @@ export function list(chain, entry, sentAt) {
     return isStale ? { ...listed, status: "stale" } : listed;
 }
 
-/** Returns true if the fee market has to be asked for after that list, as no event may tell of it. */
+/** Returns true if the fee market has to be asked for after that list, as there may be no event for it. */
 export function isBehind(chain, entry, now, paceMs) {
     const isKnown = entry.status === chain.status && entry.newest_block === (chain.block ?? null);
     if (!isKnown || chain.market?.newest_block !== chain.block) return true;
@@ -197,7 +197,7 @@ export function isBehind(chain, entry, now, paceMs) {
     return chain.age === undefined || now - chain.age.at >= paceMs;
 }
 
-/** Of data that may not be shown any more. */
+/** Members without data, for a chain whose data may not be shown any more. */
 const NOTHING = {
     block: undefined,
     suggestion: undefined,

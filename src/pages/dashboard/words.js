@@ -52,7 +52,7 @@ export function ago(milliseconds) {
 export function nextBlock(since, blockTimeMs) {
     if (since === undefined) return "not known yet";
     const left = blockTimeMs - since;
-    // The service looks once per block time, so nobody knows it better than that.
+    // The service looks once per block time, so the time is no more exact than that.
     if (-left >= Math.max(SECOND, blockTimeMs / 2)) return `overdue by ${span(-left)}`;
     if (left <= 0) return "due now";
     return left < SECOND ? "in less than 1 s" : `in about ${span(left + SECOND / 2)}`;
@@ -121,7 +121,7 @@ function tierOf(name, suggestion, tier) {
     }));
 }
 
-/** What stands behind a price, and of which block that is. */
+/** How a price was calculated, and for which block. */
 function marketOf(market, newest) {
     const { covers_full_blocks: covers, gas_used_ratio: used, window } = market;
     const next = market.next_base_fee_per_gas;
@@ -137,7 +137,7 @@ function marketOf(market, newest) {
     };
 }
 
-/** What is known is always a moment behind the price; that is told where it is more than a moment. */
+/** The facts are always a moment behind the price; the page says so if it is more than a moment. */
 function behindOf(blocks) {
     return blocks > MOST_BEHIND ? `, ${blocks} behind` : "";
 }
@@ -154,19 +154,19 @@ function stateOf(chain, isLive, connection, now) {
     }
     if (!isLive) return ["old"];
     if (chain.status === "fresh") return [connection === "polling" ? "polled" : "live"];
-    // The age is told in whole seconds, rounded down.
+    // The age is shown in whole seconds, rounded down.
     const isOld = chain.age && chain.age.atLeast + SECOND > staleAfter(chain);
     if (isOld) return ["stale", "Stale: the data is older than two blocks."];
     const still = now - (chain.moved ?? chain.since);
     if (chain.moved !== undefined) return ["stale", `${STANDS} for ${span(still)}.`];
-    // Nobody here saw it come.
+    // The block arrived before the page was open.
     return [
         "stale",
         still < MINUTE ? `${STANDS} for some time.` : `${STANDS} for at least ${span(still)}.`,
     ];
 }
 
-/** What a chart shows, for those who do not see it. */
+/** Text alternative of a chart. */
 export function chartText(name, market) {
     const { nextBaseFee, averageBaseFee, averageOf, trend, gasUsed, block } = marketOf(market);
     return (
@@ -200,7 +200,7 @@ export function bannerOf({ connection, since, reason, paceMs, isFirst }) {
     }
 }
 
-/** What a change of a chain's state is told as; nothing for one that needs no words. */
+/** Announcement of a change of a chain's state; nothing if it needs none. */
 export function changeOf(name, before, after) {
     // Why there is nothing is known a little later; for how long a block stands changes all the time.
     const isSame = before.problem === after.problem || after.state !== "none";

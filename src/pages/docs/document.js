@@ -103,7 +103,7 @@ export function examplesOf(document, content) {
     ]);
 }
 
-/** What to begin with when this parameter is tried. */
+/** First value in the form for this parameter. */
 export function firstOf({ required, example, schema = {} }) {
     if (!required) return "";
     return String(example ?? schema.enum?.[0] ?? schema.examples?.[0] ?? schema.default ?? "");

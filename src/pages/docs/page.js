@@ -64,7 +64,7 @@ function section(name, description, nodes) {
     return node;
 }
 
-/** What is seen once its name is chosen. */
+/** Content that its name unfolds. */
 function folded(id, name, nodes) {
     const title = element("summary", {}, element("code", { className: "path" }, name));
     return element("details", { id, className: "part" }, title, element("div", { className: "content" }, ...nodes));

@@ -2,7 +2,7 @@
 
 import { keccak_256 } from "./noble/sha3.js";
 
-// How many files of a kind that does not matter are told by name.
+// Number of ignored files that are listed by name.
 const MAX_NAMES = 10;
 
 /**
@@ -114,7 +114,7 @@ export function label({ path, name }) {
     return `${path}:${name}`;
 }
 
-/** What is wrong with an address, in words; nothing when it can be one. */
+/** Returns what is wrong with an address, in words; nothing if it is valid. */
 export function addressProblem(address) {
     if (address === "") return "The address is missing.";
     if (!/^0x[0-9a-fA-F]{40}$/.test(address)) {
@@ -245,7 +245,7 @@ function contractsIn(contracts) {
     );
 }
 
-/** What source code declares, for build-infos without the compiler's output. */
+/** Returns the contracts that source code declares, for build-infos without the compiler's output. */
 function declaredIn(contents, paths = [...contents.keys()]) {
     return paths.flatMap((path) => {
         const code = (contents.get(path) ?? "").replace(

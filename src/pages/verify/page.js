@@ -1,4 +1,4 @@
-// The form: shows what files.js finds of the files, and what submit.js tells of the verification.
+// The form: shows what files.js finds of the files, and what submit.js reports of the verification.
 
 import { addressProblem, examine, isJson, label } from "./files.js";
 import { verify } from "./submit.js";
@@ -8,7 +8,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 // A folder dropped by mistake may hold any number of files.
 const MAX_FILES = 1000;
 
-// Of an outcome that nobody waited for.
+// Hint for an outcome that is still open.
 const OPEN = "Verify again to see whether it was verified.";
 
 const at = Object.fromEntries(

@@ -7,7 +7,7 @@ import { label } from "./files.js";
  * @property {'exact' | 'partial'} [match] how the code matched; absent when it did not
  * @property {boolean} [isOld] it was verified before
  * @property {boolean} [isOpen] it may be verified without us
- * @property {string} [reason] why it was not verified, or why nobody knows whether it was
+ * @property {string} [reason] why it was not verified, or why the outcome is unknown
  *
  * @typedef {object} Order
  * @property {import('./files.js').Contract} contract

@@ -2,7 +2,7 @@ use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What became of a request that had a place.
+/// Finishes a request that had a permit.
 fn finish(
     window: &mut PermitWindow,
     (index, send_at): (usize, Instant),
@@ -146,7 +146,7 @@ fn process_stays_within_its_quota() {
         assert_eq!(permit, index);
     }
     assert_eq!(wait_for_quota(&mut window, Quota::for_replicas(4), now), Some(WINDOW));
-    // Now that there is nobody else it may take all.
+    // The last replica may take everything.
     assert_eq!(wait_for_quota(&mut window, Quota::FULL, now), None);
     assert_eq!(wait_for_quota(&mut window, Quota::for_replicas(4), now + WINDOW), None);
 }
