@@ -112,8 +112,8 @@ mod tests {
     fn only_well_formed_replica_messages_are_parsed() {
         let parse = |text: &str| format!("{:?}", parse(&Bytes::from(text.to_owned())));
         let value = parse("value 17 a line of words");
-        assert!(value.contains("sent: 17") && value.contains("a line of words"), "{value}");
-        assert_eq!(parse(&failure_message(9)), "Some(Failed(9))");
+        assert!(value.contains("sent_us: 17") && value.contains("a line of words"), "{value}");
+        assert_eq!(parse(&failure_message(9)), "Some(PollFailed(9))");
         assert_eq!(parse(&cool_down_message("ab", 1500)), "Some(CoolDown(\"ab\", 1.5s))");
         for wrong in ["", "value", "value x line", "failed", "failed -1", "cool ab", "other 1"] {
             assert_eq!(parse(wrong), "None", "{wrong}");

@@ -341,7 +341,7 @@ mod tests {
             (parse_all_scope("\"enable\":null"), "`enable` must be true or false"),
             (parse_all_scope("\"rights\":null"), "`rights` must be a string"),
             (parse_all_scope("\"contract\":null"), "`contract` does not apply to this action"),
-            (parse_all_scope("\"rights\":\"0x12\""), "`rights` must be 0x and 64"),
+            (parse_all_scope("\"rights\":\"0x12\""), "`rights` must have 64 hex digits after 0x"),
             (parse_all_scope("\"from\":\"x\""), "the body must be a JSON object"),
             (
                 parse_all_scope("\"tokenId\":\"1\""),
