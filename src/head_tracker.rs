@@ -34,10 +34,10 @@ struct PendingConfirmation {
     rounds: u32,
 }
 
-/// Verdict on a plausible head.
+/// Decision on a plausible head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
+pub enum PublishDecision {
     /// It is to be published, and counts as published.
     Publish,
     /// Another upstream's answer at this head was published in this round.
@@ -252,7 +252,7 @@ impl PollRound<'_> {
     /// # Errors
     ///
     /// Why it cannot be believed.
-    pub fn check(&mut self, upstream: usize, head: u64) -> Result<Verdict, SuspiciousHead> {
+    pub fn check(&mut self, upstream: usize, head: u64) -> Result<PublishDecision, SuspiciousHead> {
         let published = self.tracker.published.map(|published| published.head);
         let kind = if published.is_some_and(|published| head < published) {
             Some(SuspiciousHead::Regression)
@@ -266,11 +266,11 @@ impl PollRound<'_> {
             return Err(kind);
         }
         if self.has_published && published == Some(head) {
-            return Ok(Verdict::AlreadyPublished);
+            return Ok(PublishDecision::AlreadyPublished);
         }
         self.tracker.publish(head, self.now);
         self.has_published = true;
-        Ok(Verdict::Publish)
+        Ok(PublishDecision::Publish)
     }
 
     /// Returns true if other upstreams should be asked although this one was good: when the head has fallen

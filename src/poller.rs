@@ -14,11 +14,11 @@ use tokio::sync::watch;
 
 use crate::config;
 use crate::fees::{self, FeeHistory, Market};
-use crate::head_tracker::{HeadTracker, PollRound, SuspiciousHead, Verdict};
+use crate::head_tracker::{HeadTracker, PollRound, PublishDecision, SuspiciousHead};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{
-    Action, MergeOutcome, PollCoordinator, PollOutcome, PublishedPoll, SharedFeeHistory,
+    Action, AdoptOutcome, PollCoordinator, PollOutcome, PublishedPoll, SharedFeeHistory,
 };
 use crate::store::Publisher;
 use crate::traces::Span;
@@ -139,11 +139,11 @@ impl Poller {
 
     /// Makes what another replica has polled what is known of the chain, where that is newer. The epoch is that
     /// of what is known.
-    fn merge_remote(&mut self, publication: &SharedFeeHistory, epoch: u64) -> MergeOutcome {
+    fn merge_remote(&mut self, publication: &SharedFeeHistory, epoch: u64) -> AdoptOutcome {
         let SharedFeeHistory { history, timestamps, .. } = publication;
         let (head, last) = (history.newest_block(), self.publisher.newest_block());
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
-            return MergeOutcome::Older;
+            return AdoptOutcome::Older;
         }
         let was_confirmed = publication.epoch > epoch;
         let is_older_or_same = self
@@ -152,19 +152,19 @@ impl Poller {
             .is_some_and(|last| last.observed_at >= timestamps.observed_at);
         // From before what is known: of another epoch it says nothing but that there was one.
         if is_older_or_same && (was_confirmed || last == Some(head)) {
-            return MergeOutcome::Duplicate;
+            return AdoptOutcome::Duplicate;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
-            return MergeOutcome::Rejected;
+            return AdoptOutcome::Rejected;
         };
         match self.head_tracker.accept_remote(head, Instant::now(), was_confirmed) {
             Ok(()) => {}
-            Err(SuspiciousHead::Regression) => return MergeOutcome::Older,
-            Err(SuspiciousHead::Jump) => return MergeOutcome::Implausible,
+            Err(SuspiciousHead::Regression) => return AdoptOutcome::Older,
+            Err(SuspiciousHead::Jump) => return AdoptOutcome::Implausible,
         }
         self.publisher.publish_at(*timestamps, history, market);
         self.reporter.record_merged(last.is_some_and(|last| head < last));
-        MergeOutcome::Adopted
+        AdoptOutcome::Adopted
     }
 
     /// Polls once and records the outcome.
@@ -255,11 +255,11 @@ impl ActivePoll<'_> {
     ) -> bool {
         let outcome = reply.and_then(|(history, market)| {
             match self.round.check(candidate.index, history.newest_block()) {
-                Ok(Verdict::Publish) => {
+                Ok(PublishDecision::Publish) => {
                     publish(self.publisher, self.reporter, candidate.index, &history, market);
                     self.published = Some(PublishedPoll { history, was_confirmed: false });
                 }
-                Ok(Verdict::AlreadyPublished) => {}
+                Ok(PublishDecision::AlreadyPublished) => {}
                 Err(implausible) => {
                     self.unconfirmed.push((candidate.index, (history, market)));
                     return Err(implausible.into());

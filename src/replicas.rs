@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome, PublishedPoll};
 pub use shared_budget::{Denied, Granted, Reservations, SharedBudget};
-pub use shared_fee_history::{MergeOutcome, SharedFeeHistory};
+pub use shared_fee_history::{AdoptOutcome, SharedFeeHistory};
 
 use crate::config::{self, UpstreamUrl};
 use crate::metrics::Metrics;

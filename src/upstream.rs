@@ -32,7 +32,7 @@ pub use client::Upstream;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
 pub use node_health::{Availability, NodeStatus};
-pub(crate) use one_shot_client::OneShotClient;
+pub(crate) use one_shot_client::StatelessNodeClient;
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
 pub use read::{Call, ReadError};
 pub use reply::{NodeResponse, parse_reply};

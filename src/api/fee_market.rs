@@ -26,7 +26,7 @@ pub(super) struct FeeMarket<'a> {
     observed_at: String,
     /// As `X-Stale` says it.
     stale: bool,
-    window: FeeWindow<'a>,
+    window: AveragingWindow<'a>,
     average_base_fee_per_gas: Wei,
     /// `null` when the node did not tell it.
     #[schema(required)]
@@ -42,8 +42,8 @@ pub(super) struct FeeMarket<'a> {
 
 /// The blocks that the averages are of.
 #[derive(Serialize, ToSchema)]
-#[schema(as = FeeWindow)]
-struct FeeWindow<'a> {
+#[schema(as = AveragingWindow)]
+struct AveragingWindow<'a> {
     oldest_block: u64,
     /// How many they are.
     blocks: usize,
@@ -83,7 +83,7 @@ impl<'a> FeeMarket<'a> {
             newest_block: snapshot.cached_suggestion.newest_block(),
             observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
             stale: current.is_stale,
-            window: FeeWindow {
+            window: AveragingWindow {
                 oldest_block: snapshot.oldest_block,
                 blocks: snapshot.block_count,
                 reward_percentiles: percentiles.as_slice(),

@@ -17,10 +17,10 @@ struct Columns {
     count: usize,
     number: usize,
     base_fee: usize,
-    fullness: Option<Fullness>,
+    fullness: Option<FullnessColumns>,
 }
 
-enum Fullness {
+enum FullnessColumns {
     Ratio(usize),
     UsedAndLimit(usize, usize),
 }
@@ -66,9 +66,10 @@ impl Columns {
             position(name)
                 .ok_or_else(|| RecordingError::invalid("line 1", format!("no column {name}")))
         };
-        let ratio = names.iter().position(|name| name.starts_with(RATIO)).map(Fullness::Ratio);
+        let ratio =
+            names.iter().position(|name| name.starts_with(RATIO)).map(FullnessColumns::Ratio);
         let used = position(GAS_USED).zip(position(GAS_LIMIT));
-        let used = used.map(|(used, limit)| Fullness::UsedAndLimit(used, limit));
+        let used = used.map(|(used, limit)| FullnessColumns::UsedAndLimit(used, limit));
         Ok(Self {
             count: names.len(),
             number: required(NUMBER)?,
@@ -91,8 +92,8 @@ impl Columns {
         };
         let ratio = match self.fullness {
             None => return Ok(None),
-            Some(Fullness::Ratio(index)) => number(index, RATIO)?,
-            Some(Fullness::UsedAndLimit(used, limit)) => {
+            Some(FullnessColumns::Ratio(index)) => number(index, RATIO)?,
+            Some(FullnessColumns::UsedAndLimit(used, limit)) => {
                 number(used, GAS_USED)? / number(limit, GAS_LIMIT)?
             }
         };

@@ -10,7 +10,7 @@ use super::measures::REALISED_PERCENTILE;
 use super::recording::Recording;
 use super::recording_error::RecordingError;
 use crate::config::UpstreamUrl;
-use crate::upstream::{Error, OneShotClient};
+use crate::upstream::{Error, StatelessNodeClient};
 
 /// How many blocks may be asked for: about a day and a half of blocks every two seconds.
 pub const MAX_BLOCKS: usize = 65_536;
@@ -82,7 +82,7 @@ pub async fn fetch_recording(
     landing_percentile: f64,
     mut advance: impl FnMut(usize),
 ) -> Result<Recording, FetchError> {
-    let node = OneShotClient::new(url).map_err(FetchError::Http)?;
+    let node = StatelessNodeClient::new(url).map_err(FetchError::Http)?;
     let percentiles = needed_percentiles(estimators, landing_percentile);
     let mut client = NodeClient { node, percentiles, sends_integer_count: false };
     // The newest part first.
@@ -116,7 +116,7 @@ pub async fn fetch_recording(
 }
 
 struct NodeClient {
-    node: OneShotClient,
+    node: StatelessNodeClient,
     percentiles: Vec<f64>,
     /// A few nodes take the block count as a JSON integer only.
     sends_integer_count: bool,

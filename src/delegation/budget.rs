@@ -20,7 +20,7 @@ use metrics::Counter;
 use tokio::sync::Notify;
 
 pub(super) use permits::BudgetExhausted;
-use permits::{MAX_WAIT, PermitWindow, Quota, REQUESTS_PER_WINDOW, RequestOutcome, WINDOW};
+use permits::{MAX_WAIT, PermitPool, Quota, REQUESTS_PER_WINDOW, RequestOutcome, WINDOW};
 
 use crate::metrics::Metrics;
 use crate::replicas::{self, Reservations, SharedBudget};
@@ -28,7 +28,7 @@ use crate::replicas::{self, Reservations, SharedBudget};
 /// The places of one API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct RateBudget {
-    window: Arc<Mutex<PermitWindow>>,
+    window: Arc<Mutex<PermitPool>>,
     /// For how long a request may wait for a place that gets free.
     max_wait: Duration,
     /// `None`: there are no other replicas.
@@ -113,7 +113,7 @@ impl RateBudget {
         };
         let counter = |outcome| metrics.delegation_budget(outcome);
         Self {
-            window: Arc::new(Mutex::new(PermitWindow::new(timeout))),
+            window: Arc::new(Mutex::new(PermitPool::new(timeout))),
             max_wait,
             shared: shared_budget.map(shared_state).map(Arc::new),
             counters: BudgetCounters {
@@ -206,7 +206,7 @@ impl RateBudget {
 
     /// Cool-down after a 429: `Retry-After`, or one window.
     pub(super) fn cool_down_for(retry_after: Option<Duration>) -> Duration {
-        retry_after.unwrap_or(WINDOW).min(PermitWindow::MAX_COOL_DOWN)
+        retry_after.unwrap_or(WINDOW).min(PermitPool::MAX_COOL_DOWN)
     }
 
     /// Sends nothing for this long.
@@ -249,7 +249,7 @@ impl RateBudget {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, PermitWindow> {
+    fn lock(&self) -> MutexGuard<'_, PermitPool> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -345,7 +345,7 @@ mod tests {
     fn cool_down_follows_retry_after_up_to_a_maximum() {
         assert_eq!(RateBudget::cool_down_for(Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(RateBudget::cool_down_for(None), WINDOW);
-        assert_eq!(RateBudget::cool_down_for(Some(Duration::MAX)), PermitWindow::MAX_COOL_DOWN);
+        assert_eq!(RateBudget::cool_down_for(Some(Duration::MAX)), PermitPool::MAX_COOL_DOWN);
     }
 
     #[tokio::test]

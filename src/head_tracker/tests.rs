@@ -128,9 +128,9 @@ fn a_current_upstream_replaces_a_published_laggard() {
 fn an_equal_head_is_published_once_per_round() {
     let mut tracker = HeadTracker::new(BLOCK);
     let mut round = tracker.start_round(Instant::now());
-    assert_eq!(round.check(0, 100), Ok(Verdict::Publish));
-    assert_eq!(round.check(1, 100), Ok(Verdict::AlreadyPublished));
-    assert_eq!(round.check(2, 101), Ok(Verdict::Publish));
+    assert_eq!(round.check(0, 100), Ok(PublishDecision::Publish));
+    assert_eq!(round.check(1, 100), Ok(PublishDecision::AlreadyPublished));
+    assert_eq!(round.check(2, 101), Ok(PublishDecision::Publish));
     assert_eq!(round.check(3, 100), Err(SuspiciousHead::Regression));
     assert_eq!(round.finish(), None);
 }
@@ -139,10 +139,10 @@ fn an_equal_head_is_published_once_per_round() {
 fn the_jump_limit_is_taken_from_before_the_round() {
     let mut tracker = HeadTracker::new(BLOCK);
     let start = Instant::now();
-    assert_eq!(tracker.start_round(start).check(0, 100), Ok(Verdict::Publish));
+    assert_eq!(tracker.start_round(start).check(0, 100), Ok(PublishDecision::Publish));
     let mut round = tracker.start_round(start + BLOCK * 10);
-    assert_eq!(round.check(0, 101), Ok(Verdict::Publish));
-    assert_eq!(round.check(1, 110), Ok(Verdict::Publish));
+    assert_eq!(round.check(0, 101), Ok(PublishDecision::Publish));
+    assert_eq!(round.check(1, 110), Ok(PublishDecision::Publish));
     assert_eq!(round.check(2, 126), Err(SuspiciousHead::Jump));
 }
 
@@ -195,5 +195,5 @@ fn a_remote_head_is_accepted_if_plausible_or_confirmed() {
     // The own polls go on from there.
     let mut round = tracker.start_round(start + BLOCK * 903);
     assert_eq!(round.check(0, 9), Err(SuspiciousHead::Regression));
-    assert_eq!(round.check(0, 11), Ok(Verdict::Publish));
+    assert_eq!(round.check(0, 11), Ok(PublishDecision::Publish));
 }

@@ -312,9 +312,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct WakeFlag(AtomicBool);
+    struct FlagWaker(AtomicBool);
 
-    impl Wake for WakeFlag {
+    impl Wake for FlagWaker {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Ordering::Relaxed);
         }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn body_is_not_polled_while_the_client_does_not_read() {
         let state = ConnectionState::new(&Arc::new(CoarseClock::new()));
-        let woken = Arc::new(WakeFlag::default());
+        let woken = Arc::new(FlagWaker::default());
         let waker = Waker::from(Arc::clone(&woken));
         let context = Context::from_waker(&waker);
         state.on_request_head(&HeaderMap::new());

@@ -44,7 +44,7 @@ pub(super) struct Connector {
     client: Client,
     handlers: Arc<HashMap<String, MessageHandler>>,
     status: watch::Sender<ConnectionStatus>,
-    health: Arc<RedisHealth>,
+    health: Arc<RedisReporter>,
 }
 
 /// The connection as those see it that use it. Cheap to clone.
@@ -67,12 +67,12 @@ pub(super) struct ActiveConnection {
     connection: MultiplexedConnection,
     /// Cancelled when it is of no more use.
     closed: CancellationToken,
-    health: Arc<RedisHealth>,
+    health: Arc<RedisReporter>,
 }
 
 /// Outcome of the last commands.
 #[derive(Debug)]
-struct RedisHealth {
+struct RedisReporter {
     up: Gauge,
     outcome_log: LogOnChange,
     metrics: Metrics,
@@ -94,7 +94,7 @@ impl Connector {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings))?;
         let (status_sender, status_receiver) = watch::channel(ConnectionStatus::Connecting);
-        let health = RedisHealth {
+        let health = RedisReporter {
             up: metrics.redis_up(),
             outcome_log: LogOnChange::default(),
             metrics: metrics.clone(),
@@ -254,7 +254,7 @@ fn is_recoverable(error: &RedisError) -> bool {
     }
 }
 
-impl RedisHealth {
+impl RedisReporter {
     fn record_success(&self) {
         self.up.set(1);
         if self.outcome_log.changed_to(Ok(())) {

@@ -2,7 +2,7 @@
 
 use metrics::Counter;
 
-use super::shared_fee_history::MergeOutcome;
+use super::shared_fee_history::AdoptOutcome;
 use crate::metrics::Metrics;
 
 #[derive(Debug)]
@@ -36,13 +36,13 @@ impl ReplicaCounters {
     }
 
     /// That of publications of which this came.
-    pub(super) fn for_merge(&self, outcome: MergeOutcome) -> &Counter {
+    pub(super) fn for_merge(&self, outcome: AdoptOutcome) -> &Counter {
         match outcome {
-            MergeOutcome::Adopted => &self.adopted,
-            MergeOutcome::Duplicate => &self.duplicate,
-            MergeOutcome::Older => &self.older,
-            MergeOutcome::Rejected => &self.rejected,
-            MergeOutcome::Implausible => &self.implausible,
+            AdoptOutcome::Adopted => &self.adopted,
+            AdoptOutcome::Duplicate => &self.duplicate,
+            AdoptOutcome::Older => &self.older,
+            AdoptOutcome::Rejected => &self.rejected,
+            AdoptOutcome::Implausible => &self.implausible,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::connection::ConnectionStatus;
 use super::counters::ReplicaCounters;
 use super::messages::{Inbox, ValueMessage};
 use super::redis_clock::RedisClock;
-use super::shared_fee_history::{InvalidRecord, MergeOutcome, Origin, SharedFeeHistory};
+use super::shared_fee_history::{AdoptOutcome, InvalidRecord, RecordOrigin, SharedFeeHistory};
 use crate::config;
 use crate::fees::FeeHistory;
 use crate::jitter;
@@ -154,16 +154,16 @@ impl PollCoordinator {
 
     /// Takes note of what came of the `publication` that there was to take. A slot whose value is of no use is
     /// not over: where that goes on this replica polls by itself.
-    pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: MergeOutcome) {
+    pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
         self.counters.for_merge(outcome).increment(1);
         match outcome {
-            MergeOutcome::Adopted | MergeOutcome::Duplicate => {
+            AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
                 self.epoch = self.epoch.max(received.epoch);
                 self.has_snapshot = true;
             }
             // To poll would give the same.
-            MergeOutcome::Rejected => {}
-            MergeOutcome::Older | MergeOutcome::Implausible => return,
+            AdoptOutcome::Rejected => {}
+            AdoptOutcome::Older | AdoptOutcome::Implausible => return,
         }
         self.silent_slots = 0;
         if self.is_open_slot(received.slot) {
@@ -236,7 +236,7 @@ impl PollCoordinator {
                 // It has come late, or the clock was put forward or back.
                 self.refresh_at = received_at;
             }
-            self.parse_record(&record, Origin::Received(sent_us, received_at), &clock)
+            self.parse_record(&record, RecordOrigin::Received(sent_us, received_at), &clock)
                 .ok()
                 .flatten()
         });
@@ -250,7 +250,7 @@ impl PollCoordinator {
     fn parse_record(
         &self,
         record: &[u8],
-        origin: Origin,
+        origin: RecordOrigin,
         clock: &RedisClock,
     ) -> Result<Option<SharedFeeHistory>, InvalidRecord> {
         let parsed = SharedFeeHistory::parse(record, origin, clock);
@@ -345,7 +345,7 @@ impl PollCoordinator {
         if reply.record.is_empty() {
             return None;
         }
-        let parsed = self.parse_record(&reply.record, Origin::Stored(Instant::now()), &clock);
+        let parsed = self.parse_record(&reply.record, RecordOrigin::Stored(Instant::now()), &clock);
         if parsed.is_err() {
             self.chain_state.discard(&reply.record).await;
         }
@@ -408,7 +408,7 @@ impl PollCoordinator {
             clock,
         };
         let Ok(Some(stored)) = self.chain_state.publish(request).await else { return };
-        match self.parse_record(&stored, Origin::Stored(Instant::now()), &clock) {
+        match self.parse_record(&stored, RecordOrigin::Stored(Instant::now()), &clock) {
             Ok(received) => self.pending.received = received,
             Err(InvalidRecord) => self.chain_state.discard(&stored).await,
         }

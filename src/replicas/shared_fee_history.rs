@@ -30,7 +30,7 @@ pub struct SharedFeeHistory {
 
 /// Outcome of merging a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MergeOutcome {
+pub enum AdoptOutcome {
     /// It is what is known now.
     Adopted,
     /// It says no more than what is known.
@@ -45,7 +45,7 @@ pub enum MergeOutcome {
 
 /// Where a line is from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Origin {
+pub(super) enum RecordOrigin {
     /// It was stored then.
     Stored(Instant),
     /// It was received then, and sent when Redis' clock said this many microseconds.
@@ -103,7 +103,7 @@ impl SharedFeeHistory {
     /// Parses a record.
     pub(super) fn parse(
         record: &[u8],
-        origin: Origin,
+        origin: RecordOrigin,
         clock: &RedisClock,
     ) -> Result<Self, InvalidRecord> {
         if record.len() > Self::MAX_BYTES {
@@ -133,13 +133,13 @@ impl SharedFeeHistory {
 fn parse_timestamps(
     observed: u64,
     head_age_us: u64,
-    origin: Origin,
+    origin: RecordOrigin,
     clock: &RedisClock,
 ) -> Option<Timestamps> {
     let (at, now) = match origin {
-        Origin::Stored(at) => (at, clock.micros_at(at)),
+        RecordOrigin::Stored(at) => (at, clock.micros_at(at)),
         // Whatever it took on its way, and however long this process was frozen meanwhile.
-        Origin::Received(sent, received) => (received, clock.micros_at(received).max(sent)),
+        RecordOrigin::Received(sent, received) => (received, clock.micros_at(received).max(sent)),
     };
     // A later time is from before the clock was set back; its age is unknown.
     let age = Duration::from_micros(now.checked_sub(observed)?);

@@ -11,12 +11,12 @@ use crate::http_client;
 
 /// One node, asked call by call; nothing is known of it beforehand and nothing is remembered.
 #[derive(Debug)]
-pub(crate) struct OneShotClient {
+pub(crate) struct StatelessNodeClient {
     client: JsonRpcClient,
     node: Node,
 }
 
-impl OneShotClient {
+impl StatelessNodeClient {
     /// A fee history of 1,024 blocks with a dozen percentiles is less than a tenth of this.
     const BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 8 * 1024 * 1024, memory: None };
     /// Deadline of a call: a node may have to read a thousand blocks for it.

@@ -68,7 +68,7 @@ impl Upstreams {
         let time_share = deadline.saturating_duration_since(now)
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         let hedge_delay = time_share.min(CircuitBreaker::HEDGE_DELAY);
-        let mut pending = PendingCalls { upstreams: self, started: Vec::new() };
+        let mut pending = InFlightAttempts { upstreams: self, started: Vec::new() };
         let mut in_flight = FuturesUnordered::new();
         let mut last_error = skip_error;
         loop {
@@ -157,12 +157,12 @@ impl Upstreams {
 }
 
 /// The upstreams that have a call before them, with the times from which on they have.
-struct PendingCalls<'a> {
+struct InFlightAttempts<'a> {
     upstreams: &'a Upstreams,
     started: Vec<(usize, Instant)>,
 }
 
-impl PendingCalls<'_> {
+impl InFlightAttempts<'_> {
     fn abandon_all(&mut self, reason: &'static str) {
         for (index, since) in self.started.drain(..) {
             self.upstreams.metrics().record_read_attempt(self.upstreams.chain(), index, reason);
@@ -173,7 +173,7 @@ impl PendingCalls<'_> {
     }
 }
 
-impl Drop for PendingCalls<'_> {
+impl Drop for InFlightAttempts<'_> {
     /// A client that goes before there is an answer may do so because there is none.
     fn drop(&mut self) {
         self.abandon_all("cancelled");

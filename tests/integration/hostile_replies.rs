@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
-use gas_suggestion::head_tracker::{HeadTracker, Verdict};
+use gas_suggestion::head_tracker::{HeadTracker, PublishDecision};
 use gas_suggestion::store::{ChainStore, Publisher};
 use gas_suggestion::upstream::{self, FeeHistoryRequest};
 use serde::Deserialize;
@@ -114,11 +114,11 @@ impl Poller {
                 let claimed = history.newest_block();
                 claims.push((node, claimed));
                 match round.check(node, claimed) {
-                    Ok(Verdict::Publish) => {
+                    Ok(PublishDecision::Publish) => {
                         published.push((history, market, reply, false));
                         Ok("published")
                     }
-                    Ok(Verdict::AlreadyPublished) => Ok("known"),
+                    Ok(PublishDecision::AlreadyPublished) => Ok("known"),
                     Err(implausible) => {
                         unconfirmed.push((node, history, market, reply));
                         Err(implausible.reason())

@@ -10,7 +10,7 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Window of permits. It has more slots than permits, because a permit that is waited for is not free yet.
 #[derive(Debug)]
-pub(super) struct PermitWindow {
+pub(super) struct PermitPool {
     permits: [PermitState; Self::COUNT],
     /// A request has ended by then.
     timeout: Duration,
@@ -65,7 +65,7 @@ impl Quota {
     }
 }
 
-impl PermitWindow {
+impl PermitPool {
     pub(super) const COUNT: usize = 2 * REQUESTS_PER_WINDOW;
     /// For no longer is the API believed to be asked too often.
     pub(super) const MAX_COOL_DOWN: Duration = Duration::from_mins(5);

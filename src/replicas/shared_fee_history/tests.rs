@@ -31,7 +31,7 @@ fn record_aged(age: u64) -> String {
 
 fn parse(
     record: &str,
-    origin: Origin,
+    origin: RecordOrigin,
     clock: &RedisClock,
 ) -> Result<SharedFeeHistory, InvalidRecord> {
     SharedFeeHistory::parse(record.as_bytes(), origin, clock)
@@ -46,7 +46,7 @@ fn record_round_trips_history_and_timestamps() {
     let now = Instant::now();
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
     let line = record_aged(1_500_000);
-    let publication = parse(&line, Origin::Stored(now), &clock).unwrap();
+    let publication = parse(&line, RecordOrigin::Stored(now), &clock).unwrap();
     assert_eq!((publication.slot, publication.epoch), (5, 2));
     assert_eq!(publication.history, history());
     assert_eq!(age_at(&publication, now), Duration::from_millis(1500));
@@ -60,11 +60,11 @@ fn age_grows_with_the_local_monotonic_clock() {
     let requested_at = Instant::now();
     let later = requested_at + Duration::from_secs(4);
     let clock = RedisClock::new(NOW, requested_at, Duration::ZERO);
-    let stored = parse(&record_aged(0), Origin::Stored(later), &clock).unwrap();
+    let stored = parse(&record_aged(0), RecordOrigin::Stored(later), &clock).unwrap();
     assert_eq!(age_at(&stored, later), Duration::from_secs(4));
     // What its way took counts, too.
     let sent = NOW + 3_900_000;
-    let received = parse(&record_aged(0), Origin::Received(sent, later), &clock).unwrap();
+    let received = parse(&record_aged(0), RecordOrigin::Received(sent, later), &clock).unwrap();
     assert_eq!(age_at(&received, later), Duration::from_secs(4));
 }
 
@@ -74,12 +74,14 @@ fn transit_time_and_clock_jumps_never_reduce_the_age() {
     let now = requested_at + Duration::from_secs(25);
     let clock = RedisClock::new(NOW, requested_at, Duration::ZERO);
     // This process was frozen meanwhile.
-    let late = parse(&record_aged(0), Origin::Received(NOW + 1_000_000, now), &clock).unwrap();
+    let late =
+        parse(&record_aged(0), RecordOrigin::Received(NOW + 1_000_000, now), &clock).unwrap();
     assert_eq!(age_at(&late, now), Duration::from_secs(25));
     assert!(clock.is_skewed(NOW + 1_000_000, now) && !clock.is_skewed(NOW + 24_500_000, now));
     // The clock was put forward.
     let hour = whole_micros(Duration::from_hours(1));
-    let ahead = parse(&record_aged(250_000), Origin::Received(NOW + hour, now), &clock).unwrap();
+    let ahead =
+        parse(&record_aged(250_000), RecordOrigin::Received(NOW + hour, now), &clock).unwrap();
     assert_eq!(age_at(&ahead, now), Duration::from_hours(1) + Duration::from_millis(250));
 }
 
@@ -87,7 +89,7 @@ fn transit_time_and_clock_jumps_never_reduce_the_age() {
 fn record_from_the_future_is_invalid() {
     let now = Instant::now();
     let clock = RedisClock::new(NOW - 1, now, Duration::ZERO);
-    assert_eq!(parse(&record_aged(0), Origin::Stored(now), &clock), Err(InvalidRecord));
+    assert_eq!(parse(&record_aged(0), RecordOrigin::Stored(now), &clock), Err(InvalidRecord));
 }
 
 #[test]
@@ -99,7 +101,7 @@ fn malformed_record_is_invalid() {
         assert!(good.contains(from), "{from}");
         good.replacen(from, to, 1)
     };
-    assert!(parse(&good, Origin::Stored(now), &clock).is_ok());
+    assert!(parse(&good, RecordOrigin::Stored(now), &clock).is_ok());
     for wrong in [
         String::new(),
         "!".into(),
@@ -122,6 +124,10 @@ fn malformed_record_is_invalid() {
         with("}", ""),
         format!("{good}{}", " ".repeat(SharedFeeHistory::MAX_BYTES)),
     ] {
-        assert_eq!(parse(&wrong, Origin::Stored(now), &clock), Err(InvalidRecord), "{wrong:.200}");
+        assert_eq!(
+            parse(&wrong, RecordOrigin::Stored(now), &clock),
+            Err(InvalidRecord),
+            "{wrong:.200}"
+        );
     }
 }

@@ -4,7 +4,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Finishes a request that had a permit.
 fn finish(
-    window: &mut PermitWindow,
+    window: &mut PermitPool,
     (index, send_at): (usize, Instant),
     outcome: RequestOutcome,
     now: Instant,
@@ -12,11 +12,11 @@ fn finish(
     window.release(index, send_at, outcome, Quota::FULL, now);
 }
 
-fn acquire(window: &mut PermitWindow, now: Instant) -> Result<(usize, Instant), BudgetExhausted> {
+fn acquire(window: &mut PermitPool, now: Instant) -> Result<(usize, Instant), BudgetExhausted> {
     window.acquire(Quota::FULL, MAX_WAIT, now)
 }
 
-fn exhaust(count: usize, window: &mut PermitWindow, now: Instant) {
+fn exhaust(count: usize, window: &mut PermitPool, now: Instant) {
     let requests: Vec<_> = (0..count).map(|_| acquire(window, now).unwrap()).collect();
     assert!(requests.iter().all(|(_, from)| *from == now));
     for request in requests {
@@ -24,13 +24,13 @@ fn exhaust(count: usize, window: &mut PermitWindow, now: Instant) {
     }
 }
 
-fn wait_when_exhausted(window: &mut PermitWindow, now: Instant) -> Duration {
+fn wait_when_exhausted(window: &mut PermitPool, now: Instant) -> Duration {
     acquire(window, now).unwrap_err().0
 }
 
 #[test]
 fn request_limit_holds_until_one_window_after_completion() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     exhaust(25, &mut window, now);
     assert_eq!(wait_when_exhausted(&mut window, now), WINDOW);
     let just_before = now + WINDOW.saturating_sub(MAX_WAIT + Duration::from_nanos(1));
@@ -40,7 +40,7 @@ fn request_limit_holds_until_one_window_after_completion() {
 
 #[test]
 fn in_flight_request_keeps_its_permit() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     let mut in_flight: Vec<_> = (0..25).map(|_| acquire(&mut window, now).unwrap()).collect();
     // They may be answered at once, or as late as they may be.
     assert_eq!(wait_when_exhausted(&mut window, now), WINDOW);
@@ -54,7 +54,7 @@ fn in_flight_request_keeps_its_permit() {
 
 #[test]
 fn expected_latency_follows_previous_responses() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     let before = now.checked_sub(Duration::from_mins(1)).unwrap();
     let request = acquire(&mut window, before).unwrap();
     finish(&mut window, request, RequestOutcome::Answered, before + Duration::from_secs(3));
@@ -67,7 +67,7 @@ fn expected_latency_follows_previous_responses() {
 
 #[test]
 fn unanswered_request_holds_its_permit_for_another_window() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     let requests: Vec<_> = (0..25).map(|_| acquire(&mut window, now).unwrap()).collect();
     for request in requests {
         finish(&mut window, request, RequestOutcome::Unanswered, now);
@@ -78,7 +78,7 @@ fn unanswered_request_holds_its_permit_for_another_window() {
 
 #[test]
 fn permit_about_to_be_free_is_promised_to_one_request() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     exhaust(1, &mut window, now);
     for _ in 0..24 {
         acquire(&mut window, now).unwrap();
@@ -90,7 +90,7 @@ fn permit_about_to_be_free_is_promised_to_one_request() {
 
 #[test]
 fn zero_max_wait_never_waits_for_a_permit() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     exhaust(25, &mut window, now);
     let a_moment_before = now + WINDOW.saturating_sub(Duration::from_millis(1));
     assert!(window.acquire(Quota::FULL, Duration::ZERO, a_moment_before).is_err());
@@ -99,7 +99,7 @@ fn zero_max_wait_never_waits_for_a_permit() {
 
 #[test]
 fn unsent_request_releases_its_permit() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     for _ in 0..100 {
         let request = acquire(&mut window, now).unwrap();
         finish(&mut window, request, RequestOutcome::Unsent, now);
@@ -110,7 +110,7 @@ fn unsent_request_releases_its_permit() {
 
 #[test]
 fn cool_down_blocks_all_requests_and_never_shortens() {
-    let (mut window, now) = (PermitWindow::new(TIMEOUT), Instant::now());
+    let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     window.start_cool_down(Duration::from_secs(7), now);
     assert_eq!(wait_when_exhausted(&mut window, now), Duration::from_secs(7));
     window.start_cool_down(Duration::from_secs(3), now);
@@ -118,7 +118,7 @@ fn cool_down_blocks_all_requests_and_never_shortens() {
     assert!(acquire(&mut window, now + Duration::from_secs(7)).is_ok());
 }
 
-fn wait_for_quota(window: &mut PermitWindow, quota: Quota, now: Instant) -> Option<Duration> {
+fn wait_for_quota(window: &mut PermitPool, quota: Quota, now: Instant) -> Option<Duration> {
     window.acquire(quota, Duration::ZERO, now).err().map(|BudgetExhausted(wait)| wait)
 }
 
@@ -137,7 +137,7 @@ fn quota_is_an_equal_part_of_the_budget_and_never_zero() {
 
 #[test]
 fn process_stays_within_its_quota() {
-    let mut window = PermitWindow::new(Duration::from_secs(5));
+    let mut window = PermitPool::new(Duration::from_secs(5));
     let now = Instant::now();
     for index in 0..6 {
         let (permit, send_at) =
@@ -153,7 +153,7 @@ fn process_stays_within_its_quota() {
 
 #[test]
 fn earlier_requests_count_against_a_reduced_quota() {
-    let mut window = PermitWindow::new(Duration::from_secs(5));
+    let mut window = PermitPool::new(Duration::from_secs(5));
     let start = Instant::now();
     let second = Duration::from_secs(1);
     for age in 0..20 {
@@ -169,7 +169,7 @@ fn earlier_requests_count_against_a_reduced_quota() {
 
 #[test]
 fn more_replicas_than_permits_take_one_in_several_windows() {
-    let mut window = PermitWindow::new(Duration::from_secs(5));
+    let mut window = PermitPool::new(Duration::from_secs(5));
     let (now, quota) = (Instant::now(), Quota::for_replicas(60));
     let (permit, send_at) = window.acquire(quota, Duration::ZERO, now).unwrap();
     window.release(permit, send_at, RequestOutcome::Answered, quota, now);
@@ -178,7 +178,7 @@ fn more_replicas_than_permits_take_one_in_several_windows() {
 
 #[test]
 fn reservations_report_hold_time_and_in_flight() {
-    let mut window = PermitWindow::new(Duration::from_secs(5));
+    let mut window = PermitPool::new(Duration::from_secs(5));
     let now = Instant::now();
     let (first, send_at) = window.acquire(Quota::FULL, Duration::ZERO, now).unwrap();
     window.release(first, send_at, RequestOutcome::Answered, Quota::FULL, now);
