@@ -4,6 +4,7 @@ Run from the root of the repository. It reads every text file that git tracks an
 `path:line: rule: text`. `--self-test` checks that each rule finds its example and passes its counterexample.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -88,7 +89,8 @@ def main():
     unused = {exception: True for exception in EXCEPTIONS}
     count = 0
     for path in subprocess.check_output(["git", "ls-files"], text=True).splitlines():
-        if SKIPPED.match(path):
+        # A file that is deleted but not committed is still listed.
+        if SKIPPED.match(path) or not os.path.exists(path):
             continue
         with open(path, encoding="utf-8") as file:
             text = file.read()

@@ -45,9 +45,9 @@ const DASHBOARD_ASSETS: [StaticFile; 8] = [
     StaticFile::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
     StaticFile::js("/dashboard/card.js", include_str!("../pages/dashboard/card.js")),
     StaticFile::js("/dashboard/copy.js", include_str!("../pages/dashboard/copy.js")),
+    StaticFile::js("/dashboard/format.js", include_str!("../pages/dashboard/format.js")),
     StaticFile::js("/dashboard/live.js", include_str!("../pages/dashboard/live.js")),
     StaticFile::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
-    StaticFile::js("/dashboard/words.js", include_str!("../pages/dashboard/words.js")),
 ];
 
 /// The form at `/verify`. It hashes with noble-hashes, whose files are as their authors publish them.
@@ -71,7 +71,7 @@ const DOCS: [StaticFile; 8] = [
     StaticFile::js("/docs/element.js", include_str!("../pages/docs/element.js")),
     StaticFile::js("/docs/schema.js", include_str!("../pages/docs/schema.js")),
     StaticFile::js("/docs/operation.js", include_str!("../pages/docs/operation.js")),
-    StaticFile::js("/docs/attempt.js", include_str!("../pages/docs/attempt.js")),
+    StaticFile::js("/docs/request.js", include_str!("../pages/docs/request.js")),
 ];
 
 /// Sources of images that a page may show.

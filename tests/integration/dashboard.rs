@@ -17,9 +17,9 @@ async fn page_and_resources_are_served_below_any_base_path() {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
         let files = ["/", "/base.css", "/dashboard/card.js", "/dashboard/copy.js"];
-        let files = files.into_iter().chain(["/dashboard/live.js", "/dashboard/page.js"]);
-        let files = files.chain(["/dashboard/state.js", "/dashboard/style.css"]);
-        let files = files.chain(["/dashboard/words.js"]);
+        let files = files.into_iter().chain(["/dashboard/format.js", "/dashboard/live.js"]);
+        let files = files.chain(["/dashboard/page.js", "/dashboard/state.js"]);
+        let files = files.chain(["/dashboard/style.css"]);
         let expected = files.map(|file| (format!("{base}{file}"), policy("'self' data:")));
         assert_eq!(parts, expected.collect::<Vec<_>>());
     }

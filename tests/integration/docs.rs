@@ -15,7 +15,7 @@ async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/proxy/public"] {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/docs")).await;
-        let scripts = ["attempt", "document", "element", "operation", "page", "schema"];
+        let scripts = ["document", "element", "operation", "page", "request", "schema"];
         let scripts = scripts.map(|name| format!("/docs/{name}.js"));
         let files = ["/base.css", "/docs"].map(str::to_owned).into_iter().chain(scripts);
         let files = files.chain(["/docs/style.css".to_owned()]);

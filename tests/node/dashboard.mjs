@@ -276,13 +276,13 @@ scenario("charts follow the blocks, without concurrent duplicate requests", asyn
         proxy.pauseMs = 0;
         // An unavailable chart is replaced by a message.
         proxy.rule = (path) => (path.includes(".svg") ? 404 : "pass");
-        await page.getByRole("article", { name: "ethereum" }).getByText("There is no chart").waitFor();
+        await page.getByRole("article", { name: "ethereum" }).getByText("The chart is not available").waitFor();
         assert.equal(await chart.count(), 0);
         await checkLayout(page, "no-chart", FEW_WIDTHS);
         const before = requests.length;
         proxy.rule = () => "pass";
         await chart.waitFor();
-        assert.equal(await page.getByText("There is no chart").filter({ visible: true }).count(), 0);
+        assert.equal(await page.getByText("The chart is not available").filter({ visible: true }).count(), 0);
         // The chart was not requested again at once.
         assert(requests.slice(before).filter((request) => kind(request).includes("1/chains")).length > 1);
     });
@@ -296,7 +296,7 @@ scenario("a chart follows price changes within a block and is retried", async ()
     proxy.rule = (path) => (path.includes(".svg") ? 503 : "pass");
     await open(`${proxy.url}/`, async (dashboard) => {
         const { page } = dashboard;
-        await page.getByText("There is no chart").waitFor();
+        await page.getByText("The chart is not available").waitFor();
         proxy.rule = () => "pass";
         const chart = page.getByRole("article").getByRole("img");
         await chart.waitFor();
@@ -343,11 +343,11 @@ scenario("a stopped service is reported, and followed again after a restart", as
         await page.locator("#cards img").nth(1).waitFor();
         await dashboard.checkLayout("live", ALL_WIDTHS);
         await service.stop();
-        await dashboard.waitForBanner(/^Disconnected from the service since .*\d.*; trying again…$/);
+        await dashboard.waitForBanner(/^Disconnected from the service since .*\d.*\. Retrying…$/);
         assert.equal(await dashboard.banner.getAttribute("role"), "status");
         await dashboard.waitForTitle("Disconnected – Gas prices");
         const last = await dashboard.waitForCard("ethereum", ({ badge }) => badge === "Not live");
-        assert.equal(last.when["Next block"], "not known");
+        assert.equal(last.when["Next block"], "unknown");
         const older = ({ when }, { Data }) => when.Data !== Data && /^read [1-9]\d* s ago$/.test(when.Data);
         const later = await dashboard.waitForCard("ethereum", older, last.when);
         const oldest = await dashboard.waitForCard("ethereum", older, later.when);
@@ -356,7 +356,7 @@ scenario("a stopped service is reported, and followed again after a restart", as
         assert.equal(last.tiers.length, 2);
         await dashboard.checkLayout("disconnected", ALL_WIDTHS);
         service = await start(options);
-        await dashboard.waitForAnnouncement("Connected to the service again.");
+        await dashboard.waitForAnnouncement("Reconnected to the service.");
         await dashboard.waitForNoBanner();
         const restored = await dashboard.waitForLive("ethereum");
         await dashboard.waitForBlockAbove("ethereum", restored.when.Block);
@@ -393,17 +393,17 @@ scenario("stale data is labelled and expired data is hidden", async () => {
         const { page } = dashboard;
         const waitForProblem = (name, problem) =>
             dashboard.waitForCard(name, (card, problem) => card.problem === problem, problem);
-        const none = await waitForProblem("failing", "No data was read yet.");
+        const none = await waitForProblem("failing", "No data received yet.");
         const nothing = { tiers: [], base: [null, null], of: null, market: {} };
         const when = { Block: "–", Data: "–", "Next block": "–" };
         const expected = (name, id, problem) =>
             ({ name, id: `chain id ${id}`, badge: "No data", problem, when, ...nothing });
         const asJson = (value) => JSON.parse(JSON.stringify(value, (_, one) => one ?? null));
-        assert.deepEqual(asJson(none), expected("failing", 42, "No data was read yet."));
+        assert.deepEqual(asJson(none), expected("failing", 42, "No data received yet."));
         // The chain was stalled before the page was opened.
-        const isStalled = ({ problem }) => problem?.startsWith("Stale: the newest block");
+        const isStalled = ({ problem }) => problem?.startsWith("Stale: no new block");
         const first = await dashboard.waitForCard("well", isStalled);
-        assert.match(first.problem, /^Stale: the newest block has not changed for some time\.$/);
+        assert.match(first.problem, /^Stale: no new block for some time\.$/);
         assert.deepEqual([first.when.Block, first.badge], ["100", "Stale"]);
         assert.deepEqual(first.tiers[0][1], ["Max fee", "22", "22000000000"]);
         assert.equal(first.when["Next block"], "not known yet");
@@ -415,11 +415,11 @@ scenario("stale data is labelled and expired data is hidden", async () => {
         assert.match(next.when["Next block"], /^(in |due now|overdue by)/);
         await dashboard.waitForCard("well", ({ when }) => /^overdue by \d+ s$/.test(when["Next block"]));
         const second = await dashboard.waitForCard("well", isStalled);
-        assert.match(second.problem, /^Stale: the newest block has not changed for \d+ s\.$/);
+        assert.match(second.problem, /^Stale: no new block for \d+ s\.$/);
         well.isHealthy = false;
-        const old = await waitForProblem("well", "Stale: the data is older than two blocks.");
+        const old = await waitForProblem("well", "Stale: the data is older than two block times.");
         assert.deepEqual(old.tiers, second.tiers);
-        const problem = "The newest data is too old to be served.";
+        const problem = "The newest data is too old to serve.";
         // The reason follows later.
         const without = await dashboard.waitForCard("well", ({ badge }) => badge === "No data");
         assert.deepEqual(asJson({ ...without, problem }), expected("well", 41, problem));
@@ -461,8 +461,7 @@ scenario("polls replace a refused stream until it opens", async () => {
     const service = await start({ config: chainConfig({ chain }, "[limits]\nmax_streams = 1") });
     const other = await fetch(`${service.url}/v1/61/gas-suggestion/stream`);
     await open(`${service.url}/`, async (dashboard) => {
-        await dashboard.waitForBanner("No live updates at the moment; trying again. " +
-            "Until then the numbers are asked for every 2 s.");
+        await dashboard.waitForBanner("Live updates are not available; polling every 2 s. Reconnecting…");
         const polled = await dashboard.waitForCard("chain", ({ badge }) => badge === "Polled");
         assert.equal(polled.when.Block, "100");
         await dashboard.checkLayout("polled");
@@ -499,7 +498,7 @@ scenario("a dead or failing stream is reopened", async () => {
         // A proxy without an upstream responds with 503, after which browsers stop reconnecting.
         proxy.rule = () => 503;
         proxy.server.closeAllConnections();
-        await dashboard.waitForBanner(/since .* \(it answers with status 503\); trying again…$/);
+        await dashboard.waitForBanner(/since .* \(status 503\)\. Retrying…$/);
         assert.deepEqual((await dashboard.cards())[0].tiers, live.tiers);
         const before = streams();
         await dashboard.page.waitForRequest((request) => request.url().endsWith("/stream"));
@@ -525,7 +524,7 @@ scenario("a silent service is disconnected even if no connection closes", async 
         const second = await dashboard.waitForCard("chain", later, when);
         await dashboard.waitForCard("chain", later, second.when);
         assert.equal(await dashboard.banner.textContent(), "");
-        await dashboard.waitForBanner(/^Disconnected from the service since [^(]*; trying again…$/);
+        await dashboard.waitForBanner(/^Disconnected from the service since [^(]*\. Retrying…$/);
         await dashboard.waitForCard("chain", ({ badge }) => badge === "Not live");
         await until(() => proxy.held, (held) => held.some((path) => path.endsWith("/stream")));
         const responded = [];
@@ -548,7 +547,7 @@ scenario("loading the chains is retried", async () => {
     const proxy = await Proxy.start(service.url);
     proxy.rule = (path) => (path.startsWith("/v1/") ? 404 : "pass");
     await open(`${proxy.url}/`, async (dashboard) => {
-        await dashboard.waitForBanner("No answer from the service yet (it answers with status 404); trying again…");
+        await dashboard.waitForBanner("No response from the service yet (status 404). Retrying…");
         assert.deepEqual(await dashboard.cards(), []);
         await dashboard.checkLayout("no-chains");
         proxy.rule = () => "pass";
@@ -646,8 +645,8 @@ scenario("amounts in wei can be copied with the keyboard alone", async () => {
         assert.equal(await page.locator("#pasted").inputValue(), rows[1][1]);
         await page.evaluate(() => (document.execCommand = () => false));
         await page.getByRole("button", { name: "Copy wei high max fee of ronin" }).press("Enter");
-        await dashboard.waitForButton("Not copied high max fee of ronin",
-            "Not copied: the browser does not let this page use the clipboard.");
+        await dashboard.waitForButton("Copy failed high max fee of ronin",
+            "Copy failed: the browser blocked access to the clipboard.");
         await dashboard.checkLayout("not-copied");
     });
 });
@@ -655,7 +654,7 @@ scenario("amounts in wei can be copied with the keyboard alone", async () => {
 const SNAPSHOT = `\
 - main:
   - heading "Gas prices" [level=1]
-  - paragraph: What to pay for gas, block by block.
+  - paragraph: Suggested gas prices, updated with every block.
   - status
   - article "ronin":
     - heading "ronin" [level=2]
@@ -685,9 +684,9 @@ const SNAPSHOT = `\
     - definition:
       - text: 24 gwei 24000000000 wei
       - button "Copy wei high priority fee of ronin"
-    - term: Suggested base fee, part of both
+    - term: Suggested base fee (included in both)
     - definition: 2 gwei 2000000000 wei
-    - heading "Behind the price" [level=3]
+    - heading "Fee market" [level=3]
     - paragraph: at block 100
     - term: Next block’s base fee
     - definition: 1 gwei
@@ -712,7 +711,7 @@ scenario("screen readers get names and roles, and no announced numbers", async (
         await page.getByRole("img").waitFor();
         await dashboard.waitForNoBanner();
         const snapshot = await page.locator("main").ariaSnapshot();
-        const compared = snapshot.slice(0, snapshot.indexOf("\n  - paragraph: \"Medium is"));
+        const compared = snapshot.slice(0, snapshot.indexOf("\n  - paragraph: \"Medium should"));
         assert.equal(compared.replace(/read \d+ s ago/, "read just now"), SNAPSHOT);
         assert.equal(await page.locator("[aria-live], [role=alert], [role=timer], [role=log]").count(), 0);
         assert.equal(await page.locator("#cards [role=status]").count(), 0);
@@ -771,8 +770,8 @@ scenario("requests stay below a base path or a proxy prefix", async () => {
 scenario("without JavaScript the page says that it needs it", async () => {
     const service = await start({ demo: [] });
     await open(`${service.url}/`, async ({ page }) => {
-        const text = "This page follows the chains’ blocks, for which it needs JavaScript. Without it, the " +
-            "prices are at v1/gas-suggestions.";
+        const text = "This page needs JavaScript for live updates. Without it, see the prices at " +
+            "v1/gas-suggestions.";
         assert.equal((await page.locator("noscript").innerText()).replace(/\s+/g, " ").trim(), text);
         await page.getByRole("link").click();
         await page.waitForURL(`${service.url}/v1/gas-suggestions`);

@@ -100,7 +100,7 @@ scenario("a route has its parameters, responses, headers and examples", async ()
         assert.deepEqual(names, ["chain", "blocks", "X-Request-Id"]);
         const [chain, blocks] = await operation.locator("h3:text('Parameters') + dl dd").allInnerTexts();
         assert.match(chain, /^"one" or "1" path\n/);
-        assert.match(blocks, /^integer, at least 1, at most 1024, 20 when absent query, optional\n/);
+        assert.match(blocks, /^integer, at least 1, at most 1024, default 20 query, optional\n/);
         const statuses = await operation.locator(".answer h4, .statuses dt").allInnerTexts();
         const described = api.paths["/v1/{chain}/fee-history"].get.responses;
         assert.deepEqual(statuses, Object.keys(described));
@@ -214,14 +214,14 @@ scenario("a document that cannot be loaded is reported", async () => {
         await page.reload();
         const banner = page.locator("#banner.bad");
         await banner.waitFor();
-        assert.equal(await banner.innerText(), "The document cannot be read: it answers with status 503");
+        assert.equal(await banner.innerText(), "The document could not be loaded: status 503");
     });
 });
 
 scenario("without JavaScript the page says that it needs it", async () => {
     await visit(browser, `${service.url}/docs`, { javaScriptEnabled: false }, async (page) => {
-        const text = "This page shows the service’s OpenAPI document, for which it needs JavaScript. Without " +
-            "it, the document is at openapi.json.";
+        const text = "This page needs JavaScript to show the service’s OpenAPI document. Without it, read " +
+            "the document at openapi.json.";
         assert.equal((await page.locator("noscript").innerText()).replace(/\s+/g, " ").trim(), text);
     });
 });

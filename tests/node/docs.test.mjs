@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-    examplesOf, firstOf, groupsOf, limitsOf, nameOf, requestOf, resolve, typeOf,
+    buildRequest, initialValue, limitTexts, namedExamples, operationGroups, referenceName, resolve, typeText,
 } from "../../src/pages/docs/document.js";
 
 const DOCUMENT = {
@@ -29,9 +29,9 @@ const DOCUMENT = {
 };
 
 test("operations are grouped by tag, with references resolved", () => {
-    const [b, a] = groupsOf(DOCUMENT);
+    const [b, a] = operationGroups(DOCUMENT);
     assert.deepEqual([b.name, b.description, a.name, a.description], ["B", "of B", "A", undefined]);
-    assert.deepEqual(a.operations.map(({ id, verb, path }) => [id, verb, path]), [["postA", "post", "/a/{b}"]]);
+    assert.deepEqual(a.operations.map(({ id, method, path }) => [id, method, path]), [["postA", "post", "/a/{b}"]]);
     const [{ id, summary, parameters, responses, body }] = b.operations;
     assert.deepEqual({ id, summary, parameters, responses, body }, {
         id: "getA",
@@ -48,7 +48,8 @@ test("operations are grouped by tag, with references resolved", () => {
 test("missing references resolve to undefined", () => {
     assert.equal(resolve(DOCUMENT, { $ref: "#/components/none/x" }), undefined);
     assert.equal(resolve(DOCUMENT, undefined), undefined);
-    assert.deepEqual([nameOf(undefined), nameOf({}), nameOf({ $ref: "#/a/b" })], [undefined, undefined, "b"]);
+    const names = [undefined, {}, { $ref: "#/a/b" }].map(referenceName);
+    assert.deepEqual(names, [undefined, undefined, "b"]);
 });
 
 test("types are described in words", () => {
@@ -62,21 +63,21 @@ test("types are described in words", () => {
         [{ allOf: [{ $ref: "#/x/A" }, { type: "object" }] }, "A and object"],
         [{ type: "string", enum: ["a", "b"] }, '"a" or "b"'],
     ];
-    for (const [schema, expected] of cases) assert.equal(typeOf(schema), expected);
+    for (const [schema, expected] of cases) assert.equal(typeText(schema), expected);
 });
 
 test("limits are described in words", () => {
     const schema = { type: "integer", format: "int64", minimum: 0, maximum: 5, default: 3 };
-    assert.deepEqual(limitsOf(schema), ["int64", "at least 0", "at most 5", "3 when absent"]);
-    assert.deepEqual(limitsOf({ pattern: "^a$" }), ["matches ^a$"]);
-    assert.deepEqual([limitsOf(undefined), limitsOf({})], [[], []]);
+    assert.deepEqual(limitTexts(schema), ["int64", "at least 0", "at most 5", "default 3"]);
+    assert.deepEqual(limitTexts({ pattern: "^a$" }), ["matches ^a$"]);
+    assert.deepEqual([limitTexts(undefined), limitTexts({})], [[], []]);
 });
 
 test("examples are found inline and by reference", () => {
-    assert.deepEqual(examplesOf(DOCUMENT, { example: null }), [["", null]]);
+    assert.deepEqual(namedExamples(DOCUMENT, { example: null }), [["", null]]);
     const examples = { first: { $ref: "#/components/examples/one" }, second: { value: 2 } };
-    assert.deepEqual(examplesOf(DOCUMENT, { examples }), [["first", 1], ["second", 2]]);
-    assert.deepEqual(examplesOf(DOCUMENT, {}), []);
+    assert.deepEqual(namedExamples(DOCUMENT, { examples }), [["first", 1], ["second", 2]]);
+    assert.deepEqual(namedExamples(DOCUMENT, {}), []);
 });
 
 test("required parameters are prefilled, optional ones are empty", () => {
@@ -88,7 +89,7 @@ test("required parameters are prefilled, optional ones are empty", () => {
         [{ required: true }, ""],
         [{ required: false, example: 7, schema: { default: 20 } }, ""],
     ];
-    for (const [parameter, expected] of cases) assert.equal(firstOf(parameter), expected);
+    for (const [parameter, expected] of cases) assert.equal(initialValue(parameter), expected);
 });
 
 test("request values go to path, query and headers", () => {
@@ -100,7 +101,7 @@ test("request values go to path, query and headers", () => {
         ],
     };
     const values = new Map([["chain", "a/b"], ["a", "1&2"], ["b", ""], ["X-Request-Id", "me"]]);
-    assert.deepEqual(requestOf(operation, values),
+    assert.deepEqual(buildRequest(operation, values),
         { target: "v1/a%2Fb/x?a=1%262", headers: { "X-Request-Id": "me" } });
-    assert.deepEqual(requestOf({ path: "/", parameters: [] }, new Map()), { target: "", headers: {} });
+    assert.deepEqual(buildRequest({ path: "/", parameters: [] }, new Map()), { target: "", headers: {} });
 });

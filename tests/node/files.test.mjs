@@ -6,7 +6,7 @@ import test from "node:test";
 
 import { getAddress, id as keccak256 } from "ethers";
 
-import { addressProblem, examine, label } from "../../src/pages/verify/files.js";
+import { addressProblem, examine, qualifiedName } from "../../src/pages/verify/files.js";
 
 const fixture = new URL("../fixtures/verification/build-info.json", import.meta.url);
 const buildInfo = () => JSON.parse(readFileSync(fixture, "utf8"));
@@ -26,7 +26,7 @@ const SOURCE = file("Counter.sol", source("Counter"));
 function found(...files) {
     const { contracts, problems, notes, kinds } = examine(files);
     return {
-        contracts: contracts.map(label),
+        contracts: contracts.map(qualifiedName),
         problems,
         notes,
         kinds: files.map((file) => kinds.get(file)),
@@ -62,7 +62,7 @@ test("metadata is read from a Foundry artifact, as text or object", () => {
     const artifact = { abi: [], metadata: metadata("Counter") };
     for (const content of [artifact, { ...artifact, rawMetadata: output("Counter").metadata }]) {
         const { contracts } = examine([file("Counter.json", content), SOURCE]);
-        assert.deepEqual(contracts.map(label), [COUNTER]);
+        assert.deepEqual(contracts.map(qualifiedName), [COUNTER]);
         assert.deepEqual(contracts[0].metadata, metadata("Counter"));
     }
 });
@@ -116,7 +116,7 @@ test("a Hardhat 3 build-info lists the user's contracts without output", () => {
 
     const outputAlone = { _format: "hh3-sol-build-info-output-1", output: buildInfo().output };
     assert.deepEqual(found(file("b.output.json", outputAlone)).problems, [
-        "b.output.json is the compiler’s output alone: choose the build-info beside it.",
+        "b.output.json contains only the compiler’s output: choose the build-info next to it.",
     ]);
     const together = found(file("b.json", build), file("b.output.json", outputAlone));
     assert.deepEqual([together.problems, together.notes], [[], ["Not needed: b.output.json."]]);
@@ -145,7 +145,7 @@ function foundryBuildInfo() {
 
 test("only compiler input is sent from a Foundry build-info", () => {
     const { contracts } = examine([file("b.json", foundryBuildInfo())]);
-    assert.deepEqual(contracts.map(label), [COUNTER, SWITCH]);
+    assert.deepEqual(contracts.map(qualifiedName), [COUNTER, SWITCH]);
     const { language, sources, settings } = buildInfo().input;
     assert.deepEqual(contracts[0].input, { language, sources, settings });
     assert(!JSON.stringify(contracts).includes("/home/user"));
@@ -156,7 +156,7 @@ test("only compiler input is sent from a Foundry build-info", () => {
 test("a Foundry build-info without sources is recognised", () => {
     const { id, source_id_to_path, language } = foundryBuildInfo();
     assert.deepEqual(found(file("b.json", { id, source_id_to_path, language })).problems, [
-        "b.json has no sources in it: run forge build --build-info and choose the file that it writes.",
+        "b.json contains no sources: run forge build --build-info and choose the file it writes.",
     ]);
 });
 
@@ -170,8 +170,7 @@ test("a missing source is named", () => {
 
 test("a changed source is distinguished from a missing one", () => {
     const problem = (name) =>
-        `${name} is not the file that was compiled: the metadata names a contracts/Counter.sol with ` +
-        "other content.";
+        `${name} differs from the compiled file: the metadata lists contracts/Counter.sol with other content.`;
     const changed = file("Counter.sol", `${source("Counter")}\n`);
     assert.deepEqual(found(METADATA, changed), {
         ...nothing, problems: [problem("Counter.sol")], kinds: ["metadata", "source"],
@@ -186,28 +185,28 @@ test("of two files with one name, the compiled one is used", () => {
     for (const files of [[METADATA, other, SOURCE], [METADATA, SOURCE, other]]) {
         const { contracts, problems, notes } = found(...files);
         assert.deepEqual([contracts, problems], [[COUNTER], []]);
-        assert.deepEqual(notes, ["There are two files Counter.sol; the one that was compiled is used."]);
+        assert.deepEqual(notes, ["Several files are named Counter.sol; the compiled one is used."]);
     }
 });
 
 test("unneeded files are named, up to ten", () => {
     const other = file("Other.sol", "contract Other {}");
     assert.deepEqual(found(METADATA, SOURCE, other).notes, [
-        "Not named by the metadata, so not needed: Other.sol.",
+        "Not listed in the metadata, so not needed: Other.sol.",
     ]);
     assert.deepEqual(found(file("b.json", buildInfo()), other, SOURCE).notes, [
-        "Not needed, since a build-info has its sources in it: Other.sol, Counter.sol.",
+        "Not needed, because a build-info contains its sources: Other.sol, Counter.sol.",
     ]);
     const many = Array.from({ length: 12 }, (_, index) => file(`${index}.sol`, `// ${index}`));
     assert.deepEqual(found(METADATA, SOURCE, ...many).notes, [
-        "Not named by the metadata, so not needed: " +
+        "Not listed in the metadata, so not needed: " +
             "0.sol, 1.sol, 2.sol, 3.sol, 4.sol, 5.sol, 6.sol, 7.sol, 8.sol, 9.sol, 2 more.",
     ]);
 });
 
 test("line endings changed by a checkout are restored", () => {
     const crlf = source("Counter").replaceAll("\n", "\r\n");
-    const note = "Counter.sol was compiled with other line endings; it is sent with those.";
+    const note = "Counter.sol was compiled with other line endings, which are restored before sending.";
     const { contracts, notes } = examine([METADATA, file("Counter.sol", crlf)]);
     assert.deepEqual(contracts[0].sources, { "contracts/Counter.sol": source("Counter") });
     assert.deepEqual(notes, [note]);
@@ -254,7 +253,7 @@ test("several metadata files are matched independently", () => {
 test("contracts of several build-infos are combined", () => {
     const builds = ["a.json", "b.json"].map((name) => file(name, buildInfo()));
     const { contracts } = examine(builds);
-    assert.deepEqual(contracts.map((contract) => [label(contract), contract.file]), [
+    assert.deepEqual(contracts.map((contract) => [qualifiedName(contract), contract.file]), [
         [COUNTER, "a.json"], [COUNTER, "b.json"], [SWITCH, "a.json"], [SWITCH, "b.json"],
     ]);
 });
@@ -264,10 +263,10 @@ test("a build-info whose sources do not match its output is refused", () => {
     build.input.sources["contracts/Switch.sol"].content += " ";
     const { contracts, problems } = found(file("b.json", build));
     assert.deepEqual(contracts, [COUNTER]);
-    assert.deepEqual(problems, ["contracts/Switch.sol in b.json is not the code that was compiled."]);
+    assert.deepEqual(problems, ["contracts/Switch.sol in b.json differs from the compiled code."]);
     build.input.sources["contracts/Switch.sol"] = { urls: ["contracts/Switch.sol"] };
     assert.deepEqual(found(file("b.json", build)).problems, [
-        "b.json does not have the source code of contracts/Switch.sol.",
+        "b.json does not contain the source code of contracts/Switch.sol.",
     ]);
 });
 
@@ -277,14 +276,14 @@ test("contracts without code cannot be chosen", () => {
     assert.deepEqual(found(file("b.json", build)).contracts, [COUNTER]);
     build.output.contracts = {};
     assert.deepEqual(found(file("b.json", build)).problems, [
-        "b.json has no contract in it that could be deployed.",
+        "b.json contains no deployable contract.",
     ]);
 });
 
 test("a build-info without a compiler version gives one problem", () => {
     const { input } = buildInfo();
     assert.deepEqual(found(file("b.json", { input, solcLongVersion: "0.8.28" })).problems, [
-        "b.json does not say which compiler made it.",
+        "b.json does not name its compiler version.",
     ]);
 });
 
@@ -292,15 +291,15 @@ test("unusable JSON files are identified", () => {
     for (const [content, problem] of [
         ["", "is not JSON."],
         ["{", "is not JSON."],
-        ["null", "is neither metadata of the Solidity compiler nor a build-info."],
-        [{ abi: [] }, "is neither metadata of the Solidity compiler nor a build-info."],
+        ["null", "is neither Solidity compiler metadata nor a build-info."],
+        [{ abi: [] }, "is neither Solidity compiler metadata nor a build-info."],
         [{ _format: "hh-sol-artifact-1" },
-            "is an artifact, which has no sources: choose a file of artifacts/build-info."],
+            "is an artifact without sources: choose a file from artifacts/build-info."],
         [{ _format: "hh3-artifact-1" },
-            "is an artifact, which has no sources: choose a file of artifacts/build-info."],
-        [buildInfo().input, "is the compiler’s input without its version: choose the build-info."],
+            "is an artifact without sources: choose a file from artifacts/build-info."],
+        [buildInfo().input, "is compiler input without a compiler version: choose the build-info."],
         [{ ...metadata("Counter"), settings: { compilationTarget: {} } },
-            "does not say which contract it is of."],
+            "does not name its contract."],
     ]) {
         assert.deepEqual(found(file("x.json", content)).problems, [`x.json ${problem}`]);
     }
@@ -311,12 +310,12 @@ test("a byte order mark before JSON is ignored", () => {
     assert.deepEqual(found(file("m.json", marked), SOURCE).contracts, [COUNTER]);
     // Before a source it is part of the hashed content.
     const [problem] = found(METADATA, file("Counter.sol", `\ufeff${source("Counter")}`)).problems;
-    assert.match(problem, /is not the file that was compiled/);
+    assert.match(problem, /differs from the compiled file/);
 });
 
 test("a non-UTF-8 file is a problem only if nothing else matches", () => {
     const binary = file("logo.png", Uint8Array.of(0x89, 0x50, 0xff, 0xfe));
-    assert.deepEqual(found(binary).problems, ["logo.png is not text in UTF-8."]);
+    assert.deepEqual(found(binary).problems, ["logo.png is not UTF-8 text."]);
     const together = found(METADATA, SOURCE, binary, file("package.json", "{}"));
     assert.deepEqual([together.contracts, together.problems], [[COUNTER], []]);
     assert.deepEqual(together.notes, ["Not needed: logo.png, package.json."]);
@@ -324,18 +323,18 @@ test("a non-UTF-8 file is a problem only if nothing else matches", () => {
 
 test("sources alone lack a JSON file", () => {
     assert.deepEqual(found(SOURCE).problems, [
-        "A JSON file is missing: the compiler’s metadata or a build-info.",
+        "A JSON file is missing: add the compiler’s metadata or a build-info.",
     ]);
 });
 
 test("a source may be called __proto__", () => {
     const text = output("Counter").metadata.replaceAll("contracts/Counter.sol", "__proto__");
     const { contracts, problems } = examine([file("m.json", text), SOURCE]);
-    assert.deepEqual([contracts.map(label), problems], [["__proto__:Counter"], []]);
+    assert.deepEqual([contracts.map(qualifiedName), problems], [["__proto__:Counter"], []]);
     assert.deepEqual(Object.entries(contracts[0].sources), [["__proto__", source("Counter")]]);
     const build = JSON.stringify(buildInfo()).replaceAll("contracts/Counter.sol", "__proto__");
     const fromBuild = examine([file("b.json", build)]);
-    assert.deepEqual(fromBuild.contracts.map(label), ["__proto__:Counter", SWITCH]);
+    assert.deepEqual(fromBuild.contracts.map(qualifiedName), ["__proto__:Counter", SWITCH]);
     assert.deepEqual(Object.entries(fromBuild.contracts[0].sources), [["__proto__", source("Counter")]]);
 });
 
@@ -455,7 +454,7 @@ test("addresses are checked by EIP-55", () => {
     assert.equal(addressProblem(""), "The address is missing.");
     for (const bad of ["0x", digits, `${address}0`, address.slice(0, -1), `0x${"g".repeat(40)}`,
         `0X${digits}`, ` ${address}`, `${address}\n`]) {
-        assert.equal(addressProblem(bad), "An address is 0x and 40 hexadecimal digits.", bad);
+        assert.equal(addressProblem(bad), "An address is 0x followed by 40 hexadecimal digits.", bad);
     }
     for (const index of [...digits].keys()) {
         const digit = digits[index];
@@ -463,7 +462,7 @@ test("addresses are checked by EIP-55", () => {
         if (swapped === digit) continue;
         assert.equal(
             addressProblem(`0x${digits.slice(0, index)}${swapped}${digits.slice(index + 1)}`),
-            "There is a typo in the address: its upper and lower case letters do not fit its digits.",
+            "The address has a typo: its checksum (the case of its letters) does not match.",
         );
     }
 });

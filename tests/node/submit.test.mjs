@@ -16,7 +16,7 @@ const METADATA_CONTRACT = { ...IDENTIFIER, metadata: METADATA, sources: SOURCES 
 const BUILD_INFO_CONTRACT = {
     ...METADATA_CONTRACT, input: INPUT, compilerVersion: "0.8.28+commit.7893614a",
 };
-const STEPS = ["Sending the files…", "Compiling and comparing…"];
+const STEPS = ["Sending files…", "Compiling and comparing…"];
 
 const { fetch, setTimeout } = globalThis;
 // Requests and the pauses before them.
@@ -68,7 +68,7 @@ async function runVerify(responses, { contract = METADATA_CONTRACT, signal = new
     const options = {
         base: new URL("https://gas.example/base/verification/"),
         signal,
-        tell: (step) => steps.push(step),
+        onStep: (step) => steps.push(step),
     };
     const outcome = await verify({ contract, address: ADDRESS, chainId: 2020 }, options);
     return { outcome, sent, steps };
@@ -108,7 +108,7 @@ test("a failed job ends with the upstream's reason", async () => {
     const failed = done(null, refused("no_match", reason));
     assert.deepEqual((await runVerify([started, running, failed])).outcome, { reason });
     assert.deepEqual((await runVerify([started, done(null)])).outcome, {
-        reason: "The code at the address is not that of the files.",
+        reason: "The code at the address does not match the files.",
     });
 });
 
@@ -116,10 +116,10 @@ test("an earlier verification is looked up before its match is claimed", async (
     const conflict = json(409, refused("already_verified", "It is already verified."));
     const jobConflict = done(null, refused("already_verified", "It is already verified."));
     for (const [found, outcome] of [
-        [json(200, { match: "exact_match" }), { isOld: true, match: "exact" }],
-        [json(200, { match: "match" }), { isOld: true, match: "partial" }],
-        [json(404, { match: null }), { isOld: true }],
-        [broken, { isOld: true }],
+        [json(200, { match: "exact_match" }), { isAlreadyVerified: true, match: "exact" }],
+        [json(200, { match: "match" }), { isAlreadyVerified: true, match: "partial" }],
+        [json(404, { match: null }), { isAlreadyVerified: true }],
+        [broken, { isAlreadyVerified: true }],
     ]) {
         assert.deepEqual((await runVerify([conflict, found])).outcome, outcome);
         assert.equal(log.at(-1), `GET v2/contract/2020/${ADDRESS}`);
@@ -130,9 +130,9 @@ test("an earlier verification is looked up before its match is claimed", async (
 test("a verification in progress is not reported as failed", async () => {
     const reason = "The contract is already being verified";
     const twice = json(429, refused("duplicate_verification_request", reason));
-    assert.deepEqual((await runVerify([twice])).outcome, { isOpen: true, reason });
+    assert.deepEqual((await runVerify([twice])).outcome, { isUnknown: true, reason });
     const v1Conflict = json(429, { error: reason, message: reason });
-    assert.deepEqual((await runVerify([html(404), v1Conflict])).outcome, { isOpen: true, reason });
+    assert.deepEqual((await runVerify([html(404), v1Conflict])).outcome, { isUnknown: true, reason });
     // The service's own rate limit is a refusal.
     const tooMany = problem(429, "too many requests");
     assert.deepEqual((await runVerify([tooMany])).outcome, { reason: "Too many requests." });
@@ -145,11 +145,11 @@ test("a refused submission ends with the reason and without polls", async () => 
         [problem(404, "this path is not forwarded to the verification service"),
             "This path is not forwarded to the verification service."],
         [problem(413, "the body is larger than 32 MiB"), "The body is larger than 32 MiB."],
-        [html(500), "The verification service answered with status 500 and no reason."],
-        [html(200), "The verification service answered with status 200 and no reason."],
-        [json(202, {}), "The verification service answered with status 202 and no reason."],
-        [json(202, null), "The verification service answered with status 202 and no reason."],
-        [json(200, { verificationId: ID }), "The verification service answered with status 200 and no reason."],
+        [html(500), "The verification service responded with status 500 and gave no reason."],
+        [html(200), "The verification service responded with status 200 and gave no reason."],
+        [json(202, {}), "The verification service responded with status 202 and gave no reason."],
+        [json(202, null), "The verification service responded with status 202 and gave no reason."],
+        [json(200, { verificationId: ID }), "The verification service responded with status 200 and gave no reason."],
     ]) {
         assert.deepEqual((await runVerify([response])).outcome, { reason });
         assert.equal(log.length, 1);
@@ -161,18 +161,19 @@ test("a submission without a usable response has an open outcome", async () => {
     for (const [response, reason] of [
         [problem(502, "the connection ended"), "The connection ended."],
         [problem(504, "no response"), "No response."],
-        [html(504), "The verification service answered with status 504 and no reason."],
-        [broken, "The service cannot be reached, or the connection broke off."],
+        [html(504), "The verification service responded with status 504 and gave no reason."],
+        [broken, "The service is unreachable, or the connection was lost."],
     ]) {
-        assert.deepEqual((await runVerify([response])).outcome, { isOpen: true, reason });
-        assert.deepEqual((await runVerify([html(404), response])).outcome, { isOpen: true, reason });
+        assert.deepEqual((await runVerify([response])).outcome, { isUnknown: true, reason });
+        assert.deepEqual((await runVerify([html(404), response])).outcome, { isUnknown: true, reason });
     }
 });
 
 test("sources above the verifier's limit are not sent", async () => {
     const contract = { ...METADATA_CONTRACT, sources: { "a.sol": "x".repeat(30 * 1024 * 1024) } };
     const { outcome } = await runVerify([], { contract });
-    assert.deepEqual(outcome, { reason: "The sources are too large: the verification service takes 30 MiB." });
+    const reason = "The sources are too large: the verification service accepts at most 30 MiB.";
+    assert.deepEqual(outcome, { reason });
     assert.equal(log.length, 0);
 });
 
@@ -187,14 +188,14 @@ test("temporary poll failures are tolerated", async () => {
 test("after five poll failures the outcome is open with the last reason", async () => {
     const detail = "no connection could be made";
     const { outcome } = await runVerify([started, running, problem(502, detail)]);
-    assert.deepEqual(outcome, { isOpen: true, reason: "No connection could be made." });
+    assert.deepEqual(outcome, { isUnknown: true, reason: "No connection could be made." });
     assert.equal(log.filter((entry) => entry === `GET ${JOB}`).length, 1 + 5);
 });
 
 test("an unknown job is not polled again", async () => {
     const reason = `No verification job found for id ${ID}`;
     const gone = json(404, refused("job_not_found", reason));
-    assert.deepEqual((await runVerify([started, running, gone])).outcome, { isOpen: true, reason });
+    assert.deepEqual((await runVerify([started, running, gone])).outcome, { isUnknown: true, reason });
     assert.equal(log.filter((entry) => entry === `GET ${JOB}`).length, 2);
 });
 
@@ -202,7 +203,7 @@ test("a job is polled for at most 15 minutes", async (context) => {
     let now = 0;
     context.mock.method(performance, "now", () => (now += 60_000));
     const { outcome } = await runVerify([started, running]);
-    assert.deepEqual(outcome, { isOpen: true, reason: "The verification takes very long." });
+    assert.deepEqual(outcome, { isUnknown: true, reason: "The verification is taking longer than 15 minutes." });
     assert.equal(log.filter((entry) => entry === `GET ${JOB}`).length, 14);
 });
 
@@ -235,8 +236,8 @@ test("v1 is not sent a build-info without output", async () => {
     const contract = { ...BUILD_INFO_CONTRACT, metadata: undefined, sources: {} };
     const { outcome } = await runVerify([html(404)], { contract });
     assert.deepEqual(outcome, {
-        reason: "The verification service is an older one, which does not take a build-info without " +
-            "the compiler’s output. Choose the metadata with its sources.",
+        reason: "The verification service has only the v1 API, which does not accept a build-info without " +
+            "compiler output. Choose the metadata and its sources.",
     });
     assert.equal(log.length, 1);
 });
@@ -249,12 +250,12 @@ test("v1 reasons are reported", async () => {
         [json(400, { error: "Invalid address" }), { reason: "Invalid address" }],
         [json(400, { message: schema, errors: [{ message: "x" }] }), { reason: schema }],
         [json(200, { result: [{ status: null, message: mismatch }] }), { reason: mismatch }],
-        [json(409, { error: "It is already partially verified." }), { isOld: true, match: "partial" }],
-        [html(404), { reason: "The verification service answered with status 404 and no reason." }],
+        [json(409, { error: "It is already partially verified." }), { isAlreadyVerified: true, match: "partial" }],
+        [html(404), { reason: "The verification service responded with status 404 and gave no reason." }],
         [json(200, { result: [null] }),
-            { reason: "The verification service answered with status 200 and no reason." }],
+            { reason: "The verification service responded with status 200 and gave no reason." }],
         [json(200, { result: "perfect" }),
-            { reason: "The verification service answered with status 200 and no reason." }],
+            { reason: "The verification service responded with status 200 and gave no reason." }],
         [json(500, { result: [{ status: "perfect" }], error: "no" }), { reason: "no" }],
     ]) {
         assert.deepEqual((await runVerify([html(404), response])).outcome, outcome);

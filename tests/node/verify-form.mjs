@@ -149,15 +149,16 @@ function onDisk(files) {
     return folder;
 }
 
-const fits = (what) => [`The files fit together: ${what}`];
-const misfit = (...problems) => ["Something does not fit", ...problems];
-const note = (...notes) => ["Good to know", ...notes];
+const ready = (names) => [`Ready to verify: ${names}`];
+const misfit = (...problems) => ["Problems", ...problems];
+const note = (...notes) => ["Notes", ...notes];
 const COUNTER = "contracts/Counter.sol:Counter";
 const SWITCH = "contracts/Switch.sol:Switch";
-const EXACT = ": exact match. The code is the same to the last byte, metadata included.";
-const PARTIAL = ": match. The code does the same; comments, names or file paths differ.";
+const EXACT = ": exact match. The bytecode is identical, including the metadata hash.";
+const PARTIAL = ": match. The bytecode is identical except for the metadata hash: comments, names or file paths " +
+    "differ.";
 const NO_MATCH = "The deployed and recompiled bytecode don't match.";
-const OPEN = "Verify again to see whether it was verified.";
+const CHECK_AGAIN = "Verify again to check the result.";
 
 scenario("chosen metadata and source verify successfully", async (form, { requests }) => {
     const address = await deploy("Counter");
@@ -165,12 +166,12 @@ scenario("chosen metadata and source verify successfully", async (form, { reques
     await form.waitForFindings();
     await form.checkLayout("empty");
     await form.choose(METADATA, SOURCE);
-    await form.waitForFindings(fits(COUNTER));
+    await form.waitForFindings(ready(COUNTER));
     await form.hasDetails(true);
     assert.equal(await form.contract.isVisible(), false);
     await form.checkLayout("fits");
     await form.submit(address);
-    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
     await form.checkLayout("success");
     const posts = requests.filter((request) => request.method() === "POST");
     const path = `/verification/v2/verify/metadata/2020/${address}`;
@@ -180,12 +181,12 @@ scenario("chosen metadata and source verify successfully", async (form, { reques
 scenario("a dropped build-info verifies the selected contract", async (form) => {
     const address = await deploy("Switch");
     await form.drop(join(onDisk({ "build-info.json": BUILD_INFO }), "build-info.json"));
-    await form.waitForFindings(fits("2 contracts"));
+    await form.waitForFindings(ready("2 contracts"));
     const offered = await form.contract.getByRole("option").allTextContents();
     assert.deepEqual(offered, [COUNTER, SWITCH]);
     await form.checkLayout("several-contracts");
     await form.submit(address, { contract: SWITCH });
-    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
 }, { service: "below" });
 
 scenario("a dropped folder is searched for usable files", async (form) => {
@@ -199,10 +200,10 @@ scenario("a dropped folder is searched for usable files", async (form) => {
     await form.drop(join(folder, "artifacts"));
     const unneeded = ["artifacts/contracts/Counter.sol/Counter.dbg.json",
         "artifacts/contracts/Counter.sol/Counter.json"].join(", ");
-    await form.waitForFindings(fits("2 contracts"), note(`Not needed: ${unneeded}.`));
+    await form.waitForFindings(ready("2 contracts"), note(`Not needed: ${unneeded}.`));
     await form.checkLayout("folder");
     await form.submit(address, { contract: COUNTER });
-    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
 scenario("files that are not on disk can be dropped too", async (form) => {
@@ -213,14 +214,14 @@ scenario("files that are not on disk can be dropped too", async (form) => {
         const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
         document.querySelector("#drop").dispatchEvent(event);
     }, ["build-info.json", BUILD_INFO]);
-    await form.waitForFindings(fits("2 contracts"));
+    await form.waitForFindings(ready("2 contracts"));
 });
 
 scenario("a v1 upstream verifies metadata with its source", async (form) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
-    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 }, { service: "first" });
 
 scenario("a v1 upstream verifies one contract of a build-info", async (form) => {
@@ -230,7 +231,7 @@ scenario("a v1 upstream verifies one contract of a build-info", async (form) => 
     await form.waitForOutcome("Verification failed",
         "The recompiled bytecode length doesn't match the onchain bytecode length.");
     await form.submit(address, { contract: SWITCH });
-    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
 }, { service: "first" });
 
 scenario("a contract on the second chain is verified there", async (form) => {
@@ -240,7 +241,7 @@ scenario("a contract on the second chain is verified there", async (form) => {
     const offered = await form.chain.getByRole("option").allTextContents();
     assert.deepEqual(offered, ["ronin (2020)", "saigon (202601)"]);
     await form.submit(address, { contract: SWITCH, chain: "saigon (202601)" });
-    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on saigon (202601)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${SWITCH} at ${address} on saigon (202601)${EXACT}`);
 });
 
 // As `forge build --build-info` writes it, with members that the compiler does not accept.
@@ -266,17 +267,17 @@ for (const [tool, service, content] of [
     scenario(`the ${version} API verifies a ${tool} build-info`, async (form) => {
         const address = await deploy("Switch");
         await form.choose(file("build-info.json", content));
-        await form.waitForFindings(fits("2 contracts"));
+        await form.waitForFindings(ready("2 contracts"));
         await form.submit(address, { contract: SWITCH });
-        await form.waitForOutcome("Verification successful!", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
+        await form.waitForOutcome("Verification successful", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
     }, { service });
 }
 
 scenario("a Hardhat 3 build-info is refused with a v1 upstream", async (form) => {
     await form.choose(file("build-info.json", HARDHAT_3_BUILD_INFO));
     await form.submit(await deploy("Switch"), { contract: SWITCH });
-    await form.waitForOutcome("Verification failed", "The verification service is an older one, which does not take " +
-        "a build-info without the compiler’s output. Choose the metadata with its sources.");
+    await form.waitForOutcome("Verification failed", "The verification service has only the v1 API, which does " +
+        "not accept a build-info without compiler output. Choose the metadata and its sources.");
 }, { service: "first" });
 
 // Places the same code with another metadata hash.
@@ -294,9 +295,9 @@ for (const [name, options] of [
         const address = await placeInexactCode();
         await form.choose(METADATA, SOURCE);
         await form.submit(address);
-        await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${PARTIAL}`);
+        await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${PARTIAL}`);
         await form.verifyButton.click();
-        await form.waitForOutcome("Already verified", `${address} on ronin (2020) was verified before${PARTIAL}`);
+        await form.waitForOutcome("Already verified", `${address} on ronin (2020) was already verified${PARTIAL}`);
     }, options);
 }
 
@@ -304,9 +305,9 @@ scenario("an earlier verification is reported", async (form) => {
     const address = await deploy("Counter");
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
-    await form.page.getByRole("heading", { name: "Verification successful!" }).waitFor();
+    await form.page.getByRole("heading", { name: "Verification successful" }).waitFor();
     await form.verifyButton.click();
-    await form.waitForOutcome("Already verified", `${address} on ronin (2020) was verified before${EXACT}`);
+    await form.waitForOutcome("Already verified", `${address} on ronin (2020) was already verified${EXACT}`);
     await form.checkLayout("already-verified");
 });
 
@@ -316,7 +317,7 @@ scenario("a missing source is named, and adding it enables the form", async (for
     await form.hasDetails(false);
     await form.checkLayout("missing-source");
     await form.choose(SOURCE);
-    await form.waitForFindings(fits(COUNTER));
+    await form.waitForFindings(ready(COUNTER));
     await form.hasDetails(true);
     await form.page.getByRole("button", { name: "Remove Counter.sol" }).click();
     await form.waitForFindings(misfit("contracts/Counter.sol is missing: add this file."));
@@ -326,24 +327,24 @@ scenario("a missing source is named, and adding it enables the form", async (for
 
 scenario("a changed source is reported, and the right one replaces it", async (form) => {
     await form.choose(METADATA, CHANGED);
-    await form.waitForFindings(misfit("Counter.sol is not the file that was compiled: the metadata names a " +
+    await form.waitForFindings(misfit("Counter.sol differs from the compiled file: the metadata lists " +
         "contracts/Counter.sol with other content."));
     await form.hasDetails(false);
     await form.checkLayout("changed-source");
     await form.choose(SOURCE);
-    await form.waitForFindings(fits(COUNTER),
-        note("There are two files Counter.sol; the one that was compiled is used."));
+    await form.waitForFindings(ready(COUNTER),
+        note("Several files are named Counter.sol; the compiled one is used."));
     await form.hasDetails(true);
 });
 
 scenario("sources without JSON and unusable files are reported", async (form) => {
     await form.choose(SOURCE);
-    await form.waitForFindings(misfit("A JSON file is missing: the compiler’s metadata or a build-info."));
+    await form.waitForFindings(misfit("A JSON file is missing: add the compiler’s metadata or a build-info."));
     await form.choose(file("package.json", "{}"));
-    await form.waitForFindings(misfit("package.json is neither metadata of the Solidity compiler nor a build-info."));
+    await form.waitForFindings(misfit("package.json is neither Solidity compiler metadata nor a build-info."));
     await form.checkLayout("no-metadata");
     await form.choose(METADATA, file("Other.sol", "contract Other {}"));
-    await form.waitForFindings(fits(COUNTER), note("Not named by the metadata, so not needed: Other.sol.",
+    await form.waitForFindings(ready(COUNTER), note("Not listed in the metadata, so not needed: Other.sol.",
         "Not needed: package.json."));
     await form.hasDetails(true);
     await form.checkLayout("unused-files");
@@ -353,7 +354,7 @@ scenario("file names are never rendered as HTML", async (form) => {
     const name = "<img src=x onerror=alert(1)>.sol";
     await form.choose(file(name, "contract X {}"), file("<b>.json", "{"), METADATA);
     await form.waitForFindings(misfit("contracts/Counter.sol is missing: add this file.", "<b>.json is not JSON."),
-        note(`Not named by the metadata, so not needed: ${name}.`));
+        note(`Not listed in the metadata, so not needed: ${name}.`));
     assert.equal(await form.page.locator("main :is(img, li b)").count(), 0);
     const listed = await form.page.locator("#files li > span").allTextContents();
     assert.deepEqual(listed, [name, "<b>.json", "Counter_meta.json metadata"]);
@@ -362,17 +363,17 @@ scenario("file names are never rendered as HTML", async (form) => {
 
 scenario("too many or too large files are refused before they are read", async (form) => {
     await form.choose(METADATA, SOURCE);
-    await form.waitForFindings(fits(COUNTER));
+    await form.waitForFindings(ready(COUNTER));
     const large = onDisk({ "large.sol": "" });
     truncateSync(join(large, "large.sol"), 256 * 1024 * 1024);
     await form.drop(join(large, "large.sol"));
     await form.waitForFindings(
-        misfit("These are more than 256 MiB. Choose only what belongs to the contract."), fits(COUNTER));
+        misfit("Files too large: at most 256 MiB in total. Choose only the files of the contract."), ready(COUNTER));
     const folder = onDisk(Object.fromEntries(
         Array.from({ length: 1001 }, (_, index) => [`src/${index}.sol`, ""])));
     await form.drop(join(folder, "src"));
     await form.waitForFindings(
-        misfit("These are more than 1000 files. Choose only what belongs to the contract."), fits(COUNTER));
+        misfit("Too many files: at most 1000. Choose only the files of the contract."), ready(COUNTER));
     assert.equal(await form.page.locator("#files li").count(), 2);
 });
 
@@ -383,9 +384,8 @@ scenario("an invalid address is refused in the page", async (form, { requests })
     const mistyped = address.slice(0, digit) + address[digit].toLowerCase() + address.slice(digit + 1);
     for (const [given, problem, name] of [
         ["", "The address is missing.", "no-address"],
-        [address.slice(0, -1), "An address is 0x and 40 hexadecimal digits.", "bad-address"],
-        [mistyped, "There is a typo in the address: its upper and lower case letters do not fit its " +
-            "digits.", "bad-checksum"],
+        [address.slice(0, -1), "An address is 0x followed by 40 hexadecimal digits.", "bad-address"],
+        [mistyped, "The address has a typo: its checksum (the case of its letters) does not match.", "bad-checksum"],
     ]) {
         await form.submit(given);
         const state = await form.address.evaluate((node) => ({
@@ -403,7 +403,7 @@ scenario("an invalid address is refused in the page", async (form, { requests })
     assert.deepEqual(requests.filter((request) => request.method() === "POST"), []);
     // With blanks, as after copying.
     await form.submit(` ${address.toLowerCase()} `);
-    await form.waitForOutcome("Verification successful!",
+    await form.waitForOutcome("Verification successful",
         `${COUNTER} at ${address.toLowerCase()} on ronin (2020)${EXACT}`);
 });
 
@@ -433,14 +433,14 @@ scenario("after a success another contract can be verified", async (form) => {
     await form.hasDetails(false);
     await form.choose(file("build-info.json", BUILD_INFO));
     await form.submit(second, { contract: SWITCH });
-    await form.waitForOutcome("Verification successful!", `${SWITCH} at ${second} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${SWITCH} at ${second} on ronin (2020)${EXACT}`);
 });
 
 scenario("an unreachable upstream is reported", async (form) => {
     await form.choose(METADATA, SOURCE);
     await form.submit("0x00000000000000000000000000000000000000E5");
-    await form.waitForOutcome("Not known yet", "Cannot connect to the verification service.\n" +
-        "Verify again to see whether it was verified.");
+    await form.waitForOutcome("Result unknown", "Cannot connect to the verification service.\n" +
+        "Verify again to check the result.");
     await form.checkLayout("upstream-down");
 }, { service: "down" });
 
@@ -460,13 +460,13 @@ scenario("a long job shows progress, starts once, and can be left running", asyn
     assert.equal(posts.length, 1);
     await form.checkLayout("progress");
     await form.page.getByRole("button", { name: "Stop waiting" }).click();
-    await form.waitForOutcome("Not waiting any more", OPEN);
+    await form.waitForOutcome("Stopped waiting", CHECK_AGAIN);
     assert.equal(await step.textContent(), "");
     assert.equal(await form.verifyButton.getAttribute("aria-disabled"), null);
     await form.checkLayout("stopped");
     await form.verifyButton.click();
     const reason = `Contract ${address} on chain 2020 is already being verified`;
-    await form.waitForOutcome("Not known yet", `${reason}\n${OPEN}`);
+    await form.waitForOutcome("Result unknown", `${reason}\n${CHECK_AGAIN}`);
     await form.checkLayout("under-way");
 }, { service: "slow" });
 
@@ -476,14 +476,14 @@ scenario("loading the chains can be retried", async (form) => {
     await page.route("**/v1/chains", (route) => (failures-- > 0 ? route.abort() : route.continue()));
     await page.reload();
     await form.choose(METADATA, SOURCE);
-    const problem = page.getByText("The chains cannot be loaded from the service.");
+    const problem = page.getByText("The list of chains could not be loaded.");
     await problem.waitFor();
     await form.checkLayout("no-chains");
     await form.address.fill(await deploy("Counter"));
     await form.verifyButton.click();
     assert.equal(await page.evaluate(() => document.activeElement.id), "chain");
     assert.equal(await problem.isVisible(), true);
-    const again = page.getByRole("button", { name: "Load the chains again" });
+    const again = page.getByRole("button", { name: "Reload the list of chains" });
     const failed = page.waitForEvent("requestfailed");
     await again.press("Enter");
     await failed;
@@ -493,12 +493,12 @@ scenario("loading the chains can be retried", async (form) => {
     assert.equal(await problem.isVisible(), false);
     assert.equal(await form.chain.inputValue(), "2020");
     await form.verifyButton.click();
-    await page.getByRole("heading", { name: "Verification successful!" }).waitFor();
+    await page.getByRole("heading", { name: "Verification successful" }).waitFor();
 });
 
 scenario("without JavaScript the page says that it needs it", async (form) => {
-    const text = "This page checks your files in the browser, for which it needs JavaScript. Forge and " +
-        "Hardhat verify without it.";
+    const text = "This page needs JavaScript to check your files in the browser. You can also verify with Forge or " +
+        "Hardhat.";
     const shown = await form.page.locator("main").innerText();
     assert.equal(shown.split("\n").filter((line) => line !== "").at(-1).replace(/\s+/g, " "), text);
     assert.equal(await form.picker.isVisible(), false);
@@ -535,7 +535,7 @@ scenario("the keyboard suffices for a verification", async (form) => {
     await tabTo("verify");
     await form.checkLayout("focus-verify");
     await keyboard.press("Enter");
-    await form.waitForOutcome("Verification successful!",
+    await form.waitForOutcome("Verification successful",
         `${COUNTER} at ${address} on saigon (202601)${EXACT}`);
     assert.deepEqual(await focused(page), ["outcome-title", true]);
     await form.checkLayout("focus-outcome");
@@ -558,7 +558,7 @@ scenario("the form works again after navigating back", async (form) => {
     await form.page.goBack();
     await form.choose(METADATA, SOURCE);
     await form.submit(address);
-    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
 scenario("Enter in a field submits the form", async (form) => {
@@ -566,7 +566,7 @@ scenario("Enter in a field submits the form", async (form) => {
     await form.choose(METADATA, SOURCE);
     await form.address.fill(address);
     await form.address.press("Enter");
-    await form.waitForOutcome("Verification successful!", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
+    await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
 // Role, name, description and states of every focusable element in the accessibility tree.
@@ -600,8 +600,8 @@ scenario("screen readers get the names, roles and states of all controls", async
     await form.choose(file("build-info.json", BUILD_INFO));
     await form.submit("0x12");
     const status = page.getByRole("status").first();
-    assert.equal(await status.textContent(), "The files fit together: 2 contracts");
-    const problem = "An address is 0x and 40 hexadecimal digits.";
+    assert.equal(await status.textContent(), "Ready to verify: 2 contracts");
+    const problem = "An address is 0x followed by 40 hexadecimal digits.";
     const withDetails = [
         ...atFirst,
         ["button", "Remove build-info.json", ""],
@@ -612,17 +612,17 @@ scenario("screen readers get the names, roles and states of all controls", async
     ];
     assert.deepEqual(await controls(page), withDetails);
     await form.submit(await deploy("Counter"), { contract: COUNTER });
-    await page.getByRole("heading", { name: "Verification successful!" }).waitFor();
+    await page.getByRole("heading", { name: "Verification successful" }).waitFor();
     const outcomeControls = (await controls(page)).slice(withDetails.length);
     const text = await page.locator("#outcome-text").textContent();
     assert.deepEqual(outcomeControls, [
-        ["heading", "Verification successful!", text],
+        ["heading", "Verification successful", text],
         ["button", "Verify another contract", ""],
     ]);
     assert.equal(await page.locator("main").ariaSnapshot(), `\
 - main:
   - heading "Verify a contract" [level=1]
-  - paragraph: Show that the source code you publish is what runs at an address.
+  - paragraph: Prove that your published source code is what runs at an address.
   - region "Files":
     - heading "Files" [level=2]
     - paragraph:
@@ -641,7 +641,7 @@ scenario("screen readers get the names, roles and states of all controls", async
         - text: build-info.json build-info
         - button "Remove build-info.json": Remove
     - status:
-      - paragraph: "The files fit together: 2 contracts"
+      - paragraph: "Ready to verify: 2 contracts"
   - region "Details":
     - heading "Details" [level=2]
     - text: Contract
@@ -658,8 +658,8 @@ scenario("screen readers get the names, roles and states of all controls", async
       - option "saigon (202601)"
     - button "Verify"
   - status
-  - region "Verification successful!":
-    - heading "Verification successful!" [level=2]
+  - region "Verification successful":
+    - heading "Verification successful" [level=2]
     - paragraph: "${text}"
     - button "Verify another contract"`);
 });

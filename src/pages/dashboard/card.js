@@ -1,31 +1,31 @@
-// A chain's card on the page: shows what words.js says of the chain, and its chart.
+// A chain's card: shows the texts of format.js and the chart.
 
 import { copy } from "./copy.js";
-import { gwei } from "./words.js";
+import { gwei } from "./format.js";
 
-const WORDS = {
+const BADGES = {
     live: "Live",
     polled: "Polled",
     stale: "Stale",
     none: "No data",
     old: "Not live",
-    wait: "Reading…",
+    wait: "Loading…",
 };
-// For how long a button tells what came of it.
-const TELLING_MS = 2000;
-const CHART_PATIENCE_MS = 10_000;
-// How long a chart that cannot be had is left alone.
-const CHART_PAUSE_MS = 10_000;
-// The bar would only flicker.
-const SHORTEST_BAR_MS = 1000;
+// How long a button shows whether copying succeeded.
+const FEEDBACK_MS = 2000;
+const CHART_TIMEOUT_MS = 10_000;
+// Delay before a chart that could not be loaded is requested again.
+const CHART_RETRY_MS = 10_000;
+// A shorter bar would only flicker.
+const MIN_BAR_MS = 1000;
 
 export class Card {
     /**
-     * @param {number} id the chain's
-     * @param {(text: string) => void} announce tells those who do not see it
+     * @param {number} id the chain id
+     * @param {(text: string) => void} announce announces a text to screen readers
      */
     constructor(id, announce) {
-        // Names are in any script.
+        // Names may be in a right-to-left script.
         this.name = element("h2", { id: `chain-${id}`, dir: "auto" });
         this.id = element("p", { className: "id" });
         this.badge = element("p", { className: "badge" });
@@ -36,7 +36,7 @@ export class Card {
         this.next = element("dd");
         this.tiers = ["Medium", "High"].map((title) => new Tier(title, announce));
         this.baseFee = new Amount();
-        this.base = pair("Suggested base fee, part of both", this.baseFee.node);
+        this.base = pair("Suggested base fee (included in both)", this.baseFee.node);
         this.prices = element(
             "div",
             { className: "prices" },
@@ -67,32 +67,32 @@ export class Card {
     }
 
     show(view) {
-        say(this.name, view.name);
-        say(this.id, view.id);
-        say(this.badge, WORDS[view.state]);
+        setText(this.name, view.name);
+        setText(this.id, view.id);
+        setText(this.badge, BADGES[view.state]);
         this.node.dataset.state = view.state;
-        say(this.problem, view.problem ?? "");
+        setText(this.problem, view.problem ?? "");
         this.problem.hidden = !view.problem;
-        say(this.block, view.block ?? "–");
-        say(this.age, view.age ?? "–");
-        say(this.next, view.next ?? "–");
+        setText(this.block, view.block ?? "–");
+        setText(this.age, view.age ?? "–");
+        setText(this.next, view.next ?? "–");
         this.prices.hidden = !view.tiers;
         for (const [index, rows] of (view.tiers ?? []).entries()) this.tiers[index].show(rows);
         this.base.parentElement.hidden = view.baseFee === undefined;
         if (view.baseFee !== undefined) this.baseFee.show(view.baseFee);
         this.market.show(view.market);
         this.chart.node.hidden = !view.market;
-        this.#run(view);
+        this.#runBar(view);
     }
 
-    /** Lets the bar go on to the next block. */
-    #run({ bar }) {
-        const run = bar && `${bar.from} ${bar.milliseconds}`;
-        if (run === this.running) return;
-        this.running = run;
+    /** Animates the bar until the next block is due. */
+    #runBar({ bar }) {
+        const key = bar && `${bar.from} ${bar.milliseconds}`;
+        if (key === this.barKey) return;
+        this.barKey = key;
         for (const animation of this.bar.getAnimations()) animation.cancel();
         const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-        if (!bar || isStill || bar.milliseconds < SHORTEST_BAR_MS) return;
+        if (!bar || isStill || bar.milliseconds < MIN_BAR_MS) return;
         this.bar.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], {
             duration: bar.milliseconds,
             delay: bar.from - performance.now(),
@@ -116,48 +116,48 @@ class Tier {
     }
 }
 
-/** An amount with its name and a button that copies it. */
+/** An amount with its label and a button that copies it. */
 class Row {
     constructor(announce) {
         this.announce = announce;
         this.label = element("dt");
         this.amount = new Amount();
-        this.verb = element("span", {}, "Copy wei");
-        this.what = element("span", { className: "unseen" });
+        this.action = element("span", {}, "Copy wei");
+        this.description = element("span", { className: "unseen" });
         this.button = element(
             "button",
             { type: "button", className: "quiet" },
-            this.verb,
-            this.what,
+            this.action,
+            this.description,
         );
         this.button.addEventListener("click", () => this.#copy());
         this.amount.node.append(this.button);
         this.node = element("div", {}, this.label, this.amount.node);
     }
 
-    show({ label, wei, what }) {
+    show({ label, wei, description }) {
         this.wei = wei;
-        say(this.label, label);
+        setText(this.label, label);
         this.amount.show(wei);
-        say(this.what, ` ${what}`);
+        setText(this.description, ` ${description}`);
     }
 
     async #copy() {
         const { wei } = this;
         const isCopied = await copy(wei);
-        say(this.verb, isCopied ? "Copied" : "Not copied");
+        setText(this.action, isCopied ? "Copied" : "Copy failed");
         this.button.classList.toggle("done", isCopied);
         this.button.classList.toggle("failed", !isCopied);
         this.announce(
             isCopied
                 ? `Copied ${wei} wei.`
-                : "Not copied: the browser does not let this page use the clipboard.",
+                : "Copy failed: the browser blocked access to the clipboard.",
         );
-        clearTimeout(this.telling);
-        this.telling = setTimeout(() => {
-            say(this.verb, "Copy wei");
+        clearTimeout(this.feedbackTimer);
+        this.feedbackTimer = setTimeout(() => {
+            setText(this.action, "Copy wei");
             this.button.classList.remove("done", "failed");
-        }, TELLING_MS);
+        }, FEEDBACK_MS);
     }
 }
 
@@ -173,8 +173,8 @@ class Amount {
 
     show(wei) {
         const text = gwei(wei);
-        say(this.number, text);
-        say(this.digits, wei);
+        setText(this.number, text);
+        setText(this.digits, wei);
         this.node.classList.toggle("long", text.length > 12);
     }
 }
@@ -183,16 +183,16 @@ class Amount {
 class Market {
     constructor() {
         this.block = element("p", { className: "of" });
-        const names = {
+        const labels = {
             nextBaseFee: "Next block’s base fee",
             averageBaseFee: "Average base fee",
             trend: "Base fee trend",
             gasUsed: "Gas used",
             covers: "Full blocks covered",
         };
-        this.values = Object.fromEntries(Object.keys(names).map((key) => [key, element("dd")]));
-        const pairs = Object.entries(names).map(([key, name]) => pair(name, this.values[key]));
-        const title = element("h3", {}, "Behind the price");
+        this.values = Object.fromEntries(Object.keys(labels).map((key) => [key, element("dd")]));
+        const pairs = Object.entries(labels).map(([key, label]) => pair(label, this.values[key]));
+        const title = element("h3", {}, "Fee market");
         this.node = element(
             "section",
             { className: "market" },
@@ -205,87 +205,88 @@ class Market {
         this.node.hidden = !market;
         if (!market) return;
         const { trend, covers } = market;
-        say(this.block, `at block ${market.block}${market.behind}`);
+        setText(this.block, `at block ${market.block}${market.behind}`);
         this.node.classList.toggle("behind", market.behind !== "");
-        say(this.values.nextBaseFee, market.nextBaseFee);
-        say(this.values.averageBaseFee, `${market.averageBaseFee} ${market.averageOf}`);
-        say(this.values.trend, trend);
+        setText(this.values.nextBaseFee, market.nextBaseFee);
+        setText(this.values.averageBaseFee, `${market.averageBaseFee} ${market.averageOf}`);
+        setText(this.values.trend, trend);
         this.values.trend.dataset.trend = trend;
-        say(this.values.gasUsed, market.gasUsed);
-        say(this.values.covers, `medium ${covers.medium}, high ${covers.high}`);
+        setText(this.values.gasUsed, market.gasUsed);
+        setText(this.values.covers, `medium ${covers.medium}, high ${covers.high}`);
     }
 }
 
-/** The chart, which changes when the next one is there. */
+/** The chart. It is replaced once the next one has loaded. */
 class Chart {
     constructor() {
         this.image = undefined;
-        this.word = element("p", { className: "word" }, "There is no chart at the moment.");
-        this.word.hidden = true;
-        this.node = element("figure", {}, this.word);
-        // The one of the URLs to begin with.
-        this.first = 0;
+        this.message = element("p", { className: "word" }, "The chart is not available right now.");
+        this.message.hidden = true;
+        this.node = element("figure", {}, this.message);
+        // Index of the URL to try first.
+        this.firstIndex = 0;
         this.pausedUntil = -Infinity;
     }
 
     /**
-     * Shows the chart at the first of these that there is, or that of a later call.
+     * Shows the chart at the first of these URLs that loads. While another chart is loading, the latest call is
+     * queued.
      *
-     * @param {string} what it shows: where that is there or on its way, nothing is done
+     * @param {string} key identifies the chart: one that is shown or loading is not requested again
      * @param {URL[]} urls
-     * @param {string} text for those who do not see it
+     * @param {string} text the text alternative
      */
-    async draw(what, urls, text) {
-        this.wanted = what === (this.loading ?? this.shown) ? undefined : { what, urls, text };
-        if (this.loading !== undefined || performance.now() < this.pausedUntil) return;
-        while (this.wanted) {
-            const { what, urls, text } = this.wanted;
-            this.wanted = undefined;
-            this.loading = what;
-            const { image, index } = await firstOf(urls, this.first);
-            this.loading = undefined;
-            this.first = index;
-            this.shown = image && what;
-            this.word.hidden = image !== undefined;
+    async show(key, urls, text) {
+        this.queued = key === (this.loadingKey ?? this.shownKey) ? undefined : { key, urls, text };
+        if (this.loadingKey !== undefined || performance.now() < this.pausedUntil) return;
+        while (this.queued) {
+            const { key, urls, text } = this.queued;
+            this.queued = undefined;
+            this.loadingKey = key;
+            const { image, index } = await loadFirst(urls, this.firstIndex);
+            this.loadingKey = undefined;
+            this.firstIndex = index;
+            this.shownKey = image && key;
+            this.message.hidden = image !== undefined;
             if (image) image.alt = text;
             this.#replace(image);
             if (!image) {
-                this.pausedUntil = performance.now() + CHART_PAUSE_MS;
+                this.pausedUntil = performance.now() + CHART_RETRY_MS;
                 break;
             }
         }
     }
 
-    /** Asks for no further one until it is to draw again. */
-    rest() {
-        this.wanted = undefined;
+    /** Drops the queued chart, so that nothing more is requested until the next call of `show`. */
+    stop() {
+        this.queued = undefined;
     }
 
-    /** Shows the image in the place of the one before; where there is none, nothing. */
+    /** Replaces the previous image; `undefined` removes it. */
     #replace(image) {
-        const before = this.image;
+        const previous = this.image;
         this.image = image;
-        // Both at once, or where it is scrolled to would be lost.
-        if (before && image) return before.replaceWith(image);
-        before?.remove();
+        // Replacing it in one step keeps the scroll position.
+        if (previous && image) return previous.replaceWith(image);
+        previous?.remove();
         if (!image) return;
         this.node.prepend(image);
-        // Where there is not enough room for all of it, the newest blocks and the prices are shown.
+        // On a narrow screen, the right end with the newest blocks and the prices is shown.
         this.node.scrollLeft = this.node.scrollWidth;
     }
 }
 
-/** The image at the first URL from that index on that has one, ready to be painted, and its index. */
-async function firstOf(urls, first) {
+/** Loads and decodes the first available image, starting at the index `first`. Returns it with its index. */
+async function loadFirst(urls, first) {
     for (const [index, url] of [...urls.entries()].slice(first)) {
         const image = new Image();
         image.src = url;
-        const late = new Promise((_, reject) => setTimeout(reject, CHART_PATIENCE_MS));
+        const timeout = new Promise((_, reject) => setTimeout(reject, CHART_TIMEOUT_MS));
         try {
-            await Promise.race([image.decode(), late]);
+            await Promise.race([image.decode(), timeout]);
             return { image, index };
         } catch {
-            // Ends the request where it is still under way.
+            // Cancels the request if it is still in flight.
             image.removeAttribute("src");
         }
     }
@@ -296,8 +297,8 @@ function pair(name, value) {
     return element("div", {}, element("dt", {}, name), value);
 }
 
-/** Changes what has changed alone: a selection in the rest stays. */
-function say(node, text) {
+/** Sets the text only if it differs, which keeps a selection of the user. */
+function setText(node, text) {
     if (node.textContent !== text) node.textContent = text;
 }
 

@@ -1,12 +1,12 @@
-// Puts text on the clipboard.
+// Copies text to the clipboard.
 
 /**
  * @param {string} text
- * @returns {Promise<boolean>} whether it is there
+ * @returns {Promise<boolean>} true if the text was copied
  */
 export async function copy(text) {
     try {
-        // Absent where the page came over plain HTTP from another machine.
+        // Absent if the page was loaded over plain HTTP from another host.
         await navigator.clipboard.writeText(text);
         return true;
     } catch {
@@ -14,13 +14,13 @@ export async function copy(text) {
     }
 }
 
-/** As browsers did it before there was an interface for it, and do wherever the page came from. */
+/** Copies by selecting the text, which works on insecure origins too. */
 function copySelected(text) {
     const focused = document.activeElement;
     const field = document.createElement("textarea");
     field.className = "unseen";
     field.value = text;
-    // Or a phone would show its keyboard.
+    // Keeps a phone's keyboard closed.
     field.readOnly = true;
     document.body.append(field);
     try {

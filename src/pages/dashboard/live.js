@@ -1,214 +1,215 @@
-// Keeps up with the service: one stream of all chains' events, beside it polls of the list of chains,
-// which see what no event tells, and the fee markets when they are asked for. Knows no page.
+// Receives updates from the service: one stream of all chains' events, polls of the list of chains for changes
+// without an event, and the fee markets on request. Has no access to the page.
 
-import { connectionOf, isList, isMarket, isSilent, paceOf, pauseOf, readEvent } from "./state.js";
+import { connectionState, isList, isMarket, isStreamSilent, pollInterval, readEvent, retryDelay } from "./state.js";
 
-// For an answer.
-const PATIENCE_MS = 5000;
+// Timeout of a request.
+const TIMEOUT_MS = 5000;
 // Shortest time between two requests for a chain: blocks may come faster than a person can read.
-const LEAST_ASK_MS = 200;
-// For a stream to begin.
-const OPENING_MS = 10_000;
-// How long other windows have a connection for themselves.
-const CROWDED_MS = 60_000;
-// A stream that lasted for so long had not failed.
-const STEADY_MS = 10_000;
-// What the service says of a chain that has no fee market.
+const MIN_MARKET_INTERVAL_MS = 200;
+// Timeout for opening the stream.
+const OPEN_TIMEOUT_MS = 10_000;
+// How long this window leaves its connection to other windows.
+const YIELD_MS = 60_000;
+// A stream that was open for this long does not count as a failure.
+const STABLE_MS = 10_000;
+// Problem codes of a chain without a fee market.
 const UNAVAILABLE = ["no_data", "stale_data"];
 
 /**
  * @typedef {object} Listener
- * @property {(event: object, now: number) => void} event
- * @property {(list: object[], sentAt: number, paceMs: number) => void} list
- * @property {(key: string, answer: object) => void} market
- * @property {() => void} gap blocks may be missed from now on
- * @property {(connection: import('./state.js').Connection, reason?: string) => void} connection
+ * @property {(event: object, now: number) => void} onEvent
+ * @property {(list: object[], sentAt: number, pollMs: number) => void} onList
+ * @property {(key: string, response: object) => void} onMarket
+ * @property {() => void} onGap blocks may be missed from now on
+ * @property {(connection: import('./state.js').Connection, reason?: string) => void} onConnection
  */
 
-/** From its construction until it is ended. */
-export class Live {
+/** Runs from its construction until `stop` is called. */
+export class LiveUpdates {
     #base;
     /** @type {Listener} */
-    #tell;
-    #end = new AbortController();
-    #facts = { stream: "opening", heardAt: -Infinity };
+    #listener;
+    #abort = new AbortController();
+    #inputs = { stream: "opening", lastEventAt: -Infinity };
     /** @type {EventSource | undefined} */
     #source;
     #openedAt;
     #opening;
     #reopening;
     #failures = 0;
-    // Whether the stream was left to other windows.
-    #isAside = false;
-    // Of the stream that is open: the newest blocks by it, and whether it told anything since `#list`.
-    #told = new Map();
+    // True while this window leaves its connection to other windows.
+    #hasYielded = false;
+    // For the open stream: the newest block of each chain's events, and true if no event arrived since
+    // `#previousList`.
+    #streamedBlocks = new Map();
     #isQuiet = true;
-    #list = [];
+    #previousList = [];
     #reason;
     #isPolling = false;
-    #pollsAgain = false;
+    #mustPollAgain = false;
     #nextPoll;
-    #paceMs = paceOf([]);
-    // By the key of each chain that was asked about just now, whether that has to be done once more.
-    #asked = new Map();
+    #pollMs = pollInterval([]);
+    // Chains with a recent request, by key; true if the market must be requested once more.
+    #marketRequests = new Map();
 
     /**
      * @param {URL} base
-     * @param {Listener} tell
+     * @param {Listener} listener
      */
-    constructor(base, tell) {
+    constructor(base, listener) {
         this.#base = base;
-        this.#tell = tell;
-        this.#open();
+        this.#listener = listener;
+        this.#openStream();
         this.#poll();
     }
 
-    end() {
-        this.#end.abort();
+    stop() {
+        this.#abort.abort();
         this.#source?.close();
         for (const timer of [this.#opening, this.#reopening, this.#nextPoll]) clearTimeout(timer);
     }
 
-    /** Asks for the fee market of a chain; where that was done just now, once more after a moment. */
-    async ask(key) {
-        const isTooSoon = this.#asked.has(key);
-        this.#asked.set(key, isTooSoon);
+    /** Requests the fee market of a chain. Requests that follow each other quickly are combined. */
+    async requestMarket(key) {
+        const isTooSoon = this.#marketRequests.has(key);
+        this.#marketRequests.set(key, isTooSoon);
         if (isTooSoon) return;
         do {
-            this.#asked.set(key, false);
+            this.#marketRequests.set(key, false);
             const sentAt = performance.now();
             const path = `v1/${encodeURIComponent(key)}/fee-market`;
             const { status, headers, json } = await this.#get(path);
-            if (this.#end.signal.aborted) return;
+            if (this.#abort.signal.aborted) return;
             if (status === 200 && isMarket(json)) {
                 const ageMs = Number(headers.get("age")) * 1000 || 0;
-                this.#tell.market(key, { market: json, ageMs, sentAt });
+                this.#listener.onMarket(key, { market: json, ageMs, sentAt });
             } else if (status === 503 && UNAVAILABLE.includes(json?.code)) {
-                this.#tell.market(key, { code: json.code, sentAt });
+                this.#listener.onMarket(key, { code: json.code, sentAt });
             }
-            const rest = sentAt + LEAST_ASK_MS - performance.now();
-            if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest));
-            if (this.#end.signal.aborted) return;
-        } while (this.#asked.get(key));
-        this.#asked.delete(key);
+            const delay = sentAt + MIN_MARKET_INTERVAL_MS - performance.now();
+            if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
+            if (this.#abort.signal.aborted) return;
+        } while (this.#marketRequests.get(key));
+        this.#marketRequests.delete(key);
     }
 
-    #open() {
-        this.#told.clear();
-        this.#list = [];
-        this.#isAside = false;
+    #openStream() {
+        this.#streamedBlocks.clear();
+        this.#previousList = [];
+        this.#hasYielded = false;
         this.#openedAt = undefined;
         const source = new EventSource(new URL("v1/gas-suggestions/stream", this.#base));
         this.#source = source;
-        this.#opening = setTimeout(() => this.#lose(), OPENING_MS);
+        this.#opening = setTimeout(() => this.#onStreamLost(), OPEN_TIMEOUT_MS);
         source.addEventListener("open", () => {
             clearTimeout(this.#opening);
             this.#openedAt = performance.now();
-            const isBack = this.#facts.stream === "lost";
-            this.#facts.stream = "open";
+            const isReopened = this.#inputs.stream === "lost";
+            this.#inputs.stream = "open";
             this.#report();
-            // It may know other chains now.
-            if (isBack) this.#pollNow();
+            // The service may have been restarted with other chains.
+            if (isReopened) this.#pollNow();
         });
         source.addEventListener("gas-suggestion", ({ lastEventId, data }) => {
             const event = readEvent(lastEventId, data);
             if (event === undefined) return;
             const now = performance.now();
-            this.#facts.heardAt = now;
-            this.#told.set(event.chainId, event.block);
+            this.#inputs.lastEventAt = now;
+            this.#streamedBlocks.set(event.chainId, event.block);
             this.#isQuiet = false;
-            this.#tell.event(event, now);
+            this.#listener.onEvent(event, now);
             this.#report();
         });
-        // By itself the browser would not come back from an answer that is no stream.
-        source.addEventListener("error", () => this.#lose());
+        // Browsers do not reconnect after a response that is not a stream.
+        source.addEventListener("error", () => this.#onStreamLost());
     }
 
-    /** The stream is over or was none: opens another after a while. */
-    #lose() {
-        this.#isAside = false;
-        const isSteady = performance.now() - this.#openedAt >= STEADY_MS;
-        this.#failures = isSteady ? 0 : this.#failures + 1;
-        this.#leave(pauseOf(this.#failures, Math.random()));
+    /** Reopens a stream that ended or could not be opened, after a back-off. */
+    #onStreamLost() {
+        this.#hasYielded = false;
+        const wasStable = performance.now() - this.#openedAt >= STABLE_MS;
+        this.#failures = wasStable ? 0 : this.#failures + 1;
+        this.#reopenAfter(retryDelay(this.#failures, Math.random()));
     }
 
-    /** Ends the stream, and opens another after the pause. */
-    #leave(pause) {
+    /** Closes the stream and opens another after `delay` milliseconds. */
+    #reopenAfter(delay) {
         const now = performance.now();
         this.#source.close();
         clearTimeout(this.#opening);
         clearTimeout(this.#reopening);
-        this.#reopening = setTimeout(() => this.#open(), pause);
-        if (this.#facts.stream === "lost") return;
-        this.#facts.stream = "lost";
-        this.#facts.lostAt = now;
-        this.#tell.gap();
+        this.#reopening = setTimeout(() => this.#openStream(), delay);
+        if (this.#inputs.stream === "lost") return;
+        this.#inputs.stream = "lost";
+        this.#inputs.lostAt = now;
+        this.#listener.onGap();
         this.#report();
         this.#pollNow();
     }
 
     #pollNow() {
-        if (this.#isPolling) this.#pollsAgain = true;
+        if (this.#isPolling) this.#mustPollAgain = true;
         else this.#poll();
     }
 
     async #poll() {
         clearTimeout(this.#nextPoll);
         this.#isPolling = true;
-        this.#pollsAgain = false;
+        this.#mustPollAgain = false;
         const sentAt = performance.now();
         const { status, json, isLate } = await this.#get("v1/chains");
-        if (this.#end.signal.aborted) return;
-        if (isLate && this.#facts.stream === "open") {
-            // The service may hang, or be out of reach behind the streams of other windows: a browser has six
-            // connections to it. Without this one, the next poll tells.
+        if (this.#abort.signal.aborted) return;
+        if (isLate && this.#inputs.stream === "open") {
+            // Either the service hangs, or the streams of other windows take all connections: a browser opens six per
+            // host. This window gives up its stream; the next poll then shows which it is.
             this.#isPolling = false;
-            this.#isAside = true;
-            this.#leave(CROWDED_MS * (0.5 + Math.random() / 2));
+            this.#hasYielded = true;
+            this.#reopenAfter(YIELD_MS * (0.5 + Math.random() / 2));
             return;
         }
-        const wasWell = this.#facts.poll?.isWell;
-        const isWell = status === 200 && isList(json);
-        this.#facts.poll = { isWell, sentAt };
-        this.#reason = status > 0 && !isWell ? `it answers with status ${status}` : undefined;
-        if (isWell) this.#takeList(json, sentAt);
-        else this.#doubt(status, sentAt);
-        if (isWell && wasWell === false && this.#facts.stream === "lost") {
-            // The service is back: no need to wait any longer.
+        const wasOk = this.#inputs.poll?.isOk;
+        const isOk = status === 200 && isList(json);
+        this.#inputs.poll = { isOk, sentAt };
+        this.#reason = status > 0 && !isOk ? `status ${status}` : undefined;
+        if (isOk) this.#onList(json, sentAt);
+        else this.#onPollFailed(status, sentAt);
+        if (isOk && wasOk === false && this.#inputs.stream === "lost") {
+            // The service responds again, so the stream is reopened without further delay.
             this.#source.close();
             clearTimeout(this.#opening);
             clearTimeout(this.#reopening);
-            this.#open();
+            this.#openStream();
         }
         this.#report();
         this.#isPolling = false;
-        if (this.#pollsAgain) this.#poll();
-        else this.#nextPoll = setTimeout(() => this.#poll(), this.#paceMs);
+        if (this.#mustPollAgain) this.#poll();
+        else this.#nextPoll = setTimeout(() => this.#poll(), this.#pollMs);
     }
 
-    #takeList(list, sentAt) {
-        const isOpen = this.#facts.stream === "open";
-        if (isOpen && isSilent(this.#told, this.#list, this.#isQuiet)) this.#lose();
-        this.#list = list;
+    #onList(list, sentAt) {
+        const isOpen = this.#inputs.stream === "open";
+        if (isOpen && isStreamSilent(this.#streamedBlocks, this.#previousList, this.#isQuiet)) this.#onStreamLost();
+        this.#previousList = list;
         this.#isQuiet = true;
-        this.#paceMs = paceOf(list.map((entry) => ({ blockTimeMs: entry.block_time_ms })));
-        this.#tell.list(list, sentAt, this.#paceMs);
+        this.#pollMs = pollInterval(list.map((entry) => ({ blockTimeMs: entry.block_time_ms })));
+        this.#listener.onList(list, sentAt, this.#pollMs);
     }
 
-    /** There was no list; what the stream tells may be worth nothing either. */
-    #doubt(status, sentAt) {
-        if (this.#facts.heardAt > sentAt) return;
-        this.#tell.gap();
-        if (status === 0 && (this.#facts.stream !== "lost" || this.#isAside)) this.#lose();
+    /** Handles a failed poll: unless an event arrived since, the stream may be dead too. */
+    #onPollFailed(status, sentAt) {
+        if (this.#inputs.lastEventAt > sentAt) return;
+        this.#listener.onGap();
+        if (status === 0 && (this.#inputs.stream !== "lost" || this.#hasYielded)) this.#onStreamLost();
     }
 
     #report() {
-        this.#tell.connection(connectionOf(this.#facts), this.#reason);
+        this.#listener.onConnection(connectionState(this.#inputs), this.#reason);
     }
 
-    /** An answer as of now, whatever a cache has; of none the status is 0. */
+    /** Sends a GET request that bypasses caches. Without a response the status is 0. */
     async #get(path) {
-        const signal = AbortSignal.any([this.#end.signal, AbortSignal.timeout(PATIENCE_MS)]);
+        const signal = AbortSignal.any([this.#abort.signal, AbortSignal.timeout(TIMEOUT_MS)]);
         try {
             const response = await fetch(new URL(path, this.#base), { cache: "no-store", signal });
             const text = await response.text();

@@ -1,188 +1,199 @@
-// The dashboard: a card for each chain, kept up to date by live.js.
+// The dashboard: a card for each chain, updated by live.js.
 
 import { Card } from "./card.js";
-import { Live } from "./live.js";
-import { chainOf, hear, isBehind, leave, learn, list, markOf } from "./state.js";
-import { TITLE, bannerOf, cardOf, changeOf, chartText, titleOf } from "./words.js";
+import { TITLE, announcementText, bannerText, cardView, chartText, windowTitle } from "./format.js";
+import { LiveUpdates } from "./live.js";
+import {
+    applyEvent,
+    applyGap,
+    applyListEntry,
+    applyMarketResponse,
+    marketKey,
+    needsMarket,
+    newChain,
+} from "./state.js";
 
 // Ages are shown in seconds.
 const TICK_MS = 250;
-// The clock of ages stands while a computer sleeps, the other does not.
-const SLEPT_MS = 5000;
-// Of a chart, where the service remembers as many.
+// Growth of the difference between `Date.now()` and `performance.now()`, which pauses while the computer sleeps, that
+// counts as sleep.
+const MIN_SLEEP_MS = 5000;
+// Blocks on a chart, if the service keeps that many.
 const CHART_BLOCKS = 60;
 
 const base = new URL(document.baseURI);
-const [cards, banner, news] = ["cards", "banner", "news"].map((id) => document.getElementById(id));
-/** @type {Map<string, { chain: import('./state.js').Chain, card: Card, view: object }>} by the key */
-const shown = new Map();
-/** @type {Live | undefined} */
+const [cards, banner, announcer] = ["cards", "banner", "news"].map((id) => document.getElementById(id));
+/** @type {Map<string, { chain: import('./state.js').Chain, card: Card, view: object }>} by the chain's key */
+const entries = new Map();
+/** @type {LiveUpdates | undefined} */
 let live;
-let ticking;
-let clocksApart;
+let ticker;
+let clockOffset;
 /** @type {import('./state.js').Connection} */
 let connection = "opening";
 let reason;
-let paceMs;
+let pollMs;
 /** @type {string[]} */
-const unsaid = [];
-// When it was no longer connected, as people tell the time.
+const pendingAnnouncements = [];
+// Local time at which the connection was lost.
 let since;
-// Whether it was since the stream was there.
-let wasAway = false;
+// True from a lost connection until the stream is open again.
+let wasDisconnected = false;
 
 const listener = {
-    event(event, now) {
-        for (const [key, { chain }] of shown) {
+    onEvent(event, now) {
+        for (const [key, { chain }] of entries) {
             if (chain.id !== event.chainId) continue;
-            change(key, hear(chain, event, now));
-            live.ask(key);
+            setChain(key, applyEvent(chain, event, now));
+            live.requestMarket(key);
         }
     },
-    list(entries, sentAt, pace) {
-        paceMs = pace;
-        take(entries, sentAt);
+    onList(list, sentAt, interval) {
+        pollMs = interval;
+        updateCards(list, sentAt);
     },
-    market(key, answer) {
-        const one = shown.get(key);
-        if (!one) return;
-        change(key, learn(one.chain, answer, connection === "live", performance.now()));
-        if (one.chain.market) draw(one);
+    onMarket(key, response) {
+        const entry = entries.get(key);
+        if (!entry) return;
+        const isStreaming = connection === "live";
+        setChain(key, applyMarketResponse(entry.chain, response, isStreaming, performance.now()));
+        if (entry.chain.market) showChart(entry);
     },
-    gap() {
-        for (const [key, { chain }] of shown) change(key, leave(chain));
+    onGap() {
+        for (const [key, { chain }] of entries) setChain(key, applyGap(chain));
     },
-    connection(now, why) {
-        if (now === connection && why === reason) return;
-        if (["interrupted", "disconnected"].includes(now)) {
+    onConnection(newConnection, newReason) {
+        if (newConnection === connection && newReason === reason) return;
+        if (["interrupted", "disconnected"].includes(newConnection)) {
             since ??= new Date().toLocaleTimeString();
-            wasAway = true;
-            news.textContent = "";
-        } else if (now !== "opening") {
+            wasDisconnected = true;
+            announcer.textContent = "";
+        } else if (newConnection !== "opening") {
             since = undefined;
         }
-        if (now === "live" && wasAway) {
-            announce("Connected to the service again.");
-            wasAway = false;
+        if (newConnection === "live" && wasDisconnected) {
+            announce("Reconnected to the service.");
+            wasDisconnected = false;
         }
-        [connection, reason] = [now, why];
-        show();
+        [connection, reason] = [newConnection, newReason];
+        render();
     },
 };
 
-document.addEventListener("visibilitychange", follow);
-follow();
+document.addEventListener("visibilitychange", startOrStop);
+startOrStop();
 
 /** Follows the service while the page is visible. */
-function follow() {
-    if (document.hidden) end();
-    else if (!live) begin();
+function startOrStop() {
+    if (document.hidden) stop();
+    else if (!live) start();
 }
 
-function begin() {
+function start() {
     connection = "opening";
-    forgetAges();
-    live = new Live(base, listener);
-    ticking = setInterval(tick, TICK_MS);
-    show();
+    discardAgesAfterSleep();
+    live = new LiveUpdates(base, listener);
+    ticker = setInterval(tick, TICK_MS);
+    render();
 }
 
-function end() {
-    live?.end();
+function stop() {
+    live?.stop();
     live = undefined;
-    clearInterval(ticking);
-    for (const { card } of shown.values()) card.chart.rest();
-    listener.gap();
-    // It would stay as it is, and be read as if it were of now.
+    clearInterval(ticker);
+    for (const { card } of entries.values()) card.chart.stop();
+    listener.onGap();
+    // A price in the title of a hidden window would become outdated.
     document.title = TITLE;
 }
 
 /** After a sleep every age is unknown until the service reports it again. */
-function forgetAges() {
-    const before = clocksApart;
-    clocksApart = Date.now() - performance.now();
-    if (!(Math.abs(clocksApart - before) > SLEPT_MS)) return;
-    for (const [key, { chain }] of shown) change(key, { ...chain, age: undefined });
+function discardAgesAfterSleep() {
+    const previousOffset = clockOffset;
+    clockOffset = Date.now() - performance.now();
+    if (!(Math.abs(clockOffset - previousOffset) > MIN_SLEEP_MS)) return;
+    for (const [key, { chain }] of entries) setChain(key, { ...chain, age: undefined });
 }
 
 function tick() {
-    if (Math.abs(Date.now() - performance.now() - clocksApart) > SLEPT_MS) {
-        // The stream may be dead.
-        end();
-        begin();
+    if (Math.abs(Date.now() - performance.now() - clockOffset) > MIN_SLEEP_MS) {
+        // The stream may have died during the sleep.
+        stop();
+        start();
     }
-    show();
+    render();
 }
 
-/** Makes the cards those of the chains that are listed. */
-function take(entries, sentAt) {
+/** Adds and removes cards so that they match the list of chains. */
+function updateCards(list, sentAt) {
     const now = performance.now();
-    for (const [key, { card }] of shown) {
+    for (const [key, { card }] of entries) {
         const isListed = ({ chain, chain_id: id }) =>
-            chain === key && id === shown.get(key).chain.id;
-        if (entries.some(isListed)) continue;
+            chain === key && id === entries.get(key).chain.id;
+        if (list.some(isListed)) continue;
         card.node.remove();
-        shown.delete(key);
+        entries.delete(key);
     }
-    for (const [index, entry] of entries.entries()) {
-        const key = entry.chain;
-        if (!shown.has(key)) {
-            const card = new Card(entry.chain_id, announce);
+    for (const [index, listed] of list.entries()) {
+        const key = listed.chain;
+        if (!entries.has(key)) {
+            const card = new Card(listed.chain_id, announce);
             cards.insertBefore(card.node, cards.children[index] ?? null);
-            shown.set(key, { chain: chainOf(entry), card, view: {} });
+            entries.set(key, { chain: newChain(listed), card, view: {} });
         }
-        change(key, list(shown.get(key).chain, entry, sentAt));
-        if (isBehind(shown.get(key).chain, entry, now, paceMs)) live.ask(key);
+        setChain(key, applyListEntry(entries.get(key).chain, listed, sentAt));
+        if (needsMarket(entries.get(key).chain, listed, now, pollMs)) live.requestMarket(key);
     }
-    cards.classList.toggle("one", entries.length === 1);
+    cards.classList.toggle("one", list.length === 1);
 }
 
-function draw({ chain: { key, name, market }, card }) {
-    // What it is of keeps the browser from showing again what it has of an earlier state.
-    const what = markOf(market);
+function showChart({ chain: { key, name, market }, card }) {
+    // The parameter `of` gives each state its own URL, so that the browser does not reuse an older image.
+    const version = marketKey(market);
     const url = (query) => {
         const path = `v1/${encodeURIComponent(key)}/fee-history.svg`;
-        return new URL(`${path}?${query}of=${what}`, base);
+        return new URL(`${path}?${query}of=${version}`, base);
     };
-    card.chart.draw(what, [url(`blocks=${CHART_BLOCKS}&`), url("")], chartText(name, market));
+    const urls = [url(`blocks=${CHART_BLOCKS}&`), url("")];
+    card.chart.show(version, urls, chartText(name, market));
 }
 
-function change(key, chain) {
-    const one = shown.get(key);
-    one.chain = chain;
-    render(one);
+function setChain(key, chain) {
+    const entry = entries.get(key);
+    entry.chain = chain;
+    renderCard(entry);
 }
 
-function render(one) {
-    const view = cardOf(one.chain, connection, performance.now());
-    const news = changeOf(view.name, one.view, view);
-    one.view = view;
-    one.card.show(view);
-    if (news) announce(news);
+function renderCard(entry) {
+    const view = cardView(entry.chain, connection, performance.now());
+    const announcement = announcementText(view.name, entry.view, view);
+    entry.view = view;
+    entry.card.show(view);
+    if (announcement) announce(announcement);
 }
 
-function show() {
-    const isFirst = shown.size === 0;
-    say(banner, bannerOf({ connection, since, reason, paceMs, isFirst }));
+function render() {
+    const isFirst = entries.size === 0;
+    setText(banner, bannerText({ connection, since, reason, pollMs, isFirst }));
     banner.classList.toggle("bad", ["interrupted", "disconnected"].includes(connection));
-    for (const one of shown.values()) render(one);
-    const title = titleOf(
-        [...shown.values()].map(({ view }) => view),
+    for (const entry of entries.values()) renderCard(entry);
+    const title = windowTitle(
+        [...entries.values()].map(({ view }) => view),
         connection,
     );
     if (document.title !== title) document.title = title;
 }
 
-/** Tells those who do not see the page what has changed on it, all that changes at once together. */
+/** Announces a change to screen readers. Changes at the same time are combined. */
 function announce(text) {
-    if (unsaid.push(text) > 1) return;
+    if (pendingAnnouncements.push(text) > 1) return;
     queueMicrotask(() => {
-        const said = unsaid.splice(0).join(" ");
-        // What is the same as before would not be read again.
-        news.textContent = said === news.textContent ? `${said}\u00a0` : said;
+        const joined = pendingAnnouncements.splice(0).join(" ");
+        // Screen readers do not repeat an unchanged text.
+        announcer.textContent = joined === announcer.textContent ? `${joined}\u00a0` : joined;
     });
 }
 
-function say(node, text) {
+function setText(node, text) {
     if (node.textContent !== text) node.textContent = text;
 }

@@ -1,59 +1,59 @@
-// What is known of the chains and of the connection, and what becomes of it by what the service says.
-// Knows neither page nor network; instants are those of `performance.now()`.
+// The state of the chains and of the connection, and how each message of the service changes it. Pure functions
+// without access to the page or the network. Instants are in milliseconds of `performance.now()`.
 
 /**
- * @typedef {object} Suggestion the five members of the interface
+ * @typedef {object} Suggestion the body of the gas-suggestion route
  *
  * @typedef {object} Chain
- * @property {string} key of the routes
+ * @property {string} key the chain's key in the routes
  * @property {string} name
  * @property {number} id
  * @property {number} blockTimeMs
  * @property {'unknown' | 'fresh' | 'stale' | 'unavailable'} status
- * @property {string} [why] the service's code for why it is unavailable
- * @property {number} [block] the newest block, which the suggestion is of
+ * @property {string} [errorCode] the problem code of the service while the chain is unavailable
+ * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
- * @property {object} [market] the fee market, which may be that of another block
- * @property {{ atLeast: number, at: number }} [age] of the data, in milliseconds, at an instant
- * @property {number} [moved] when a new newest block was seen; absent if the page was not open then
- * @property {number} [since] when the newest block was first seen here
- * @property {number} heardAt when the last event came
- * @property {boolean} isWatched nothing was missed since it was last told
+ * @property {object} [market] the fee market, possibly of another block
+ * @property {{ atLeast: number, at: number }} [age] minimum age of the data in milliseconds, at the instant `at`
+ * @property {number} [blockArrivedAt] when the newest block arrived; absent if this page did not see it arrive
+ * @property {number} [blockSeenAt] when this page first saw the newest block
+ * @property {number} lastEventAt when the last event arrived
+ * @property {boolean} isContinuous true while no change can have been missed since the last update
  *
  * @typedef {'opening' | 'live' | 'polling' | 'interrupted' | 'disconnected'} Connection
  */
 
-const LEAST_STALE_MS = 2000;
-const LEAST_PACE_MS = 2000;
-const MOST_PACE_MS = 5000;
-const FIRST_PAUSE_MS = 1000;
-const MOST_PAUSE_MS = 15_000;
+const MIN_STALE_MS = 2000;
+const MIN_POLL_MS = 2000;
+const MAX_POLL_MS = 5000;
+const FIRST_RETRY_MS = 1000;
+const MAX_RETRY_MS = 15_000;
 
-/** The age above which the service calls a chain's data stale. */
+/** Age in milliseconds above which the service reports a chain's data as stale. */
 export function staleAfter({ blockTimeMs }) {
-    return Math.max(2 * blockTimeMs, LEAST_STALE_MS);
+    return Math.max(2 * blockTimeMs, MIN_STALE_MS);
 }
 
-/** How often to ask for the chains' states. */
-export function paceOf(chains) {
-    const shortest = Math.min(...chains.map(({ blockTimeMs }) => blockTimeMs), MOST_PACE_MS);
-    return Math.max(shortest, LEAST_PACE_MS);
+/** Poll interval in milliseconds for the list of chains: the shortest block time, within bounds. */
+export function pollInterval(chains) {
+    const shortest = Math.min(...chains.map(({ blockTimeMs }) => blockTimeMs), MAX_POLL_MS);
+    return Math.max(shortest, MIN_POLL_MS);
 }
 
 /**
- * How long to wait before the stream is opened again.
+ * Delay in milliseconds before the stream is reopened. Doubles with every failure, up to a maximum.
  *
- * @param {number} failures how often it broke off soon after it was opened, or was not opened
- * @param {number} chance from 0 to 1: not all pages are to come back at once
+ * @param {number} failures number of consecutive streams that could not be opened or ended early
+ * @param {number} chance random number from 0 to 1: spreads the reconnections of many pages
  */
-export function pauseOf(failures, chance) {
-    return Math.min(FIRST_PAUSE_MS * 2 ** failures, MOST_PAUSE_MS) * (0.5 + chance / 2);
+export function retryDelay(failures, chance) {
+    return Math.min(FIRST_RETRY_MS * 2 ** failures, MAX_RETRY_MS) * (0.5 + chance / 2);
 }
 
 /**
- * An event of the stream; nothing when it is none that can be read.
+ * Parses an event of the stream. Returns `undefined` if it is malformed.
  *
- * @param {string} id chain id, newest block and entity tag with dashes between
+ * @param {string} id chain id, newest block and entity tag, separated by dashes
  * @param {string} data
  */
 export function readEvent(id, data) {
@@ -63,7 +63,7 @@ export function readEvent(id, data) {
     return { chainId: Number(chainId), block: Number(block), suggestion };
 }
 
-/** Returns true if all that is shown of a fee market is in it. */
+/** Returns true if `market` has every member that the page shows. */
 export function isMarket(market) {
     return (
         Number.isInteger(market?.newest_block) &&
@@ -75,8 +75,8 @@ export function isMarket(market) {
     );
 }
 
-/** A short name for a fee market, which another one does not have. */
-export function markOf({ observed_at: _, ...market }) {
+/** Returns a short key that changes when anything in the fee market except `observed_at` changes. */
+export function marketKey({ observed_at: _, ...market }) {
     let hash = 0;
     for (const character of JSON.stringify(market)) {
         hash = (Math.imul(hash, 31) + character.charCodeAt(0)) | 0;
@@ -84,7 +84,7 @@ export function markOf({ observed_at: _, ...market }) {
     return `${market.newest_block}-${(hash >>> 0).toString(36)}`;
 }
 
-/** Returns true if it is a list of chains. */
+/** Returns true if `list` is a list of chains. */
 export function isList(list) {
     return Array.isArray(list) && list.every((entry) => typeof entry?.chain === "string");
 }
@@ -111,106 +111,106 @@ function parse(text) {
 }
 
 /**
- * A chain as the list has it, of which nothing else is known.
+ * Creates a chain from its entry in the list, without data.
  *
  * @returns {Chain}
  */
-export function chainOf(entry) {
-    return { ...configOf(entry), status: "unknown", heardAt: -Infinity, isWatched: false };
+export function newChain(entry) {
+    return { ...configFrom(entry), status: "unknown", lastEventAt: -Infinity, isContinuous: false };
 }
 
-function configOf(entry) {
+function configFrom(entry) {
     const { chain: key, chain_name: name, chain_id: id, block_time_ms: blockTimeMs } = entry;
     return { key, name, id, blockTimeMs };
 }
 
-/** The same chain from when blocks may be missed, as the connection broke off. */
-export function leave(chain) {
-    return { ...chain, isWatched: false };
+/** Marks that blocks may be missed from now on, because the connection was lost. */
+export function applyGap(chain) {
+    return { ...chain, isContinuous: false };
 }
 
-/** After an event of the stream. */
-export function hear(chain, { block, suggestion }, now) {
+/** Applies an event of the stream. */
+export function applyEvent(chain, { block, suggestion }, now) {
     const isNew = block !== chain.block || !isEqual(suggestion, chain.suggestion);
-    const { isWatched } = chain;
+    const { isContinuous } = chain;
     return {
-        ...at(chain, block, now),
+        ...withBlock(chain, block, now),
         suggestion,
         status: block === chain.block && chain.status === "stale" ? "stale" : "fresh",
-        why: undefined,
-        // What the stream begins with may have been known for long.
-        age: isWatched ? { atLeast: 0, at: now } : isNew ? undefined : chain.age,
-        heardAt: now,
+        errorCode: undefined,
+        // The first event of a stream repeats the current state, which may be old.
+        age: isContinuous ? { atLeast: 0, at: now } : isNew ? undefined : chain.age,
+        lastEventAt: now,
     };
 }
 
 /**
- * After an answer about the fee market.
+ * Applies a response of the fee market route.
  *
  * @param {Chain} chain
- * @param {{ market?: object, code?: string, ageMs?: number, sentAt: number }} answer the market, or
- *     the code of why there is none; how old it is; when it was asked for
- * @param {boolean} isStreaming whether events come
+ * @param {{ market?: object, code?: string, ageMs?: number, sentAt: number }} response the market with its
+ *     age, or the problem code; and when the request was sent
+ * @param {boolean} isStreaming true while the stream is open
  * @param {number} now
  */
-export function learn(chain, { market, code, ageMs, sentAt }, isStreaming, now) {
-    const isOvertaken = chain.heardAt > sentAt;
+export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isStreaming, now) {
+    const isOvertaken = chain.lastEventAt > sentAt;
     if (market === undefined) {
         if (isOvertaken) return chain;
-        return { ...chain, ...NOTHING, status: "unavailable", why: code, isWatched: true };
+        return { ...chain, ...NO_DATA, status: "unavailable", errorCode: code, isContinuous: true };
     }
     const { newest_block: block, suggestion } = market;
     const isSame = block === chain.block && isEqual(suggestion, chain.suggestion);
-    // It may come from another instance than the events do, which is behind.
+    // Another replica than the stream's may have responded, and may be behind.
     const isLower = isStreaming && block < chain.block;
     if ((isOvertaken && !isSame && !(block > chain.block)) || isLower) {
-        // No longer the price, but the newest that is known of what stands behind one.
+        // The price is outdated, but this is the newest market data so far.
         const isNewer = block < chain.block && !(block <= chain.market?.newest_block);
         return isNewer ? { ...chain, market } : chain;
     }
     return {
-        ...at(chain, block, now),
+        ...withBlock(chain, block, now),
         suggestion,
         market,
         status: market.stale ? "stale" : "fresh",
-        why: undefined,
+        errorCode: undefined,
         age: { atLeast: ageMs, at: sentAt },
     };
 }
 
-/** After a list of the chains that was asked for at `sentAt`, in which this is the chain's entry. */
-export function list(chain, entry, sentAt) {
-    const listed = { ...chain, ...configOf(entry) };
-    if (chain.heardAt > sentAt) return listed;
+/** Applies the chain's `entry` in a list of chains that was requested at `sentAt`. */
+export function applyListEntry(chain, entry, sentAt) {
+    const listed = { ...chain, ...configFrom(entry) };
+    if (chain.lastEventAt > sentAt) return listed;
     if (entry.status === "unavailable" && chain.status !== "unavailable") {
-        return { ...listed, ...NOTHING, status: "unavailable", why: undefined, isWatched: true };
+        return { ...listed, ...NO_DATA, status: "unavailable", errorCode: undefined, isContinuous: true };
     }
     const isStale = entry.status === "stale" && entry.newest_block === chain.block;
     return isStale ? { ...listed, status: "stale" } : listed;
 }
 
-/** Returns true if the fee market has to be asked for after that list, as there may be no event for it. */
-export function isBehind(chain, entry, now, paceMs) {
+/** Returns true if the fee market must be requested after this list, because no event may report the change. */
+export function needsMarket(chain, entry, now, pollMs) {
     const isKnown = entry.status === chain.status && entry.newest_block === (chain.block ?? null);
     if (!isKnown || chain.market?.newest_block !== chain.block) return true;
-    if (chain.status === "unavailable") return chain.why === undefined;
-    return chain.age === undefined || now - chain.age.at >= paceMs;
+    if (chain.status === "unavailable") return chain.errorCode === undefined;
+    return chain.age === undefined || now - chain.age.at >= pollMs;
 }
 
 /** Members without data, for a chain whose data may not be shown any more. */
-const NOTHING = {
+const NO_DATA = {
     block: undefined,
     suggestion: undefined,
     market: undefined,
     age: undefined,
-    moved: undefined,
-    since: undefined,
+    blockArrivedAt: undefined,
+    blockSeenAt: undefined,
 };
 
-function at(chain, block, now) {
-    if (block === chain.block) return { ...chain, isWatched: true };
-    const moved = chain.isWatched && chain.block !== undefined ? now : undefined;
-    return { ...chain, block, moved, since: now, isWatched: true };
+function withBlock(chain, block, now) {
+    if (block === chain.block) return { ...chain, isContinuous: true };
+    const blockArrivedAt = chain.isContinuous && chain.block !== undefined ? now : undefined;
+    return { ...chain, block, blockArrivedAt, blockSeenAt: now, isContinuous: true };
 }
 
 function isEqual(one, other) {
@@ -218,32 +218,32 @@ function isEqual(one, other) {
 }
 
 /**
- * How the page is connected.
+ * Derives the state of the page's connection.
  *
- * @param {object} facts
- * @param {'opening' | 'open' | 'lost'} facts.stream
- * @param {number} [facts.lostAt] when the stream was lost
- * @param {number} facts.heardAt when the last event came
- * @param {{ isWell: boolean, sentAt: number }} [facts.poll] the last list of chains
+ * @param {object} inputs
+ * @param {'opening' | 'open' | 'lost'} inputs.stream
+ * @param {number} [inputs.lostAt] when the stream was lost
+ * @param {number} inputs.lastEventAt when the last event arrived
+ * @param {{ isOk: boolean, sentAt: number }} [inputs.poll] the last poll of the list of chains
  * @returns {Connection}
  */
-export function connectionOf({ stream, lostAt, heardAt, poll }) {
-    if (poll && !poll.isWell && heardAt <= poll.sentAt) return "disconnected";
+export function connectionState({ stream, lostAt, lastEventAt, poll }) {
+    if (poll && !poll.isOk && lastEventAt <= poll.sentAt) return "disconnected";
     if (stream === "open") return "live";
     if (stream === "opening") return "opening";
-    return poll?.isWell && poll.sentAt >= lostAt ? "polling" : "interrupted";
+    return poll?.isOk && poll.sentAt >= lostAt ? "polling" : "interrupted";
 }
 
 /**
- * Returns true if a stream that seems open tells nothing: a chain was further than the events by the list
- * before already, and no event has come since.
+ * Returns true if an open stream delivers nothing: in the previous list a chain was already ahead of the
+ * events, and no event has arrived since.
  *
- * @param {Map<number, number>} told the newest blocks by the events, by chain id
- * @param {object[]} before the list before
- * @param {boolean} isQuiet no event has come since that
+ * @param {Map<number, number>} streamedBlocks the newest block of each chain's events, by chain id
+ * @param {object[]} previousList the previous list of chains
+ * @param {boolean} isQuiet true if no event has arrived since that list
  */
-export function isSilent(told, before, isQuiet) {
+export function isStreamSilent(streamedBlocks, previousList, isQuiet) {
     const isAhead = ({ chain_id: id, newest_block: block }) =>
-        block !== null && block > (told.get(id) ?? -1);
-    return isQuiet && before.some(isAhead);
+        block !== null && block > (streamedBlocks.get(id) ?? -1);
+    return isQuiet && previousList.some(isAhead);
 }

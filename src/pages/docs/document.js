@@ -1,9 +1,9 @@
-// What an OpenAPI document says, in the order in which the page shows it. Knows no page.
+// Reads an OpenAPI document, in the order in which the page shows it. Has no access to the page.
 
-const VERBS = ["get", "post", "put", "patch", "delete"];
+const METHODS = ["get", "post", "put", "patch", "delete"];
 
 /**
- * What a reference leads to, or what is there itself.
+ * Returns the target of a reference, or `node` itself if it is no reference.
  *
  * @param {object} document
  * @param {object | undefined} node
@@ -13,22 +13,22 @@ export function resolve(document, node) {
     while (found?.$ref) {
         const parts = found.$ref.replace(/^#\//, "").split("/");
         const unescaped = parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
-        found = unescaped.reduce((place, part) => place?.[part], document);
+        found = unescaped.reduce((parent, part) => parent?.[part], document);
     }
     return found;
 }
 
-/** The last part of a reference; `undefined` for what is none. */
-export const nameOf = (node) => node?.$ref?.split("/").at(-1);
+/** Returns the last part of a reference; `undefined` if `node` is no reference. */
+export const referenceName = (node) => node?.$ref?.split("/").at(-1);
 
 /**
- * The operations in groups, in the order of the document.
+ * Returns the operations grouped by tag, in the order of the document.
  *
  * @param {object} document
  */
-export function groupsOf(document) {
+export function operationGroups(document) {
     const operations = Object.entries(document.paths).flatMap(([path, item]) =>
-        VERBS.filter((verb) => item[verb]).map((verb) => operationOf(document, path, verb, item[verb])),
+        METHODS.filter((method) => item[method]).map((method) => readOperation(document, path, method, item[method])),
     );
     return (document.tags ?? []).map(({ name, description }) => ({
         name,
@@ -37,17 +37,17 @@ export function groupsOf(document) {
     }));
 }
 
-function operationOf(document, path, verb, operation) {
+function readOperation(document, path, method, operation) {
     const responses = Object.entries(operation.responses).map(([status, response]) => ({
         status,
-        name: nameOf(response),
+        name: referenceName(response),
         ...resolve(document, response),
     }));
     const parameters = (operation.parameters ?? []).map((parameter) => resolve(document, parameter));
     return {
         id: operation.operationId,
         path,
-        verb,
+        method,
         tags: operation.tags ?? [],
         summary: operation.summary,
         description: operation.description,
@@ -58,44 +58,44 @@ function operationOf(document, path, verb, operation) {
 }
 
 /**
- * What a schema says of a value, in a few words. Names of other schemas are in them as they are.
+ * Returns a schema's type in a few words, in which other schemas appear by name.
  *
  * @param {object | true | undefined} schema
  * @returns {string}
  */
-export function typeOf(schema) {
+export function typeText(schema) {
     if (!schema || schema === true) return "anything";
-    if (schema.$ref) return nameOf(schema);
+    if (schema.$ref) return referenceName(schema);
     const alternatives = schema.oneOf ?? schema.anyOf;
-    if (alternatives) return [...new Set(alternatives.map(typeOf))].join(" or ");
-    if (schema.allOf) return schema.allOf.map(typeOf).join(" and ");
+    if (alternatives) return [...new Set(alternatives.map(typeText))].join(" or ");
+    if (schema.allOf) return schema.allOf.map(typeText).join(" and ");
     if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
     const types = [schema.type ?? "anything"].flat();
-    const names = types.map((type) => (type === "array" ? `array of ${typeOf(schema.items)}` : type));
+    const names = types.map((type) => (type === "array" ? `array of ${typeText(schema.items)}` : type));
     return names.join(" or ");
 }
 
 /**
- * What a value has to be like beside its type.
+ * Returns a schema's format, pattern, bounds and default as texts.
  *
  * @param {object | undefined} schema
  * @returns {string[]}
  */
-export function limitsOf(schema) {
+export function limitTexts(schema) {
     const limits = {
         format: (format) => format,
         pattern: (pattern) => `matches ${pattern}`,
-        minimum: (least) => `at least ${least}`,
-        maximum: (most) => `at most ${most}`,
-        default: (value) => `${JSON.stringify(value)} when absent`,
+        minimum: (minimum) => `at least ${minimum}`,
+        maximum: (maximum) => `at most ${maximum}`,
+        default: (value) => `default ${JSON.stringify(value)}`,
     };
     return Object.entries(limits)
         .filter(([name]) => schema?.[name] !== undefined)
-        .map(([name, say]) => say(schema[name]));
+        .map(([name, format]) => format(schema[name]));
 }
 
-/** All examples of a media type or a parameter with their names, that of the only one being empty. */
-export function examplesOf(document, content) {
+/** Returns the examples of a media type or a parameter as pairs of name and value. A single example has no name. */
+export function namedExamples(document, content) {
     if (content.example !== undefined) return [["", content.example]];
     return Object.entries(content.examples ?? {}).map(([name, example]) => [
         name,
@@ -103,28 +103,28 @@ export function examplesOf(document, content) {
     ]);
 }
 
-/** First value in the form for this parameter. */
-export function firstOf({ required, example, schema = {} }) {
+/** Returns the initial value of a parameter's field. */
+export function initialValue({ required, example, schema = {} }) {
     if (!required) return "";
     return String(example ?? schema.enum?.[0] ?? schema.examples?.[0] ?? schema.default ?? "");
 }
 
 /**
- * The URL, relative to the base path, and the headers of a request with these values by the parameters'
- * names. What is empty is left out.
+ * Builds a request from the parameters' values by name. `target` is the URL relative to the base path. Empty values
+ * are left out.
  *
  * @param {object} operation
  * @param {Map<string, string>} values
  */
-export function requestOf({ path, parameters }, values) {
+export function buildRequest({ path, parameters }, values) {
     const query = new URLSearchParams();
     const headers = {};
     let target = path.slice(1);
-    for (const { name, in: place } of parameters) {
+    for (const { name, in: location } of parameters) {
         const value = values.get(name) ?? "";
-        if (place === "path") target = target.replace(`{${name}}`, encodeURIComponent(value));
+        if (location === "path") target = target.replace(`{${name}}`, encodeURIComponent(value));
         else if (value === "") continue;
-        else if (place === "query") query.append(name, value);
+        else if (location === "query") query.append(name, value);
         else headers[name] = value;
     }
     const search = query.size > 0 ? `?${query}` : "";

@@ -1,4 +1,4 @@
-// Makes pieces of the page. Whatever the document says is text, never HTML.
+// Creates parts of the page. Content of the document is always inserted as text, never as HTML.
 
 /**
  * @param {string} name
@@ -11,7 +11,7 @@ export function element(name, properties = {}, ...children) {
     return node;
 }
 
-/** The paragraphs of a text, in which what stands in backticks is code. */
+/** Returns the paragraphs of a text. Parts in backticks become code. */
 export function prose(text = "") {
     return text.split(/\n{2,}/).filter((paragraph) => paragraph).map((paragraph) => {
         const parts = paragraph.split("`");
@@ -20,14 +20,14 @@ export function prose(text = "") {
     });
 }
 
-/** JSON as people read it. */
+/** Returns `value` as indented JSON. */
 export function json(value) {
-    // It can be scrolled, so it can be reached.
+    // Focusable, because it can be scrolled.
     const text = JSON.stringify(value, null, 2);
     return element("pre", { tabIndex: 0 }, element("code", {}, text));
 }
 
-/** A name with what there is to say of it. */
-export function entry(name, ...said) {
-    return element("div", { className: "entry" }, element("dt", {}, name), element("dd", {}, ...said));
+/** Returns an entry of a definition list. */
+export function entry(term, ...definition) {
+    return element("div", { className: "entry" }, element("dt", {}, term), element("dd", {}, ...definition));
 }

@@ -1,21 +1,21 @@
 // Shows one operation of the document.
 
-import { Attempt } from "./attempt.js";
-import { examplesOf, nameOf } from "./document.js";
+import { namedExamples, referenceName } from "./document.js";
 import { element, entry, json, prose } from "./element.js";
-import { brief } from "./schema.js";
+import { RequestForm } from "./request.js";
+import { schemaSummary } from "./schema.js";
 
 /**
  * @param {object} operation
- * @param {{ document: object, names: string[], base: URL }} context the document, its schemas' names, and
- *     where the service is
+ * @param {{ document: object, names: string[], base: URL }} context the document, the names of its
+ *     schemas, and the service's base URL
  */
 export function operationNode(operation, context) {
-    const { id, verb, path, summary } = operation;
+    const { id, method, path, summary } = operation;
     const title = element(
         "summary",
         {},
-        element("span", { className: `verb ${verb}` }, verb.toUpperCase()),
+        element("span", { className: `verb ${method}` }, method.toUpperCase()),
         element("code", { className: "path" }, path),
         element("span", { className: "summary" }, summary),
     );
@@ -25,70 +25,70 @@ export function operationNode(operation, context) {
             "div",
             { className: "content" },
             ...prose(operation.description),
-            ...parametersOf(operation, context),
-            ...bodyOf(operation, context),
-            ...responsesOf(operation, context),
-            ...attemptOf(operation, context),
+            ...parametersSection(operation, context),
+            ...bodySection(operation, context),
+            ...responsesSection(operation, context),
+            ...requestSection(operation, context),
         ),
     );
     return node;
 }
 
-function parametersOf({ parameters }, { names }) {
+function parametersSection({ parameters }, { names }) {
     if (parameters.length === 0) return [];
-    const entries = parameters.map(({ name, in: place, required, description, schema }) => {
-        const mark = `${place}${required ? "" : ", optional"}`;
+    const entries = parameters.map(({ name, in: location, required, description, schema }) => {
+        const mark = `${location}${required ? "" : ", optional"}`;
         const label = element("code", {}, name);
-        const where = element("span", { className: "mark" }, ` ${mark}`);
-        return entry(label, brief(schema, names), where, ...prose(description));
+        const suffix = element("span", { className: "mark" }, ` ${mark}`);
+        return entry(label, schemaSummary(schema, names), suffix, ...prose(description));
     });
     return [element("h3", {}, "Parameters"), element("dl", {}, ...entries)];
 }
 
-function bodyOf({ body }, context) {
+function bodySection({ body }, context) {
     if (!body) return [];
-    return [element("h3", {}, "Body"), ...prose(body.description), ...contentsOf(body, context)];
+    return [element("h3", {}, "Body"), ...prose(body.description), ...mediaTypes(body, context)];
 }
 
-function responsesOf({ responses }, context) {
+function responsesSection({ responses }, context) {
     const own = responses.filter(({ name }) => !name);
     const shared = responses.filter(({ name }) => name);
     const nodes = own.map((response) => element(
         "section",
         { className: "answer" },
         element("h4", {}, response.status),
-        ...answerOf(response, context),
+        ...responseContent(response, context),
     ));
     const links = shared.map(({ status, name, description }) =>
         entry(element("a", { href: `#answer-${name}` }, status), ...prose(description)));
-    return [element("h3", {}, "Answers"), ...nodes, element("dl", { className: "statuses" }, ...links)];
+    return [element("h3", {}, "Responses"), ...nodes, element("dl", { className: "statuses" }, ...links)];
 }
 
-/** An answer with its headers, its bodies and their examples. */
-export function answerOf(response, context) {
+/** Returns the description, the headers, the media types and the examples of a response. */
+export function responseContent(response, context) {
     const { headers = {}, description } = response;
     const entries = Object.entries(headers).map(([name, header]) => {
-        const link = element("a", { href: `#header-${nameOf(header)}` }, name);
+        const link = element("a", { href: `#header-${referenceName(header)}` }, name);
         return element("li", {}, link);
     });
     const list = element("ul", { className: "headers" }, ...entries);
     list.setAttribute("aria-label", "Headers");
-    const contents = contentsOf(response, context);
+    const contents = mediaTypes(response, context);
     return [...prose(description), ...(entries.length > 0 ? [list] : []), ...contents];
 }
 
-function contentsOf({ content = {} }, { document, names }) {
+function mediaTypes({ content = {} }, { document, names }) {
     return Object.entries(content).map(([type, media]) => {
-        const examples = examplesOf(document, media).flatMap(([name, value]) => [
+        const examples = namedExamples(document, media).flatMap(([name, value]) => [
             element("p", { className: "mark" }, name ? `Example: ${name}` : "Example"),
             json(value),
         ]);
-        const what = element("p", {}, element("code", {}, type), " ", brief(media.schema, names));
-        return element("div", { className: "media" }, what, ...examples);
+        const title = element("p", {}, element("code", {}, type), " ", schemaSummary(media.schema, names));
+        return element("div", { className: "media" }, title, ...examples);
     });
 }
 
-function attemptOf(operation, { base }) {
-    if (operation.verb !== "get") return [];
-    return [element("h3", {}, "Try it"), new Attempt(operation, base).node];
+function requestSection(operation, { base }) {
+    if (operation.method !== "get") return [];
+    return [element("h3", {}, "Try it"), new RequestForm(operation, base).node];
 }

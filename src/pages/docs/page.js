@@ -1,9 +1,9 @@
 // The page that shows the service's OpenAPI document.
 
-import { groupsOf } from "./document.js";
+import { operationGroups } from "./document.js";
 import { element, entry, prose } from "./element.js";
-import { answerOf, operationNode } from "./operation.js";
-import { brief, whole } from "./schema.js";
+import { responseContent, operationNode } from "./operation.js";
+import { schemaSummary, schemaDetails } from "./schema.js";
 
 const base = new URL(".", document.baseURI);
 const [title, version, banner, about, source, standard, contents, routes] = [
@@ -12,13 +12,13 @@ const [title, version, banner, about, source, standard, contents, routes] = [
 
 try {
     const response = await fetch(new URL("openapi.json", base), { cache: "no-cache" });
-    if (!response.ok) throw new Error(`it answers with status ${response.status}`);
+    if (!response.ok) throw new Error(`status ${response.status}`);
     show(await response.json());
     banner.hidden = true;
-    addEventListener("hashchange", open);
-    open();
+    addEventListener("hashchange", openTarget);
+    openTarget();
 } catch (error) {
-    banner.textContent = `The document cannot be read: ${error.message}`;
+    banner.textContent = `The document could not be loaded: ${error.message}`;
     banner.classList.add("bad");
 }
 
@@ -30,23 +30,23 @@ function show(api) {
     version.textContent = `Version ${api.info.version}`;
     standard.textContent = api.openapi;
     about.replaceChildren(...prose(api.info.description));
-    const groups = groupsOf(api).map(({ name, description, operations }) =>
+    const groups = operationGroups(api).map(({ name, description, operations }) =>
         section(name, description, operations.map((operation) => operationNode(operation, context))));
-    const answers = Object.entries(responses).map(([name, response]) =>
-        folded(`answer-${name}`, name, answerOf(response, context)));
-    const described = Object.entries(headers).map(([name, header]) => {
-        const node = entry(element("code", {}, name), brief(header.schema, context.names),
+    const sharedResponses = Object.entries(responses).map(([name, response]) =>
+        collapsible(`answer-${name}`, name, responseContent(response, context)));
+    const headerEntries = Object.entries(headers).map(([name, header]) => {
+        const node = entry(element("code", {}, name), schemaSummary(header.schema, context.names),
             ...prose(header.description));
         node.id = `header-${name}`;
         return node;
     });
-    const shapes = Object.entries(schemas).map(([name, schema]) =>
-        folded(`schema-${name}`, name, whole(schema, context.names)));
+    const schemaNodes = Object.entries(schemas).map(([name, schema]) =>
+        collapsible(`schema-${name}`, name, schemaDetails(schema, context.names)));
     const sections = [
         ...groups,
-        section("Shared answers", "What many routes may answer.", answers),
-        section("Headers", "Of answers.", [element("dl", {}, ...described)]),
-        section("Schemas", "What the parts of requests and answers are like.", shapes),
+        section("Shared responses", "Responses that many routes have in common.", sharedResponses),
+        section("Headers", "Response headers.", [element("dl", {}, ...headerEntries)]),
+        section("Schemas", "Data types of requests and responses.", schemaNodes),
     ];
     routes.replaceChildren(...sections);
     const links = sections.map(({ id, firstChild }) =>
@@ -64,14 +64,14 @@ function section(name, description, nodes) {
     return node;
 }
 
-/** Content that its name unfolds. */
-function folded(id, name, nodes) {
+/** Returns a section that its name expands and collapses. */
+function collapsible(id, name, nodes) {
     const title = element("summary", {}, element("code", { className: "path" }, name));
     return element("details", { id, className: "part" }, title, element("div", { className: "content" }, ...nodes));
 }
 
-/** Opens what the address names. */
-function open() {
+/** Opens and shows the element that the URL's fragment names. */
+function openTarget() {
     const node = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!node) return;
     if (node instanceof HTMLDetailsElement) node.open = true;

@@ -1,4 +1,4 @@
-// Whether chosen files fit together, and which contracts they are of. Knows neither page nor network.
+// Checks whether the chosen files match and finds their contracts. Has no access to the page or the network.
 
 import { keccak_256 } from "./noble/sha3.js";
 
@@ -6,119 +6,121 @@ import { keccak_256 } from "./noble/sha3.js";
 const MAX_NAMES = 10;
 
 /**
- * @typedef {{ name: string, bytes: Uint8Array }} Chosen
+ * @typedef {{ name: string, bytes: Uint8Array }} ChosenFile
  *
  * @typedef {object} Contract
- * @property {string} path its source file, as the compiler knows it
+ * @property {string} path its source file, as named in the compiler input
  * @property {string} name
- * @property {string} file the JSON file that it is from
- * @property {object} [metadata] the compiler's; absent for a build-info without the compiler's output
- * @property {Record<string, string>} [sources] the source files that the metadata names
- * @property {object} [input] the compiler's, of a contract from a build-info
- * @property {string} [compilerVersion] the same contract's
+ * @property {string} file the JSON file that contains it
+ * @property {object} [metadata] the compiler's metadata; absent for a build-info without compiler output
+ * @property {Record<string, string>} [sources] the source files listed in the metadata
+ * @property {object} [input] the compiler input; only for a build-info
+ * @property {string} [compilerVersion] only for a build-info
  *
  * @typedef {object} Examination
- * @property {Contract[]} contracts those whose files are all there and unchanged
- * @property {string[]} problems what keeps others from that
- * @property {string[]} notes what is good to know, such as files that are not needed
- * @property {Map<Chosen, string>} kinds what each file is
+ * @property {Contract[]} contracts the contracts whose files are complete and unchanged
+ * @property {string[]} problems reasons why other contracts or files cannot be used
+ * @property {string[]} notes remarks, such as unneeded files
+ * @property {Map<ChosenFile, string>} kinds the kind of each used file
  */
 
 /**
- * @param {Chosen[]} chosen
+ * @param {ChosenFile[]} chosen
  * @returns {Examination}
  */
 export function examine(chosen) {
     const found = { contracts: [], problems: [], notes: [], kinds: new Map() };
     const sources = [];
     const inputs = [];
-    // What is wrong with files that are neither, by their names.
+    // Problems of all other files, by file name.
     const others = new Map();
-    for (const one of chosen) {
-        const { name } = one;
-        const { text, hashes } = reading(one);
+    for (const file of chosen) {
+        const { name } = file;
+        const { text, hashes } = decodeFile(file);
         if (text === undefined) {
-            others.set(name, `${name} is not text in UTF-8.`);
+            others.set(name, `${name} is not UTF-8 text.`);
         } else if (isJson(name)) {
-            inputs.push({ one, name, json: parse(text) });
+            inputs.push({ file, name, json: parse(text) });
         } else {
-            sources.push({ one, name, text, hashes, isUsed: false, fits: false });
+            sources.push({ file, name, text, hashes, isUsed: false, matches: false });
         }
     }
-    for (const { one, name, json } of inputs) {
-        const metadata = metadataOf(json);
+    for (const { file, name, json } of inputs) {
+        const metadata = findMetadata(json);
         if (metadata) {
-            found.kinds.set(one, "metadata");
+            found.kinds.set(file, "metadata");
             examineMetadata(found, name, metadata, sources);
         } else if (isObject(json?.input?.sources)) {
-            found.kinds.set(one, "build-info");
+            found.kinds.set(file, "build-info");
             examineBuildInfo(found, name, json);
         } else {
-            others.set(name, whatElse(name, json));
+            others.set(name, unusableReason(name, json));
         }
     }
     if (inputs.length === 0 && sources.length > 0) {
-        found.problems.push("A JSON file is missing: the compiler’s metadata or a build-info.");
+        found.problems.push("A JSON file is missing: add the compiler’s metadata or a build-info.");
     }
-    for (const { one, isUsed } of sources) {
-        if (isUsed) found.kinds.set(one, "source");
+    for (const { file, isUsed } of sources) {
+        if (isUsed) found.kinds.set(file, "source");
     }
     const unused = sources.filter(({ isUsed }) => !isUsed).map(({ name }) => name);
-    const isTwin = (name) => sources.some((source) => source.fits && source.name === name);
+    const isDuplicate = (name) => sources.some((source) => source.matches && source.name === name);
     const kinds = new Set(found.kinds.values());
-    add(
+    addUnique(
         found.notes,
         ...unused
-            .filter(isTwin)
-            .map((name) => `There are two files ${name}; the one that was compiled is used.`),
+            .filter(isDuplicate)
+            .map((name) => `Several files are named ${name}; the compiled one is used.`),
     );
     if (kinds.has("metadata")) {
         note(
-            "Not named by the metadata, so not needed",
-            unused.filter((name) => !isTwin(name)),
+            "Not listed in the metadata, so not needed",
+            unused.filter((name) => !isDuplicate(name)),
         );
     } else if (kinds.has("build-info")) {
-        note("Not needed, since a build-info has its sources in it", unused);
+        note("Not needed, because a build-info contains its sources", unused);
     }
-    // Beside what fits, as in a folder of a compiler's, other files do not matter.
+    // A compiler's folder holds other files too; they are a problem only if no contract was found.
     if (found.contracts.length > 0) note("Not needed", [...others.keys()]);
     else found.problems.push(...others.values());
-    found.contracts.sort((one, other) => (label(one) < label(other) ? -1 : 1));
+    found.contracts.sort((one, other) => (qualifiedName(one) < qualifiedName(other) ? -1 : 1));
     return found;
 
-    function note(why, names) {
+    function note(reason, names) {
         const rest = names.length - MAX_NAMES;
         const shown = [...names.slice(0, MAX_NAMES), ...(rest > 0 ? [`${rest} more`] : [])];
-        if (names.length > 0) found.notes.push(`${why}: ${shown.join(", ")}.`);
+        if (names.length > 0) found.notes.push(`${reason}: ${shown.join(", ")}.`);
     }
 }
 
-const readings = new WeakMap();
+const decodedFiles = new WeakMap();
 
-/** A file's text and, unless it is JSON, that by the hashes of all its line endings; made once. */
-function reading(one) {
-    if (!readings.has(one)) {
-        const text = decode(one.bytes);
-        const isSource = text !== undefined && !isJson(one.name);
-        const texts = new Set(isSource ? [text, unix(text), dos(text)] : []);
-        readings.set(one, {
+/**
+ * Returns a file's text and, for a source, its variants of line endings by their hashes. The result is cached.
+ */
+function decodeFile(file) {
+    if (!decodedFiles.has(file)) {
+        const text = decode(file.bytes);
+        const isSource = text !== undefined && !isJson(file.name);
+        const texts = new Set(isSource ? [text, withLf(text), withCrlf(text)] : []);
+        decodedFiles.set(file, {
             text,
             hashes: new Map([...texts].map((variant) => [keccak(variant), variant])),
         });
     }
-    return readings.get(one);
+    return decodedFiles.get(file);
 }
 
-/** How a contract is written everywhere: `contracts/Counter.sol:Counter`. */
-export function label({ path, name }) {
+/** Fully qualified name of a contract: `contracts/Counter.sol:Counter`. */
+export function qualifiedName({ path, name }) {
     return `${path}:${name}`;
 }
 
-/** Returns what is wrong with an address, in words; nothing if it is valid. */
+/** Returns a sentence about the problem of an address; `undefined` if it is valid. */
 export function addressProblem(address) {
     if (address === "") return "The address is missing.";
     if (!/^0x[0-9a-fA-F]{40}$/.test(address)) {
-        return "An address is 0x and 40 hexadecimal digits.";
+        return "An address is 0x followed by 40 hexadecimal digits.";
     }
     const digits = address.slice(2);
     const isMixed = digits !== digits.toLowerCase() && digits !== digits.toUpperCase();
@@ -128,51 +130,51 @@ export function addressProblem(address) {
         parseInt(hash[index + 2], 16) >= 8 ? digit.toUpperCase() : digit,
     );
     return isMixed && checked.join("") !== digits
-        ? "There is a typo in the address: its upper and lower case letters do not fit its digits."
+        ? "The address has a typo: its checksum (the case of its letters) does not match."
         : undefined;
 }
 
 function examineMetadata(found, file, metadata, files) {
     const [[path, name] = []] = Object.entries(metadata.settings.compilationTarget);
     if (typeof name !== "string") {
-        found.problems.push(`${file} does not say which contract it is of.`);
+        found.problems.push(`${file} does not name its contract.`);
         return;
     }
-    // Entries, since one may be called `__proto__`.
+    // Kept as entries, because a source may be named `__proto__`.
     const sources = [];
     const problems = [];
-    const wanted = Object.values(metadata.sources).map(hashIn);
+    const listedHashes = Object.values(metadata.sources).map(sourceHash);
     for (const [path, source] of Object.entries(metadata.sources)) {
-        const expected = hashIn(source);
+        const expected = sourceHash(source);
         const content = typeof source?.content === "string" ? source.content : undefined;
         const match = files.find(({ hashes }) => hashes.has(expected));
         const namesakes = files.filter(
             ({ name, hashes }) =>
-                basename(name) === basename(path) && !wanted.some((hash) => hashes.has(hash)),
+                basename(name) === basename(path) && !listedHashes.some((hash) => hashes.has(hash)),
         );
         if (content !== undefined && keccak(content) === expected) {
             sources.push([path, content]);
         } else if (match) {
-            match.isUsed = match.fits = true;
+            match.isUsed = match.matches = true;
             sources.push([path, match.hashes.get(expected)]);
             if (match.hashes.get(expected) !== match.text) {
-                add(
+                addUnique(
                     found.notes,
-                    `${match.name} was compiled with other line endings; it is sent with those.`,
+                    `${match.name} was compiled with other line endings, which are restored before sending.`,
                 );
             }
         } else if (namesakes.length > 0) {
             for (const namesake of namesakes) {
                 namesake.isUsed = true;
                 problems.push(
-                    `${namesake.name} is not the file that was compiled: the metadata names a ${path} with other content.`,
+                    `${namesake.name} differs from the compiled file: the metadata lists ${path} with other content.`,
                 );
             }
         } else {
             problems.push(`${path} is missing: add this file.`);
         }
     }
-    add(found.problems, ...problems);
+    addUnique(found.problems, ...problems);
     if (problems.length === 0) {
         found.contracts.push({ path, name, file, metadata, sources: Object.fromEntries(sources) });
     }
@@ -182,42 +184,42 @@ function examineBuildInfo(found, file, { input, output, userSourceNameMap, ...bu
     const contents = new Map(
         Object.entries(input.sources).map(([path, source]) => [path, source?.content]),
     );
-    const without = [...contents]
+    const missing = [...contents]
         .filter(([, content]) => typeof content !== "string")
         .map(([path]) => path);
-    if (without.length > 0) {
-        add(
+    if (missing.length > 0) {
+        addUnique(
             found.problems,
-            ...without.map((path) => `${file} does not have the source code of ${path}.`),
+            ...missing.map((path) => `${file} does not contain the source code of ${path}.`),
         );
         return;
     }
     const hashes = new Map([...contents].map(([path, content]) => [path, keccak(content)]));
     const compiled = isObject(output?.contracts)
-        ? contractsIn(output.contracts)
-        : declaredIn(
+        ? deployableContracts(output.contracts)
+        : declaredContracts(
               contents,
               isObject(userSourceNameMap) ? Object.values(userSourceNameMap) : undefined,
           );
     if (compiled.length === 0) {
-        found.problems.push(`${file} has no contract in it that could be deployed.`);
+        found.problems.push(`${file} contains no deployable contract.`);
     }
-    // Foundry keeps more in it than the compiler takes, among that where the project lies on the disk.
+    // Foundry adds members that the compiler does not accept, among them paths on the user's disk.
     const { language, sources, settings } = input;
     for (const { path, name, metadata } of compiled) {
         const named = Object.entries(metadata?.sources ?? {});
-        const changed = named.filter(([path, source]) => hashes.get(path) !== hashIn(source));
+        const changed = named.filter(([path, source]) => hashes.get(path) !== sourceHash(source));
         const compilerVersion = [build.solcLongVersion, metadata?.compiler.version]
             .filter((version) => typeof version === "string")
             .map((version) => /^\d+\.\d+\.\d+\S*\+commit\.[0-9a-f]{8}/.exec(version)?.[0])
             .find((version) => version !== undefined);
         if (changed.length > 0) {
-            add(
+            addUnique(
                 found.problems,
-                ...changed.map(([path]) => `${path} in ${file} is not the code that was compiled.`),
+                ...changed.map(([path]) => `${path} in ${file} differs from the compiled code.`),
             );
         } else if (compilerVersion === undefined) {
-            add(found.problems, `${file} does not say which compiler made it.`);
+            addUnique(found.problems, `${file} does not name its compiler version.`);
         } else {
             found.contracts.push({
                 path,
@@ -232,21 +234,21 @@ function examineBuildInfo(found, file, { input, output, userSourceNameMap, ...bu
     }
 }
 
-/** The contracts in the compiler's output that have code of their own to deploy. */
-function contractsIn(contracts) {
+/** Returns the contracts of the compiler output that have bytecode, so neither interfaces nor abstract contracts. */
+function deployableContracts(contracts) {
     return Object.entries(contracts).flatMap(([path, inFile]) =>
         Object.entries(isObject(inFile) ? inFile : {})
             .filter(([, contract]) => contract?.evm?.bytecode?.object !== "")
             .map(([name, contract]) => ({
                 path,
                 name,
-                metadata: metadataOf(parse(contract?.metadata)),
+                metadata: findMetadata(parse(contract?.metadata)),
             })),
     );
 }
 
-/** Returns the contracts that source code declares, for build-infos without the compiler's output. */
-function declaredIn(contents, paths = [...contents.keys()]) {
+/** Returns the contracts that source code declares, for build-infos without compiler output. */
+function declaredContracts(contents, paths = [...contents.keys()]) {
     return paths.flatMap((path) => {
         const code = (contents.get(path) ?? "").replace(
             /\/\/.*|\/\*[^]*?\*\/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g,
@@ -261,8 +263,8 @@ function declaredIn(contents, paths = [...contents.keys()]) {
     });
 }
 
-/** The compiler's metadata, which Foundry's artifacts have in them. */
-function metadataOf(json) {
+/** Returns the compiler's metadata, also from within a Foundry artifact. */
+function findMetadata(json) {
     const candidates = [json, parse(json?.rawMetadata), json?.metadata];
     return candidates.find(
         (json) =>
@@ -272,25 +274,26 @@ function metadataOf(json) {
     );
 }
 
-function whatElse(name, json) {
+/** Says why a JSON file is neither metadata nor a build-info. */
+function unusableReason(name, json) {
     if (json === undefined) return `${name} is not JSON.`;
     if (json?._format === "hh-sol-artifact-1" || json?._format === "hh3-artifact-1") {
-        return `${name} is an artifact, which has no sources: choose a file of artifacts/build-info.`;
+        return `${name} is an artifact without sources: choose a file from artifacts/build-info.`;
     }
     if (isObject(json?.output?.contracts)) {
-        return `${name} is the compiler’s output alone: choose the build-info beside it.`;
+        return `${name} contains only the compiler’s output: choose the build-info next to it.`;
     }
     if (isObject(json?.source_id_to_path)) {
-        return `${name} has no sources in it: run forge build --build-info and choose the file that it writes.`;
+        return `${name} contains no sources: run forge build --build-info and choose the file it writes.`;
     }
     if (isObject(json?.sources) && isObject(json?.settings)) {
-        return `${name} is the compiler’s input without its version: choose the build-info.`;
+        return `${name} is compiler input without a compiler version: choose the build-info.`;
     }
-    return `${name} is neither metadata of the Solidity compiler nor a build-info.`;
+    return `${name} is neither Solidity compiler metadata nor a build-info.`;
 }
 
-/** The hash that metadata has of a source. */
-function hashIn(source) {
+/** Returns a source's hash in the metadata, in lower case. */
+function sourceHash(source) {
     return typeof source?.keccak256 === "string" ? source.keccak256.toLowerCase() : undefined;
 }
 
@@ -315,12 +318,12 @@ function parse(text) {
     }
 }
 
-/** Adds texts to those that are there already, each once. */
-function add(texts, ...more) {
+/** Appends the texts that are not in the list yet. */
+function addUnique(texts, ...more) {
     texts.push(...new Set(more.filter((text) => !texts.includes(text))));
 }
 
-/** Returns true if a file's name says that it is JSON. */
+/** Returns true if the file name ends in `.json`. */
 export function isJson(name) {
     return /\.json$/i.test(name);
 }
@@ -333,10 +336,10 @@ function basename(path) {
     return path.split(/[/\\]/).at(-1);
 }
 
-function unix(text) {
+function withLf(text) {
     return text.replaceAll("\r\n", "\n");
 }
 
-function dos(text) {
-    return unix(text).replaceAll("\n", "\r\n");
+function withCrlf(text) {
+    return withLf(text).replaceAll("\n", "\r\n");
 }

@@ -1,17 +1,17 @@
-// The form: shows what files.js finds of the files, and what submit.js reports of the verification.
+// The form: shows the findings of files.js and the outcome of submit.js.
 
-import { addressProblem, examine, isJson, label } from "./files.js";
+import { addressProblem, examine, isJson, qualifiedName } from "./files.js";
 import { verify } from "./submit.js";
 
-// A build-info has the compiler's output in it, which is not sent.
+// Larger than the upstream's limit: a build-info contains compiler output, which is not sent.
 const MAX_BYTES = 256 * 1024 * 1024;
 // A folder dropped by mistake may hold any number of files.
 const MAX_FILES = 1000;
 
-// Hint for an outcome that is still open.
-const OPEN = "Verify again to see whether it was verified.";
+// Hint for an unknown outcome.
+const CHECK_AGAIN = "Verify again to check the result.";
 
-const at = Object.fromEntries(
+const nodes = Object.fromEntries(
     [...document.querySelectorAll("[id]")].map((node) => [node.id, node]),
 );
 /** @type {{ name: string, bytes: Uint8Array }[]} */
@@ -19,27 +19,27 @@ let chosen = [];
 /** @type {import('./files.js').Contract[]} */
 let contracts = [];
 /** @type {AbortController | undefined} */
-let waiting;
+let pending;
 
-at.picker.addEventListener("change", async () => {
-    const files = [...at.picker.files];
-    // Or the same file could not be chosen again once it has changed.
-    at.picker.value = "";
-    await add(files.map((file) => ({ name: file.name, file })));
+nodes.picker.addEventListener("change", async () => {
+    const files = [...nodes.picker.files];
+    // Otherwise choosing the same file again, after a change, would not fire an event.
+    nodes.picker.value = "";
+    await addFiles(files.map((file) => ({ name: file.name, file })));
 });
 
-// A file that misses its place must not take the page away.
+// By default, a file dropped beside the drop zone would replace the page.
 addEventListener("dragover", (event) => {
     event.preventDefault();
-    at.drop.classList.add("over");
+    nodes.drop.classList.add("over");
 });
 addEventListener("dragleave", (event) => {
-    if (event.relatedTarget === null) at.drop.classList.remove("over");
+    if (event.relatedTarget === null) nodes.drop.classList.remove("over");
 });
 addEventListener("drop", async (event) => {
     event.preventDefault();
-    at.drop.classList.remove("over");
-    // They are gone from the event as soon as this function waits. What is not from a disk has no entry.
+    nodes.drop.classList.remove("over");
+    // The event loses its items at the first `await`. A file that is not from a disk has no entry.
     const items = [...event.dataTransfer.items]
         .filter(({ kind }) => kind === "file")
         .map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
@@ -48,33 +48,33 @@ addEventListener("drop", async (event) => {
         if (entry) await collect(entry, entry.name, found);
         else found.push({ name: file.name, file });
     }
-    if (items.length > 0) await add(found);
+    if (items.length > 0) await addFiles(found);
 });
 
-at.address.addEventListener("input", () => complain(at.address, at["address-problem"]));
-at.chain.addEventListener("change", () => complain(at.chain, at["chain-problem"]));
-at["chains-again"].addEventListener("click", async () => {
+nodes.address.addEventListener("input", () => setProblem(nodes.address, nodes["address-problem"]));
+nodes.chain.addEventListener("change", () => setProblem(nodes.chain, nodes["chain-problem"]));
+nodes["chains-again"].addEventListener("click", async () => {
     await loadChains();
-    // The button is gone, and the keyboard would be with it.
-    if (at["chains-again"].hidden) at.chain.focus();
+    // The button is hidden now, so the focus moves to the list.
+    if (nodes["chains-again"].hidden) nodes.chain.focus();
 });
-at.stop.addEventListener("click", () => waiting?.abort());
-at.again.addEventListener("click", () => {
+nodes.stop.addEventListener("click", () => pending?.abort());
+nodes.again.addEventListener("click", () => {
     chosen = [];
-    at.address.value = "";
+    nodes.address.value = "";
     show();
-    at.picker.focus();
+    nodes.picker.focus();
 });
-// What was found of other details would not be true of these.
-at.form.addEventListener("input", () => (at.outcome.hidden = true));
-at.form.addEventListener("submit", (event) => {
+// A displayed outcome does not apply to changed details.
+nodes.form.addEventListener("input", () => (nodes.outcome.hidden = true));
+nodes.form.addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
 });
 
 loadChains();
 
-/** Adds the file `entry`, or those below it that may be of use. */
+/** Adds the file `entry` to `found`, or the .sol and .json files of the folder `entry`. */
 async function collect(entry, name, found) {
     if (found.length > MAX_FILES) return;
     if (entry.isFile) {
@@ -95,18 +95,22 @@ async function collect(entry, name, found) {
     }
 }
 
-/** @param {{ name: string, file?: File }[]} files those without a `file` cannot be read */
-async function add(files) {
+/**
+ * Reads the files and adds them to the chosen ones.
+ *
+ * @param {{ name: string, file?: File }[]} files a file that cannot be read has no `file`
+ */
+async function addFiles(files) {
     const problems = [];
     const size =
         sum(chosen.map(({ bytes }) => bytes.length)) +
         sum(files.map(({ file }) => file?.size ?? 0));
     if (chosen.length + files.length > MAX_FILES) {
         problems.push(
-            `These are more than ${MAX_FILES} files. Choose only what belongs to the contract.`,
+            `Too many files: at most ${MAX_FILES}. Choose only the files of the contract.`,
         );
     } else if (size > MAX_BYTES) {
-        problems.push("These are more than 256 MiB. Choose only what belongs to the contract.");
+        problems.push("Files too large: at most 256 MiB in total. Choose only the files of the contract.");
     } else {
         for (const { name, file } of files) {
             const bytes = await file?.arrayBuffer().then(
@@ -125,49 +129,49 @@ async function add(files) {
     show(problems);
 }
 
-/** Shows what there is of files, and the details as soon as something fits. */
-function show(further = []) {
+/** Shows the chosen files and their findings, and the details if a contract was found. */
+function show(readProblems = []) {
     const found = examine(chosen);
     contracts = found.contracts;
-    at.outcome.hidden = true;
-    at.files.replaceChildren(
+    nodes.outcome.hidden = true;
+    nodes.files.replaceChildren(
         ...chosen.map((one) => {
             const remove = element("button", { type: "button", className: "quiet" }, "Remove");
             remove.setAttribute("aria-label", `Remove ${one.name}`);
             remove.addEventListener("click", () => {
                 chosen = chosen.filter((other) => other !== one);
                 show();
-                at.picker.focus();
+                nodes.picker.focus();
             });
             const kind = found.kinds.get(one);
-            const what = element("span", { className: "what" }, kind ? ` ${kind}` : "");
-            return element("li", {}, element("span", {}, one.name, what), remove);
+            const suffix = element("span", { className: "what" }, kind ? ` ${kind}` : "");
+            return element("li", {}, element("span", {}, one.name, suffix), remove);
         }),
     );
-    const problems = [...further, ...found.problems];
+    const problems = [...readProblems, ...found.problems];
     const notices = [];
     if (problems.length > 0) {
-        notices.push(notice("bad", "Something does not fit", problems));
+        notices.push(notice("bad", "Problems", problems));
     }
     if (contracts.length > 0) {
-        const what = contracts.length === 1 ? label(contracts[0]) : `${contracts.length} contracts`;
-        notices.push(notice("good", `The files fit together: ${what}`, []));
+        const names = contracts.length === 1 ? qualifiedName(contracts[0]) : `${contracts.length} contracts`;
+        notices.push(notice("good", `Ready to verify: ${names}`, []));
     }
     if (found.notes.length > 0) {
-        notices.push(notice("", "Good to know", found.notes));
+        notices.push(notice("", "Notes", found.notes));
     }
-    at.findings.replaceChildren(...notices);
+    nodes.findings.replaceChildren(...notices);
 
-    const before = at.contract.selectedOptions[0]?.textContent;
+    const selected = nodes.contract.selectedOptions[0]?.textContent;
     const isOnlyFile = new Set(contracts.map(({ file }) => file)).size < 2;
-    at.contract.replaceChildren(
+    nodes.contract.replaceChildren(
         ...contracts.map((contract, index) => {
-            const text = isOnlyFile ? label(contract) : `${label(contract)} (${contract.file})`;
-            return element("option", { value: String(index), selected: text === before }, text);
+            const text = isOnlyFile ? qualifiedName(contract) : `${qualifiedName(contract)} (${contract.file})`;
+            return element("option", { value: String(index), selected: text === selected }, text);
         }),
     );
-    at["contract-field"].hidden = contracts.length < 2;
-    at.details.hidden = contracts.length === 0;
+    nodes["contract-field"].hidden = contracts.length < 2;
+    nodes.details.hidden = contracts.length === 0;
 }
 
 async function loadChains() {
@@ -178,101 +182,104 @@ async function loadChains() {
         const options = chains.map(({ chain_name, chain_id }) =>
             element("option", { value: String(chain_id) }, `${chain_name} (${chain_id})`),
         );
-        at.chain.replaceChildren(...options);
-        complain(at.chain, at["chain-problem"]);
-        at["chains-again"].hidden = true;
+        nodes.chain.replaceChildren(...options);
+        setProblem(nodes.chain, nodes["chain-problem"]);
+        nodes["chains-again"].hidden = true;
     } catch {
-        complain(at.chain, at["chain-problem"], "The chains cannot be loaded from the service.");
-        at["chains-again"].hidden = false;
+        setProblem(nodes.chain, nodes["chain-problem"], "The list of chains could not be loaded.");
+        nodes["chains-again"].hidden = false;
     }
 }
 
 async function submit() {
-    if (waiting) return;
-    const address = at.address.value.trim();
-    const wrong = addressProblem(address);
-    complain(at.address, at["address-problem"], wrong);
-    if (wrong) return at.address.focus();
-    if (at.chain.value === "") {
-        if (at["chain-problem"].hidden) {
-            complain(at.chain, at["chain-problem"], "The chains are not loaded yet.");
+    if (pending) return;
+    const address = nodes.address.value.trim();
+    const problem = addressProblem(address);
+    setProblem(nodes.address, nodes["address-problem"], problem);
+    if (problem) return nodes.address.focus();
+    if (nodes.chain.value === "") {
+        if (nodes["chain-problem"].hidden) {
+            setProblem(nodes.chain, nodes["chain-problem"], "The list of chains is not loaded yet.");
         }
-        return at.chain.focus();
+        return nodes.chain.focus();
     }
-    const order = {
-        contract: contracts[Number(at.contract.value)],
+    const request = {
+        contract: contracts[Number(nodes.contract.value)],
         address,
-        chainId: Number(at.chain.value),
-        chain: at.chain.selectedOptions[0].textContent,
+        chainId: Number(nodes.chain.value),
+        chain: nodes.chain.selectedOptions[0].textContent,
     };
-    waiting = new AbortController();
+    pending = new AbortController();
     const stopClock = startClock();
-    // Not `disabled`, which would take the keyboard away from where it is.
-    at.verify.setAttribute("aria-disabled", "true");
-    at.outcome.hidden = true;
-    at.waiting.hidden = false;
-    at.progress.scrollIntoView({ block: "nearest" });
+    // `disabled` would remove the focus from the button.
+    nodes.verify.setAttribute("aria-disabled", "true");
+    nodes.outcome.hidden = true;
+    nodes.waiting.hidden = false;
+    nodes.progress.scrollIntoView({ block: "nearest" });
     try {
-        const way = {
+        const options = {
             base: new URL("verification/", document.baseURI),
-            signal: waiting.signal,
-            tell: (step) => (at.step.textContent = step),
+            signal: pending.signal,
+            onStep: (step) => (nodes.step.textContent = step),
         };
-        conclude(await verify(order, way), order);
+        showResult(await verify(request, options), request);
     } catch (error) {
-        if (waiting.signal.aborted) {
-            end("", "Not waiting any more", OPEN);
+        if (pending.signal.aborted) {
+            showOutcome("", "Stopped waiting", CHECK_AGAIN);
         } else {
-            end("bad", "Verification failed", `This page cannot go on: ${error.message}`);
+            showOutcome("bad", "Verification failed", `Unexpected error: ${error.message}`);
         }
     } finally {
         stopClock();
-        waiting = undefined;
-        at.step.textContent = "";
-        at.waiting.hidden = true;
-        at.verify.removeAttribute("aria-disabled");
+        pending = undefined;
+        nodes.step.textContent = "";
+        nodes.waiting.hidden = true;
+        nodes.verify.removeAttribute("aria-disabled");
     }
 }
 
-function conclude({ match, isOld, isOpen, reason }, { contract, address, chain }) {
-    const how = {
-        exact: ": exact match. The code is the same to the last byte, metadata included.",
-        partial: ": match. The code does the same; comments, names or file paths differ.",
+function showResult({ match, isAlreadyVerified, isUnknown, reason }, { contract, address, chain }) {
+    const matchTexts = {
+        exact: ": exact match. The bytecode is identical, including the metadata hash.",
+        partial:
+            ": match. The bytecode is identical except for the metadata hash: comments, names or file paths " +
+            "differ.",
     };
     const where = `${address} on ${chain}`;
-    if (isOld) {
-        end("good", "Already verified", `${where} was verified before${how[match] ?? "."}`);
+    if (isAlreadyVerified) {
+        showOutcome("good", "Already verified", `${where} was already verified${matchTexts[match] ?? "."}`);
     } else if (match) {
-        end("good", "Verification successful!", `${label(contract)} at ${where}${how[match]}`);
-    } else if (isOpen) {
-        end("", "Not known yet", `${reason}\n${OPEN}`);
+        const text = `${qualifiedName(contract)} at ${where}${matchTexts[match]}`;
+        showOutcome("good", "Verification successful", text);
+    } else if (isUnknown) {
+        showOutcome("", "Result unknown", `${reason}\n${CHECK_AGAIN}`);
     } else {
-        end("bad", "Verification failed", reason);
+        showOutcome("bad", "Verification failed", reason);
     }
-    at.again.hidden = !isOld && match === undefined;
+    nodes.again.hidden = !isAlreadyVerified && match === undefined;
 }
 
-function end(kind, title, text) {
-    at["outcome-notice"].className = `notice ${kind}`;
-    at["outcome-title"].textContent = title;
-    at["outcome-text"].textContent = text;
-    at.again.hidden = true;
-    at.outcome.hidden = false;
-    at["outcome-title"].focus();
+function showOutcome(kind, title, text) {
+    nodes["outcome-notice"].className = `notice ${kind}`;
+    nodes["outcome-title"].textContent = title;
+    nodes["outcome-text"].textContent = text;
+    nodes.again.hidden = true;
+    nodes.outcome.hidden = false;
+    nodes["outcome-title"].focus();
 }
 
-/** Says what is wrong with a field, or that nothing is. */
-function complain(field, place, problem) {
+/** Marks a field as invalid and shows the problem below it; without a `problem`, clears both. */
+function setProblem(field, node, problem) {
     field.setAttribute("aria-invalid", String(problem !== undefined));
-    place.textContent = problem ?? "";
-    place.hidden = problem === undefined;
+    node.textContent = problem ?? "";
+    node.hidden = problem === undefined;
 }
 
-/** Shows for how long something has been going on, until the returned function is called. */
+/** Shows the elapsed time until the returned function is called. */
 function startClock() {
     const start = performance.now();
     const tick = () =>
-        (at.elapsed.textContent = `${Math.round((performance.now() - start) / 1000)} s`);
+        (nodes.elapsed.textContent = `${Math.round((performance.now() - start) / 1000)} s`);
     tick();
     const timer = setInterval(tick, 1000);
     return () => clearInterval(timer);

@@ -1,107 +1,107 @@
-// Asks the verification service for a contract and follows what becomes of it. Knows no page.
+// Submits a contract to the verification service and polls the job. Has no access to the page.
 
-import { label } from "./files.js";
+import { qualifiedName } from "./files.js";
 
 /**
  * @typedef {object} Outcome
- * @property {'exact' | 'partial'} [match] how the code matched; absent when it did not
- * @property {boolean} [isOld] it was verified before
- * @property {boolean} [isOpen] it may be verified without us
+ * @property {'exact' | 'partial'} [match] the kind of match; absent without a match
+ * @property {boolean} [isAlreadyVerified] true if the contract was verified earlier
+ * @property {boolean} [isUnknown] true if the verification may still succeed or have succeeded
  * @property {string} [reason] why it was not verified, or why the outcome is unknown
  *
- * @typedef {object} Order
+ * @typedef {object} VerificationRequest
  * @property {import('./files.js').Contract} contract
  * @property {string} address
  * @property {number} chainId
  */
 
-// How long to wait before the job is asked for, from the first time to the last.
-const PAUSES_MS = [500, 1000, 1500, 2000, 3000];
-const PATIENCE_MS = 15 * 60 * 1000;
-// What the verification service takes of one request.
+// Delays before each poll of the job. The last one repeats.
+const POLL_DELAYS_MS = [500, 1000, 1500, 2000, 3000];
+// Time after which the job is no longer polled.
+const TIMEOUT_MS = 15 * 60 * 1000;
+// Request size limit of the verification service.
 const MAX_BYTES = 30 * 1024 * 1024;
-// Failures in a row after which the job is not asked for any more: it may go on without us.
+// Consecutive failures after which the job is no longer polled. The job itself may continue.
 const MAX_FAILURES = 5;
 
 /**
- * Verifies through the service at `base`, by the second generation of its interface or, where it does
- * not have that, by the first.
+ * Verifies through the service at `base`, with its v2 API or, if it has none, its v1 API.
  *
- * @param {Order} order
- * @param {{ base: URL, signal: AbortSignal, tell: (step: string) => void }} way
+ * @param {VerificationRequest} request
+ * @param {{ base: URL, signal: AbortSignal, onStep: (step: string) => void }} options `onStep` receives progress texts
  * @returns {Promise<Outcome>}
  * @throws when `signal` aborts
  */
-export async function verify(order, { base, signal, tell }) {
-    tell("Sending the files…");
-    const { contract, address, chainId } = order;
+export async function verify(request, { base, signal, onStep }) {
+    onStep("Sending files…");
+    const { contract, address, chainId } = request;
     const { metadata, sources, input, compilerVersion } = contract;
-    const answer = await (input
+    const response = await (input
         ? post(`v2/verify/${chainId}/${address}`, {
               stdJsonInput: input,
               compilerVersion,
-              contractIdentifier: label(contract),
+              contractIdentifier: qualifiedName(contract),
           })
         : post(`v2/verify/metadata/${chainId}/${address}`, { metadata, sources }));
-    if (answer.status === 404 && answer.json?.customCode === undefined && !answer.isProblem) {
-        return verifyByFirst();
+    if (response.status === 404 && response.json?.customCode === undefined && !response.isProblem) {
+        return verifyWithV1();
     }
-    if (answer.json?.customCode === "already_verified") {
-        return { isOld: true, ...(await lookUp()) };
+    if (response.json?.customCode === "already_verified") {
+        return { isAlreadyVerified: true, ...(await lookUpMatch()) };
     }
-    const id = answer.json?.verificationId;
-    if (answer.status !== 202 || typeof id !== "string") {
-        return refusal(answer);
+    const id = response.json?.verificationId;
+    if (response.status !== 202 || typeof id !== "string") {
+        return errorOutcome(response);
     }
-    tell("Compiling and comparing…");
-    return follow(id);
+    onStep("Compiling and comparing…");
+    return pollJob(id);
 
-    async function follow(id) {
-        const until = performance.now() + PATIENCE_MS;
+    async function pollJob(id) {
+        const deadline = performance.now() + TIMEOUT_MS;
         let failures = 0;
-        for (let turn = 0; performance.now() < until; turn += 1) {
-            await pause(PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)], signal);
-            const answer = await ask("GET", `v2/verify/${encodeURIComponent(id)}`);
-            if (answer.json?.isJobCompleted === true) {
-                return outcomeOf(answer.json);
+        for (let attempt = 0; performance.now() < deadline; attempt += 1) {
+            await pause(POLL_DELAYS_MS[Math.min(attempt, POLL_DELAYS_MS.length - 1)], signal);
+            const response = await send("GET", `v2/verify/${encodeURIComponent(id)}`);
+            if (response.json?.isJobCompleted === true) {
+                return jobOutcome(response.json);
             }
-            const isUnderWay = answer.status === 200 && answer.json?.isJobCompleted === false;
-            failures = isUnderWay ? 0 : failures + 1;
-            if (answer.json?.customCode !== undefined || failures === MAX_FAILURES) {
-                return { isOpen: true, reason: reasonOf(answer) };
+            const isRunning = response.status === 200 && response.json?.isJobCompleted === false;
+            failures = isRunning ? 0 : failures + 1;
+            if (response.json?.customCode !== undefined || failures === MAX_FAILURES) {
+                return { isUnknown: true, reason: errorReason(response) };
             }
         }
-        return { isOpen: true, reason: "The verification takes very long." };
+        return { isUnknown: true, reason: "The verification is taking longer than 15 minutes." };
     }
 
-    async function outcomeOf({ contract, error }) {
-        if (contract?.match) return { match: matchOf(contract.match) };
-        if (error?.customCode === "already_verified") return { isOld: true, ...(await lookUp()) };
-        return { reason: textOf(error) ?? "The code at the address is not that of the files." };
+    async function jobOutcome({ contract, error }) {
+        if (contract?.match) return { match: matchKind(contract.match) };
+        if (error?.customCode === "already_verified") return { isAlreadyVerified: true, ...(await lookUpMatch()) };
+        return { reason: messageFrom(error) ?? "The code at the address does not match the files." };
     }
 
-    async function lookUp() {
-        const { json } = await ask("GET", `v2/contract/${chainId}/${address}`);
-        return json?.match ? { match: matchOf(json.match) } : {};
+    async function lookUpMatch() {
+        const { json } = await send("GET", `v2/contract/${chainId}/${address}`);
+        return json?.match ? { match: matchKind(json.match) } : {};
     }
 
-    async function verifyByFirst() {
+    async function verifyWithV1() {
         if (!metadata) {
             const reason =
-                "The verification service is an older one, which does not take a build-info without " +
-                "the compiler’s output. Choose the metadata with its sources.";
+                "The verification service has only the v1 API, which does not accept a build-info without " +
+                "compiler output. Choose the metadata and its sources.";
             return { reason };
         }
-        tell("Compiling and comparing…");
+        onStep("Compiling and comparing…");
         const files = { "metadata.json": JSON.stringify(metadata), ...sources };
-        const answer = await post("verify", { address, chain: String(chainId), files });
-        const [result] = Array.isArray(answer.json?.result) ? answer.json.result : [];
-        if (answer.status === 200 && ["perfect", "partial"].includes(result?.status)) {
+        const response = await post("verify", { address, chain: String(chainId), files });
+        const [result] = Array.isArray(response.json?.result) ? response.json.result : [];
+        if (response.status === 200 && ["perfect", "partial"].includes(result?.status)) {
             return { match: result.status === "perfect" ? "exact" : "partial" };
         }
-        // Its only conflict: what it has is a partial match, and this one is no better.
-        if (answer.status === 409) return { isOld: true, match: "partial" };
-        return textOf(result) === undefined ? refusal(answer) : { reason: textOf(result) };
+        // The v1 API responds with 409 only if a partial match is stored and this one is no better.
+        if (response.status === 409) return { isAlreadyVerified: true, match: "partial" };
+        return messageFrom(result) === undefined ? errorOutcome(response) : { reason: messageFrom(result) };
     }
 
     async function post(path, body) {
@@ -109,14 +109,14 @@ export async function verify(order, { base, signal, tell }) {
         if (new Blob([text]).size > MAX_BYTES) {
             return {
                 json: {
-                    message: "The sources are too large: the verification service takes 30 MiB.",
+                    message: "The sources are too large: the verification service accepts at most 30 MiB.",
                 },
             };
         }
-        return ask("POST", path, text);
+        return send("POST", path, text);
     }
 
-    async function ask(method, path, body) {
+    async function send(method, path, body) {
         const headers = body === undefined ? {} : { "content-type": "application/json" };
         try {
             const response = await fetch(new URL(path, base), { method, headers, body, signal });
@@ -129,33 +129,33 @@ export async function verify(order, { base, signal, tell }) {
     }
 }
 
-function matchOf(match) {
+function matchKind(match) {
     return match === "exact_match" ? "exact" : "partial";
 }
 
 /**
- * Of an answer to what was sent. Both generations say 429 while the contract is being verified, and an
- * answer that got lost on its way, here or between others, says nothing of what was done.
+ * Returns the outcome of an error response to a submission. It is unknown for a 429 of the upstream, which both API
+ * versions send while the contract is being verified, and if the upstream's response was lost on the way.
  */
-function refusal(answer) {
-    const { status, isProblem, json } = answer;
+function errorOutcome(response) {
+    const { status, isProblem, json } = response;
     const isLost = status === 0 || status === 502 || status === 504 || status >= 520;
-    const isOpen = isLost ? isProblem || textOf(json) === undefined : status === 429 && !isProblem;
-    return { ...(isOpen && { isOpen }), reason: reasonOf(answer) };
+    const isUnknown = isLost ? isProblem || messageFrom(json) === undefined : status === 429 && !isProblem;
+    return { ...(isUnknown && { isUnknown }), reason: errorReason(response) };
 }
 
-/** The upstream's own words, or at least what happened. */
-function reasonOf({ status, json }) {
-    const text = textOf(json);
+/** Returns the response's message, or a description of the failure. */
+function errorReason({ status, json }) {
+    const text = messageFrom(json);
     if (text !== undefined) return text;
     return status === 0
-        ? "The service cannot be reached, or the connection broke off."
-        : `The verification service answered with status ${status} and no reason.`;
+        ? "The service is unreachable, or the connection was lost."
+        : `The verification service responded with status ${status} and gave no reason.`;
 }
 
-function textOf(json) {
+function messageFrom(json) {
     const isText = (text) => typeof text === "string" && text !== "";
-    // This service's own are no sentences.
+    // Problem details of this service begin in lower case and have no full stop.
     const [first, ...rest] = isText(json?.detail) ? json.detail : "";
     const detail = first && `${first.toUpperCase()}${rest.join("")}.`;
     return [json?.message, json?.error, detail].find(isText);

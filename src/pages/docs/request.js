@@ -1,16 +1,16 @@
-// Asks the service for an operation, and shows what it answers.
+// A form that sends a request of an operation to the service and shows the response.
 
-import { firstOf, requestOf } from "./document.js";
+import { buildRequest, initialValue } from "./document.js";
 import { element } from "./element.js";
 
-// What is shown of a body.
-const MOST_CHARACTERS = 20_000;
-// Of a stream's events, which do not end by themselves.
-const STREAM_MS = 5000;
-const CUT = "Read to the first event, and for 5 s at most.";
+// Length at which a displayed body is cut off.
+const MAX_CHARACTERS = 20_000;
+// Time after which reading a stream stops.
+const STREAM_TIMEOUT_MS = 5000;
+const STREAM_NOTE = "Reading stopped after the first event, or after 5 s.";
 
-/** A form that asks for `operation`, relative to `base`. */
-export class Attempt {
+/** A form for requests of `operation` to the service at `base`. */
+export class RequestForm {
     constructor(operation, base) {
         Object.assign(this, { operation, base });
         this.fields = operation.parameters.map((parameter) => new Field(operation.id, parameter));
@@ -27,18 +27,18 @@ export class Attempt {
 
     async #send() {
         const values = new Map(this.fields.map(({ name, input }) => [name, input.value]));
-        const { target, headers } = requestOf(this.operation, values);
+        const { target, headers } = buildRequest(this.operation, values);
         const url = new URL(target, this.base);
         this.button.disabled = true;
-        this.outcome.replaceChildren(element("p", {}, "Waiting for the answer…"));
+        this.outcome.replaceChildren(element("p", {}, "Waiting for the response…"));
         try {
             const response = await fetch(url, { headers, cache: "no-store" });
-            this.#show(url, response, await read(response));
+            this.#show(url, response, await readBody(response));
         } catch (error) {
-            this.outcome.replaceChildren(element("p", { className: "failed" }, `No answer: ${error.message}`));
+            this.outcome.replaceChildren(element("p", { className: "failed" }, `Request failed: ${error.message}`));
         }
         this.button.disabled = false;
-        // What is disabled loses it.
+        // A disabled button loses the focus.
         if (document.activeElement === document.body) this.button.focus();
     }
 
@@ -49,7 +49,7 @@ export class Attempt {
         this.outcome.replaceChildren(
             element("p", { className: "request" }, element("code", {}, `GET ${url.href}`)),
             element("p", { className: "status" }, element("b", {}, status)),
-            ...(type.startsWith("text/event-stream") ? [element("p", {}, CUT)] : []),
+            ...(type.startsWith("text/event-stream") ? [element("p", {}, STREAM_NOTE)] : []),
             scrollable("Headers", headers),
             type.startsWith("image/svg+xml") && response.ok
                 ? element("img", { src: url.href, alt: "The chart" })
@@ -70,18 +70,18 @@ class Field {
         } else {
             this.input = element("input", { ...properties, spellcheck: false });
         }
-        this.input.value = firstOf(parameter);
+        this.input.value = initialValue(parameter);
         const label = element("label", { htmlFor: properties.id }, element("code", {}, name));
         if (!required) label.append(element("span", { className: "mark" }, " optional"));
         this.node = element("div", { className: "field" }, label, this.input);
     }
 }
 
-/** The text of a body, or the beginning of a stream. */
-async function read(response) {
+/** Returns the text of a body, or the beginning of a stream. */
+async function readBody(response) {
     if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return response.text();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    const timer = setTimeout(() => reader.cancel(), STREAM_MS);
+    const timer = setTimeout(() => reader.cancel(), STREAM_TIMEOUT_MS);
     let text = "";
     // The first event ends with an empty line.
     while (!/^data: .*\n\n/m.test(text)) {
@@ -95,7 +95,7 @@ async function read(response) {
 }
 
 function formatted(text, type) {
-    const shown = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
+    const shown = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
     if (!/^application\/(problem\+)?json/.test(type)) return shown;
     try {
         return JSON.stringify(JSON.parse(shown), null, 2);
