@@ -1,19 +1,18 @@
-# The service alone, linked statically, on a base without a shell. Two arguments name the bases; BUILDER may
-# be any Debian with Rust, a C compiler and the C library's development files.
+# The statically linked service on a base without a shell. Two arguments set the bases. BUILDER can be any Debian with Rust,
+# a C compiler and the development files of the C library.
 ARG BUILDER=docker.io/library/rust:1.95.0-slim-trixie
 ARG RUNTIME=gcr.io/distroless/static-debian13:nonroot
 
 FROM ${BUILDER} AS build
 WORKDIR /build
-# glibc brings look-ups in /etc/hosts and by DNS along when it is linked statically (since 2.34), so the
-# service needs no file of it at run time. The target has to be named, or build scripts and procedural
-# macros would be linked statically too, which cannot be.
+# A statically linked glibc (since 2.34) resolves names through /etc/hosts and DNS without its shared libraries. Cargo needs an
+# explicit target. Otherwise the flag would also apply to build scripts and procedural macros, which cannot be static.
 ENV RUSTFLAGS="-C target-feature=+crt-static"
-# One of Cargo's profiles; "dev" builds faster, for a look at the image.
+# A Cargo profile. "dev" builds faster, for trying out the image.
 ARG PROFILE=release
 
-# The dependencies are a layer of their own, which stays while the two files stay. What is compiled with
-# them is a stub, which must not be taken for the service: its files would be newer than the real ones.
+# Dependencies are a separate layer, which is rebuilt only if these two files change. They are compiled with a stub of the
+# service. Its build output is newer than the real sources, so it is cleaned, or Cargo would take it for the service.
 COPY Cargo.toml Cargo.lock ./
 RUN mkdir src benches \
     && echo '//! A stub.' | tee src/lib.rs >src/main.rs \
@@ -38,10 +37,10 @@ LABEL org.opencontainers.image.title="gas-suggestion" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 
-# By number, so that Kubernetes can tell that it is not root.
+# A number, because Kubernetes cannot check that a user name is not root (runAsNonRoot).
 USER 65532:65532
-# 9090 is the admin listener, which is at the container's loopback unless GAS_SERVER__ADMIN_LISTEN says
-# otherwise: /metrics is for the operator, not for every client that reaches the container.
+# 9090 is the admin listener. It stays on the container's loopback unless GAS_SERVER__ADMIN_LISTEN is set, so that not every
+# client that reaches the container can read /metrics.
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["/gas-suggestion", "healthcheck"]

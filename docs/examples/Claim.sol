@@ -8,22 +8,22 @@ interface IDelegateRegistry {
         returns (bool);
 }
 
-/// @notice Each account claims once: itself, or through an account that it has delegated this to.
+/// @notice Each account can claim once, itself or through a hot wallet that it has delegated to.
 contract Claim {
     /// @notice The registry has this address on every network.
     IDelegateRegistry public constant REGISTRY =
         IDelegateRegistry(0x00000000000000447e69651d841bD8D104Bed493);
 
-    /// @notice A vault that delegates this right gives away nothing else. A delegation with empty
-    /// rights holds too, and so does one of all contracts instead of this one.
+    /// @notice The right that a vault delegates to let a hot wallet claim, and nothing else. A delegation
+    /// of all rights (empty) or for all contracts is accepted too.
     bytes32 public constant RIGHTS = "claim";
 
     mapping(address account => bool) public claimed;
 
     event Claimed(address indexed account, address indexed by);
 
-    /// @notice Claims for the caller or, when the vault is another account, for the vault.
-    /// @param vault Whom to claim for; the zero address is the caller.
+    /// @notice Claims for the caller or, if `vault` is another account, for the vault.
+    /// @param vault Account to claim for; the zero address means the caller.
     function claim(address vault) external {
         address account = vault == address(0) ? msg.sender : vault;
         require(
