@@ -299,7 +299,7 @@ impl PollRound<'_> {
             |claim: &RejectedHead| !has_published || claim.kind == SuspiciousHead::Jump;
         let claims: Vec<_> = rejected.into_iter().filter(is_relevant).collect();
         if !claims.iter().any(|claim| claim.kind == SuspiciousHead::Jump) {
-            // All were asked while the round was open, and none reports the old head any more.
+            // No upstream reported a jump in this round, so the pending one is dropped.
             tracker.jump = None;
         }
         let jump = tracker.record_suspicious(SuspiciousHead::Jump, &claims, now);

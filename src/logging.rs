@@ -37,7 +37,7 @@ pub struct LogGuard {
 pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
     // The configuration's check has seen the filter; one that a later change broke logs `info`.
     let filter = config.directives().unwrap_or_default();
-    // Below `info` it logs the addresses that it connects to, which may contain keys.
+    // Below `info` it logs the hosts that it connects to, and no part of a URL may be logged.
     let filter = match "hyper_util=info".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,

@@ -92,7 +92,7 @@ impl Metrics {
         self.inner.recorder.handle().render()
     }
 
-    /// Moves measurements into their buckets. Each pending one takes 8 bytes, so this runs every
+    /// Moves measurements into their buckets. Each pending one takes 8 bytes, so call this every
     /// [`UPKEEP_INTERVAL`](Self::UPKEEP_INTERVAL), scraped or not.
     pub fn upkeep(&self) {
         self.inner.recorder.handle().run_upkeep();

@@ -215,7 +215,7 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::servable_snapshot).
+    /// As [`servable_snapshot`](Self::servable_snapshot).
     pub fn snapshot_with_revision(&self) -> Result<(ServableSnapshot, u64), Unavailable> {
         let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
         Ok((self.servable_snapshot()?, recent.revision()))
@@ -225,7 +225,7 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::servable_snapshot).
+    /// As [`servable_snapshot`](Self::servable_snapshot).
     pub fn snapshot_with_blocks(
         &self,
         count: usize,

@@ -54,7 +54,8 @@ impl CorsPolicy {
     }
 
     /// Answers preflight requests and adds to every response what
-    /// [`write_constant`](Self::write_static_headers) and [`write_origin`](Self::write_allow_origin) write.
+    /// [`write_static_headers`](Self::write_static_headers) and
+    /// [`write_allow_origin`](Self::write_allow_origin) write.
     pub(super) fn layer(&self) -> CorsLayer {
         let layer = CorsLayer::new()
             .allow_methods([Method::GET, Method::HEAD, Method::POST])

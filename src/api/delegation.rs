@@ -197,7 +197,7 @@ pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
 }
 
-/// Parameters that every look-up has.
+/// Builds a look-up from its kind and the parameters that every look-up has.
 fn build_lookup(
     query: LookupKind,
     parameters: &QueryParameters<'_>,

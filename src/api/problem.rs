@@ -214,7 +214,7 @@ impl Problem {
         ([(header::ALLOW, allowed)], problem).into_response()
     }
 
-    /// Parts of a problem that unit tests of other modules check.
+    /// The detail, for unit tests of modules that make problems.
     #[cfg(test)]
     pub(super) fn detail(&self) -> &str {
         &self.detail

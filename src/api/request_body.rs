@@ -51,7 +51,7 @@ pub(super) async fn read_body(
 pub(super) struct LimitedBody {
     body: SyncWrapper<Body>,
     max_bytes: usize,
-    /// Bytes below the limit.
+    /// Bytes that may still arrive before the limit.
     remaining: usize,
     /// Bytes of Content-Length that have not arrived yet.
     content_length_left: Option<u64>,

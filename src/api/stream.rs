@@ -207,7 +207,7 @@ struct Subscription {
     shutdown: CancellationToken,
     /// Prefix of the ids of this chain's events.
     id_prefix: String,
-    /// Id of the last event sent.
+    /// Id of the value that the subscriber has.
     last_id: Option<String>,
 }
 

@@ -96,7 +96,7 @@ impl Estimator {
         Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
     }
 
-    /// Quote when the history is known up to its head; `None` without one.
+    /// Quote when the history is known up to its head; `None` if the estimator has no quote there.
     #[must_use]
     pub fn quote(&self, history: HistoryAt<'_>) -> Option<Quote> {
         match &self.rule {
@@ -123,7 +123,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: Tier) -> Option<Qu
         columns.map(|percentile| history.recording().reward_column(percentile.as_f64()?)).collect();
     let rewards = |block: &Block| {
         let (medium, high) = match columns.as_deref() {
-            // Without recorded tips only base fees are quoted.
+            // Without recorded tips no tip is quoted; with any value the base fee can be computed.
             None => return Some(Rewards { medium: 0, high: None }),
             Some(columns) => (columns.first()?, columns.get(1)),
         };

@@ -77,7 +77,7 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
     }
 }
 
-// Numbers beyond the range do not occur in practice.
+// `None` if the number does not fit, which is larger than any reader needs.
 fn from_permille(number: u128) -> Option<f64> {
     u32::try_from(number).ok().map(|number| f64::from(number) / 1000.0)
 }

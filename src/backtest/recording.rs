@@ -3,7 +3,7 @@
 /// Blocks without a gap between them, oldest first; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// Name for people: a file, or the node's host.
+    /// Name for people: a file, or where the blocks were read.
     pub name: String,
     /// The number of the first block.
     pub oldest_block: u64,

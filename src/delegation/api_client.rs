@@ -317,7 +317,7 @@ impl ApiResponse {
     ///
     /// # Errors
     ///
-    /// Keeps the elements of one direction; fails if an element has no address.
+    /// If the direction of an element cannot be determined.
     pub(super) fn filtered(
         mut self,
         direction: Direction,

@@ -31,7 +31,7 @@ pub(super) struct RateBudget {
     window: Arc<Mutex<PermitPool>>,
     /// For how long a request may wait for a place that gets free.
     max_wait: Duration,
-    /// `None`: there are no other replicas.
+    /// `None`: this process shares the budget with no replica.
     shared: Option<Arc<SharedState>>,
     counters: BudgetCounters,
 }

@@ -163,13 +163,13 @@ struct LingerLimits {
 }
 
 impl LingerLimits {
-    /// Bytes to drain that arrived before a request.
+    /// Limits for draining bytes that arrived before a complete head.
     const AFTER_HEADER: Self = Self {
         read_timeout: Duration::from_millis(500),
         total_timeout: Duration::from_millis(500),
         max_bytes: 256 * 1024,
     };
-    /// Bytes to drain of a rejected body. Many clients read the response only after sending the whole body, and miss it if
+    /// Limits for draining the rest of a rejected body. Many clients read the response only after sending the whole body, and miss it if
     /// the connection breaks before; most bodies exceed the limit only slightly.
     const AFTER_BODY: Self = Self {
         read_timeout: Duration::from_millis(500),

@@ -1,4 +1,4 @@
-//! A stream that tells a [`ConnectionState`] what passes through it.
+//! A stream that reports what passes through it to a [`ConnectionState`].
 
 use std::io;
 use std::pin::Pin;

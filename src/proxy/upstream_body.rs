@@ -113,7 +113,7 @@ impl UpstreamBody {
         Ok(reservation.into_bytes(body))
     }
 
-    /// Next part of the body.
+    /// Sets the rest of the body, after the part that is buffered.
     pub(super) fn set_rest(&mut self, rest: reqwest::Response) {
         let rest = reqwest::Body::from(rest);
         let rest_length = rest.size_hint().exact();

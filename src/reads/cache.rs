@@ -109,7 +109,7 @@ impl CachedResponse {
     }
 }
 
-/// Error messages of nodes for a block or its logs that they do not have.
+/// Returns true if this is a node's result for a block that it does not have, or for the logs of one.
 fn is_absent(json: &[u8]) -> bool {
     matches!(json, b"null" | b"[]")
 }

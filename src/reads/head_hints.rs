@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Newest hint.
+/// Hints so far.
 #[derive(Debug, Default)]
 pub(super) struct HeadHints {
     state: Mutex<HintState>,

@@ -312,7 +312,7 @@ fn is_one_or_many(json: &RawValue, is_one: impl Fn(&RawValue) -> bool) -> bool {
 }
 
 fn are_topics(json: &RawValue) -> bool {
-    /// Topics of a log (the EVM's LOG4).
+    /// Most topics of a log (the EVM's LOG4).
     const MAX_TOPICS: usize = 4;
     let is_hash = |json: &RawValue| is_null(json) || is_data(json, 32);
     list(json).is_some_and(|topics| {

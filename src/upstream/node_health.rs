@@ -1,6 +1,6 @@
 //! Health of a node from its recent replies, and when it is asked next.
 //!
-//! Pure: outcomes and instants in, a [`Availability`] out.
+//! Pure: outcomes and instants in, an [`Availability`] out.
 
 use std::time::{Duration, Instant};
 

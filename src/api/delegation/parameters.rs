@@ -1,4 +1,4 @@
-//! Query parameters of look-ups. An invalid one is rejected by its name.
+//! Parameters of look-ups and transactions. An invalid one is rejected by its name.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::api::problem::{Problem, ProblemCode};
 #[derive(Debug)]
 pub(super) struct QueryParameters<'a>(Vec<(String, &'a str)>);
 
-/// Parameters that every look-up takes.
+/// Names of the parameters of all look-ups.
 const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 

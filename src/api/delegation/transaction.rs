@@ -243,7 +243,7 @@ mod tests {
     const TO: &str = "0x00000000000000000000000000000000000000b2";
     const CONTRACT: &str = "0x00000000000000000000000000000000000000c3";
 
-    /// Builds the scope from the members that depend on the action.
+    /// Parses a body with these members beside those of every request, and returns its scope.
     fn parse_scope(members: &str) -> Result<DelegationScope, String> {
         let body = format!("{{\"from\":\"{FROM}\",\"to\":\"{TO}\",{members}}}");
         let parsed = Asked::parse(body.as_bytes()).and_then(|asked| asked.validate());

@@ -160,7 +160,7 @@ impl PermitPool {
 
     /// Typical latency.
     pub(super) fn typical_latency(&self) -> Duration {
-        // A client that comes back waits for a moment, at most the latency of a response.
+        // A client may come back this much late, so the estimate is never below it.
         self.latencies.into_iter().max().unwrap_or_default().max(MAX_WAIT)
     }
 

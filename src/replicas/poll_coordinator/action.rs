@@ -6,9 +6,9 @@ use crate::fees::FeeHistory;
 /// Next action of a poller.
 #[derive(Debug)]
 pub enum Action {
-    /// To poll, and to [`conclude`](super::PollCoordinator::finish_poll) that.
+    /// Poll, then call [`finish_poll`](super::PollCoordinator::finish_poll).
     Poll(PollGrant),
-    /// To take what another replica has polled, and to say [what came of it](super::PollCoordinator::record_merge).
+    /// Adopt the result of another replica, then call [`record_merge`](super::PollCoordinator::record_merge).
     Adopt(SharedFeeHistory),
     /// Another replica has polled in vain: there is nothing to do.
     Skip,
