@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
-use gas_suggestion::api::{self, App, Health};
+use gas_suggestion::api::{self, App, ReadinessState};
 use gas_suggestion::config::{Chain, Config, Pricing, ZeroBaseFee};
 use gas_suggestion::delegation::Delegations;
 use gas_suggestion::fees::{
@@ -19,7 +19,7 @@ use gas_suggestion::metrics::Metrics;
 use gas_suggestion::proxy::Proxy;
 use gas_suggestion::reads::Reads;
 use gas_suggestion::store::ChainStore;
-use gas_suggestion::upstream::{self, FeeHistoryRequest, Upstreams};
+use gas_suggestion::upstream::{self, ChainUpstreams, FeeHistoryRequest};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -411,7 +411,7 @@ impl Harness {
             Config::from_toml(&format!("{more}{chains}")).expect("the configuration can be read")
         };
         let (at_root, at_base_path) = (config(""), config(&at_base_path));
-        let (book, mut publishers) = ChainStore::new(&at_root.chains);
+        let (store, mut publishers) = ChainStore::new(&at_root.chains);
         for publisher in &mut publishers {
             let chain = publisher.chain().config();
             if chain.key != "ronin" {
@@ -424,24 +424,24 @@ impl Harness {
             let market = fees::price(&history, &chain.pricing).expect("they have a price");
             publisher.publish(&history, market);
         }
-        let reading = book.chain("2020").expect("it is configured").servable_snapshot();
+        let snapshot = store.chain("2020").expect("it is configured").servable_snapshot();
         let published =
-            reading.expect("it was published").snapshot.cached_suggestion.body().to_vec();
+            snapshot.expect("it was published").snapshot.cached_suggestion.body().to_vec();
         let client = upstream::JsonRpcClient::new(&at_root).expect("TLS is there");
         let metrics = Metrics::new();
-        let upstreams = Upstreams::for_chains(&client, &at_root.chains, &metrics);
-        let reads = Reads::new(&at_root.rpc, &book, &upstreams, &metrics);
+        let upstreams = ChainUpstreams::for_chains(&client, &at_root.chains, &metrics);
+        let reads = Reads::new(&at_root.rpc, &store, &upstreams, &metrics);
         // During shutdown, streams end after the first event.
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
         let app = |config: &Config| {
             api::public(
                 config,
-                &book,
+                &store,
                 &reads,
                 Proxy::for_verification(&config.verification, &metrics).expect("TLS is there"),
                 Delegations::new(&config.delegation, &reads, None, &metrics).expect("TLS is there"),
-                Health::new(book.clone(), stop.clone()),
+                ReadinessState::new(store.clone(), stop.clone()),
                 &metrics,
             )
         };

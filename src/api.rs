@@ -44,7 +44,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
 
-pub use health::Health;
+pub use health::ReadinessState;
 
 use crate::client_limits::ConnectedPeer;
 use crate::config::Config;
@@ -88,7 +88,7 @@ pub fn public(
     reads: &Reads,
     verification_proxy: Option<Proxy>,
     delegations: Option<Delegations>,
-    health: Health,
+    health: ReadinessState,
     metrics: &Metrics,
 ) -> App {
     let max_body = config.verification.max_body;
@@ -185,7 +185,7 @@ pub fn document(config: &Config) -> serde_json::Result<String> {
 
 /// Everything that the admin listener answers.
 #[must_use]
-pub fn admin(config: &Config, health: Health, metrics: &Metrics) -> App {
+pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
     let metrics_routes =
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
     let routes = probes(health).merge(metrics_routes).layer(timeout_layer(config));
@@ -199,7 +199,7 @@ fn timeout_layer(config: &Config) -> TimeoutLayer {
 }
 
 /// Liveness and readiness probes.
-fn probes(health: Health) -> Router {
+fn probes(health: ReadinessState) -> Router {
     Router::new()
         .route("/livez", get(health::get_liveness))
         .route("/readyz", get(health::get_readiness))
@@ -268,28 +268,23 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner {
-            routes,
-            fast_path: hot_path,
-            request_checks: admission,
-            cors,
-            request_ids: ids,
-            access_log: ledger,
-        } = &*self.inner;
-        let context = RequestContext::start(&request, ids.for_request(request.headers()));
-        if let Err(problem) = admission.check(&request, peer) {
+        let Inner { routes, fast_path, request_checks, cors, request_ids, access_log } =
+            &*self.inner;
+        let context = RequestContext::start(&request, request_ids.for_request(request.headers()));
+        if let Err(problem) = request_checks.check(&request, peer) {
             let mut response = problem.into_response();
             cors.write_static_headers(response.headers_mut());
             cors.write_allow_origin(request.headers(), response.headers_mut());
-            return Either::Left(ready(Ok(ledger.finish(
+            return Either::Left(ready(Ok(access_log.finish(
                 context,
                 &RouteLabel::Unmatched,
                 response,
             ))));
         }
-        let fast_response = hot_path.as_ref().and_then(|hot_path| hot_path.respond(&request, cors));
+        let fast_response =
+            fast_path.as_ref().and_then(|fast_path| fast_path.respond(&request, cors));
         if let Some(response) = fast_response {
-            return Either::Left(ready(Ok(ledger.finish(
+            return Either::Left(ready(Ok(access_log.finish(
                 context,
                 &RouteLabel::Suggestion,
                 response,

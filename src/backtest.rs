@@ -24,7 +24,7 @@ pub use json::document;
 pub use measures::{Evaluator, LANDING_PERCENTILE, RecordingTooShort, Score, Share};
 pub use node::{FetchError, MAX_BLOCKS, fetch_recording};
 pub use progress::Progress;
-pub use recording::{Block, HistoryAt, Recording};
+pub use recording::{HistoryAt, RecordedBlock, Recording};
 pub use recording_error::RecordingError;
 
 /// How all estimators did on one recording.

@@ -19,7 +19,7 @@ use plotters::style::{Color, RGBColor, ShapeStyle, TRANSPARENT};
 
 use serde_json::Number;
 
-use crate::fees::{Block, GasUsedRatio, PricingType, Rewards, Suggestion};
+use crate::fees::{Block, GasUsedRatios, PricingType, Rewards, Suggestion};
 use crate::store::BlockWindow;
 pub(crate) use axes::rounded_gwei;
 use axes::{AmountAxis, BlockAxis, RatioAxis};
@@ -64,13 +64,13 @@ struct Series {
 }
 
 /// Max fee of a tier, in wei.
-struct MaxFee {
+struct MaxFeeLine {
     tier: &'static str,
     wei: u128,
     colour: RGBColor,
 }
 
-impl MaxFee {
+impl MaxFeeLine {
     fn label(&self) -> String {
         format!("{} {}", self.tier, rounded_gwei(self.wei))
     }
@@ -233,11 +233,11 @@ impl ChartSpec<'_> {
     }
 
     /// Current max fees, the lower tier first.
-    fn max_fees(&self) -> [MaxFee; 2] {
+    fn max_fees(&self) -> [MaxFeeLine; 2] {
         let Suggestion { medium, high, .. } = self.suggestion;
         [
-            MaxFee { tier: "medium", wei: medium.max_fee_per_gas, colour: palette::MEDIUM },
-            MaxFee { tier: "high", wei: high.max_fee_per_gas, colour: palette::HIGH },
+            MaxFeeLine { tier: "medium", wei: medium.max_fee_per_gas, colour: palette::MEDIUM },
+            MaxFeeLine { tier: "high", wei: high.max_fee_per_gas, colour: palette::HIGH },
         ]
     }
 
@@ -286,7 +286,7 @@ impl ChartSpec<'_> {
         });
         let [medium, high] = self.max_fees().map(|fee| fee.label());
         let prices = format!("{}: {medium} gwei, {high} gwei.", self.price_label());
-        let gas = GasUsedRatio::from_blocks(&self.window.blocks)
+        let gas = GasUsedRatios::from_blocks(&self.window.blocks)
             .average
             .map(|average| format!("gas used: {:.0} % of the limit on average.", average * 100.0));
         ranges.chain([prices]).chain(gas).collect::<Vec<_>>().join(" ")

@@ -22,14 +22,16 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
-pub(crate) use lookup::{BlockTag, DelegationLookup, LookupKind};
+pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
 use crate::config::{self, DelegationSource};
+use crate::delegation_registry::{
+    CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData,
+};
 use crate::json;
 use crate::metrics::Metrics;
 use crate::proxy;
-use crate::reads::{self, ChainReads, ReadError, ReadRejection, Reads, ReusePolicy};
-use crate::registry::{CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData};
+use crate::reads::{self, ChainReads, ReadError, ReadRejection, Reads, ReuseMode};
 use crate::replicas::SharedBudget;
 use crate::upstream::parse_quantity;
 use api_client::{ApiClient, ApiError};
@@ -184,7 +186,7 @@ impl Delegations {
         let call = json!({ "from": from, "to": to, "data": hex::encode_prefixed(&calldata) });
         // Not coalesced: a call in flight may have begun before the last block.
         let code =
-            read_chain(chain, "eth_getCode", &json!([to, LATEST]), ReusePolicy::Never, deadline)
+            read_chain(chain, "eth_getCode", &json!([to, LATEST]), ReuseMode::Never, deadline)
                 .await?;
         let reads::NodeResponse::Result(code) = code else { return Err(LookupError::NodeInvalid) };
         // Whatever is sent where there is no code succeeds, and does nothing.
@@ -195,7 +197,7 @@ impl Delegations {
             chain,
             "eth_estimateGas",
             &json!([call, LATEST]),
-            ReusePolicy::Never,
+            ReuseMode::Never,
             deadline,
         )
         .await?;
@@ -215,7 +217,7 @@ impl Delegations {
         caller: &Caller,
     ) -> Result<(LookupResponse, &Counter), LookupError> {
         let Inner { api, falls_back, counters, .. } = &*self.inner;
-        let api = api.as_ref().filter(|_| lookup.block == BlockTag::Latest);
+        let api = api.as_ref().filter(|_| lookup.block == LookupBlock::Latest);
         if let Some(api) = api {
             match self.query_api(api, lookup, caller).await {
                 Ok((response, source)) => {
@@ -307,7 +309,7 @@ impl Delegations {
     }
 }
 
-const LATEST: &str = BlockTag::Latest.as_str();
+const LATEST: &str = LookupBlock::Latest.as_str();
 
 /// The contract on one chain in one state.
 struct RegistryReader<'a> {
@@ -332,7 +334,7 @@ impl RegistryReader<'_> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
         let params = json!([call, self.tag]);
-        match read_chain(self.chain, "eth_call", &params, ReusePolicy::Coalesced, self.deadline)
+        match read_chain(self.chain, "eth_call", &params, ReuseMode::Coalesced, self.deadline)
             .await?
         {
             reads::NodeResponse::Result(returned) => {
@@ -386,7 +388,7 @@ async fn read_chain(
     chain: &ChainReads,
     method: &str,
     params: &Value,
-    reuse: ReusePolicy,
+    reuse: ReuseMode,
     deadline: Instant,
 ) -> Result<reads::NodeResponse, LookupError> {
     let params = to_raw_value(params).expect("a value serialises");

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::config::{self, Config, ConfigError};
 
-pub use recording::{InvalidRecording, Recording};
+pub use recording::{DemoRecording, InvalidRecording};
 pub use replay::{BlockTiming, Replay};
 
 const CHAINS_TOML: &str = include_str!("../config/demo.toml");
@@ -68,7 +68,7 @@ impl ReplayNode {
     pub async fn bind(timing: BlockTiming) -> io::Result<Self> {
         let mut replays = BTreeMap::new();
         for (key, bytes) in RECORDINGS {
-            let recording = Recording::from_gzip(bytes).map_err(io::Error::other)?;
+            let recording = DemoRecording::from_gzip(bytes).map_err(io::Error::other)?;
             replays.insert(key, Replay::start_now(recording, timing));
         }
         let replays = Arc::new(replays);

@@ -11,7 +11,7 @@ mod market;
 
 pub use history::{Block, FeeHistory, Rewards};
 pub use market::{
-    CoveredBlocks, FloorsApplied, GasUsedRatio, Market, PricingType, Suggestion, Tier, Trend,
+    FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType, Suggestion, Tier, Trend,
 };
 
 use crate::config::{Pricing, Strategy, ZeroBaseFee};
@@ -80,9 +80,9 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
                 && typical_base_fee < pricing.base_fee_floor,
             priority_fee: is_floor,
         },
-        gas_used_ratio: GasUsedRatio::from_blocks(history.blocks()),
+        gas_used_ratio: GasUsedRatios::from_blocks(history.blocks()),
         base_fee_trend: Trend::from_base_fees(average_base_fee, upcoming_base_fee)?,
-        covers_full_blocks: CoveredBlocks {
+        covers_full_blocks: FullBlocksCovered {
             medium: covered_blocks(suggestion.medium, upcoming_base_fee, pricing),
             high: covered_blocks(suggestion.high, upcoming_base_fee, pricing),
         },
@@ -146,7 +146,7 @@ fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, 
 /// tip; `base_fee` is that of the first of them.
 fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
     let mut covered = 0;
-    while covered < CoveredBlocks::MAX {
+    while covered < FullBlocksCovered::MAX {
         let required_fee = base_fee.checked_add(pricing.priority_fee_floor);
         if required_fee.is_none_or(|due| tier.max_fee_per_gas < due) {
             break;

@@ -9,12 +9,12 @@ use metrics::Gauge;
 
 use crate::metrics::{AmountGauge, Metrics, StateSet, to_f64};
 use crate::store::{ChainStore, StoredChain};
-use crate::upstream::{Availability, Upstreams};
+use crate::upstream::{Availability, ChainUpstreams};
 
 /// Has `metrics` show the chains of `book` and their `upstreams`, both in the same order, until the latter
 /// are gone.
-pub(crate) fn register(book: &ChainStore, upstreams: &[Arc<Upstreams>], metrics: &Metrics) {
-    for (chain, upstreams) in book.chains().iter().zip(upstreams) {
+pub(crate) fn register(store: &ChainStore, upstreams: &[Arc<ChainUpstreams>], metrics: &Metrics) {
+    for (chain, upstreams) in store.chains().iter().zip(upstreams) {
         let config = chain.config();
         metrics.set_configured(&config.key, config.block_time, config.max_age);
         let chain_gauges = ChainGauges::new(chain, metrics);
@@ -70,7 +70,7 @@ impl ChainGauges {
             Some(_) => 0,
             None => 2,
         });
-        let newest = current.as_ref().and_then(|(_, excerpt)| excerpt.blocks.last());
+        let newest = current.as_ref().and_then(|(_, window)| window.blocks.last());
         self.base_fee.set(newest.map(|block| block.base_fee));
         let market = current.as_ref().map(|(reading, _)| &reading.snapshot.market);
         self.next_base_fee.set(market.and_then(|market| market.next_base_fee));
@@ -88,13 +88,13 @@ impl ChainGauges {
 
 struct UpstreamGauges {
     /// Upstreams know the metrics that this belongs to.
-    upstreams: Weak<Upstreams>,
+    upstreams: Weak<ChainUpstreams>,
     /// By place: well, resting or barred, and whether it served another chain.
     state_gauges: Vec<(StateSet<3>, Gauge)>,
 }
 
 impl UpstreamGauges {
-    fn new(chain: &str, upstreams: &Arc<Upstreams>, metrics: &Metrics) -> Self {
+    fn new(chain: &str, upstreams: &Arc<ChainUpstreams>, metrics: &Metrics) -> Self {
         let count = upstreams.statuses(Instant::now()).count();
         let upstream_gauges = |index| {
             let state = metrics.upstream_state(chain, index, ["healthy", "degraded", "excluded"]);

@@ -60,10 +60,10 @@ pub(crate) struct Listener {
     connections: JoinSet<()>,
     states: HashMap<Id, Arc<ConnectionState>>,
     rejections: JoinSet<()>,
-    counters: Counters,
+    counters: ListenerCounters,
 }
 
-struct Counters {
+struct ListenerCounters {
     accepted: Counter,
     overloaded: Counter,
     too_many_per_client: Counter,
@@ -72,7 +72,7 @@ struct Counters {
     write_timeouts: Counter,
 }
 
-impl Counters {
+impl ListenerCounters {
     fn new(listener: &'static str, metrics: &Metrics) -> Self {
         let connections = |outcome| metrics.connections(listener, outcome);
         let timed_out = |kind| metrics.connection_timeouts(listener, kind);
@@ -106,7 +106,7 @@ impl Listener {
             connections: JoinSet::new(),
             states: HashMap::new(),
             rejections: JoinSet::new(),
-            counters: Counters::new(name, metrics),
+            counters: ListenerCounters::new(name, metrics),
         }
     }
 

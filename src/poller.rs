@@ -22,7 +22,7 @@ use crate::replicas::{
 };
 use crate::store::Publisher;
 use crate::traces::Span;
-use crate::upstream::{Candidate, FeeHistoryRequest, Upstream, Upstreams};
+use crate::upstream::{Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 use reporter::{PollError, PollReporter};
 
 /// Polls one chain.
@@ -30,7 +30,7 @@ use reporter::{PollError, PollReporter};
 pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
-    upstreams: Arc<Upstreams>,
+    upstreams: Arc<ChainUpstreams>,
     head_tracker: HeadTracker,
     publisher: Publisher,
     reporter: PollReporter,
@@ -51,7 +51,7 @@ type PricedHistory = (FeeHistory, Market);
 impl Poller {
     /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
     #[must_use]
-    pub fn new(upstreams: Arc<Upstreams>, publisher: Publisher, metrics: Metrics) -> Self {
+    pub fn new(upstreams: Arc<ChainUpstreams>, publisher: Publisher, metrics: Metrics) -> Self {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
@@ -67,7 +67,7 @@ impl Poller {
     /// For ever.
     pub async fn run(self, timing: PollTiming) -> Infallible {
         match timing {
-            PollTiming::Coordinator(turns) => self.run_coordinated(*turns).await,
+            PollTiming::Coordinator(coordinator) => self.run_coordinated(*coordinator).await,
             PollTiming::Schedule(announced) => self.run_standalone(announced).await,
         }
     }
@@ -81,7 +81,7 @@ impl Poller {
             let (outcome, _) = self.poll().await;
             match self.publisher.newest_block() {
                 Some(head) if outcome == PollOutcome::Accepted => schedule.record_poll(sent, head),
-                _ => schedule.record_failure(sent, Upstreams::RETRY_INTERVAL),
+                _ => schedule.record_failure(sent, ChainUpstreams::RETRY_INTERVAL),
             }
         }
     }
@@ -299,7 +299,7 @@ fn publish(
 }
 
 async fn fetch_priced_history(
-    upstream: &Upstream,
+    upstream: &UpstreamNode,
     request: &FeeHistoryRequest,
     chain: &config::Chain,
     deadline: Duration,

@@ -7,7 +7,7 @@
 
 mod cancellable_body;
 mod proxy_metrics;
-mod upstream_body;
+mod response_body;
 
 use std::error::Error;
 use std::future::Future;
@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use cancellable_body::CancellableBody;
 pub(crate) use cancellable_body::UninhabitedBody;
 use proxy_metrics::ProxyMetrics;
-pub(crate) use upstream_body::{BodyError, UpstreamBody};
+pub(crate) use response_body::{BodyError, UpstreamBody};
 
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::{UpstreamUrl, Verification};

@@ -24,18 +24,18 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 pub use crate::upstream::{NodeResponse, ReadError};
-pub(crate) use cache::ReusePolicy;
+pub(crate) use cache::ReuseMode;
 pub use params::InvalidParams;
 
 use crate::config;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::store;
-use crate::upstream::{Call, Upstreams};
-use cache::{CacheKey, CachePolicy, CachedResponse, HeadVersion, ResponseCache};
+use crate::upstream::{Call, ChainUpstreams};
+use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
 use finality::Finality;
 use head_hints::HeadHints;
-use method::{KnownMethod, Method, Methods};
+use method::{KnownMethod, Methods, ReadMethod};
 use state_scope::StateScope;
 
 /// The reads of all chains. Cheap to clone.
@@ -57,7 +57,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct ChainReads {
     chain: store::StoredChain,
-    upstreams: Arc<Upstreams>,
+    upstreams: Arc<ChainUpstreams>,
     methods: Methods,
     in_flight: Semaphore,
     memory: MemoryBudget,
@@ -87,9 +87,9 @@ pub enum ReadRejection {
 }
 
 #[derive(Debug)]
-struct ReadOutcome {
+struct SourcedResponse {
     answer: NodeResponse,
-    source: Source,
+    source: ReadSource,
 }
 
 /// Counts a call when it is over: as abandoned where its client did not wait for that.
@@ -105,7 +105,7 @@ impl Drop for CountOnDrop<'_> {
 
 /// Where an answer is from.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum ReadSource {
     Cache,
     /// An identical call that was in flight.
     Coalesced,
@@ -133,7 +133,7 @@ impl Reads {
     pub fn new(
         limits: &config::Rpc,
         store: &store::ChainStore,
-        upstreams: &[Arc<Upstreams>],
+        upstreams: &[Arc<ChainUpstreams>],
         metrics: &Metrics,
     ) -> Self {
         let memory = MemoryBudget::new(Self::MEMORY_LIMIT_BYTES);
@@ -142,18 +142,19 @@ impl Reads {
         metrics.register_cache("reads", move || {
             [cache_stats.entry_count(), cache_stats.weighted_size()]
         });
-        let chain_reads = |(chain, upstreams): (&store::StoredChain, &Arc<Upstreams>)| ChainReads {
-            chain: chain.clone(),
-            upstreams: Arc::clone(upstreams),
-            methods: Methods::from_config(chain.config().rpc_methods.as_deref()),
-            in_flight: Semaphore::new(limits.max_in_flight.get()),
-            memory: memory.clone(),
-            cache: cache.clone(),
-            finality: Finality::default(),
-            head_hints: HeadHints::default(),
-            timeout: limits.timeout,
-            metrics: ReadMetrics::new(metrics, &chain.config().key),
-        };
+        let chain_reads =
+            |(chain, upstreams): (&store::StoredChain, &Arc<ChainUpstreams>)| ChainReads {
+                chain: chain.clone(),
+                upstreams: Arc::clone(upstreams),
+                methods: Methods::from_config(chain.config().rpc_methods.as_deref()),
+                in_flight: Semaphore::new(limits.max_in_flight.get()),
+                memory: memory.clone(),
+                cache: cache.clone(),
+                finality: Finality::default(),
+                head_hints: HeadHints::default(),
+                timeout: limits.timeout,
+                metrics: ReadMetrics::new(metrics, &chain.config().key),
+            };
         let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
         let mut by_name = HashMap::new();
         for (index, reads) in chains.iter().enumerate() {
@@ -211,7 +212,7 @@ impl ChainReads {
         params: Option<&RawValue>,
         deadline: Instant,
     ) -> Result<NodeResponse, ReadRejection> {
-        self.call_counted(self.methods.get(method), params, ReusePolicy::Cached, deadline).await
+        self.call_counted(self.methods.get(method), params, ReuseMode::Cached, deadline).await
     }
 
     /// Answers a call that the service makes to answer a client in its turn, which the chain's
@@ -224,26 +225,26 @@ impl ChainReads {
         &self,
         method: &str,
         params: &RawValue,
-        reuse: ReusePolicy,
+        reuse: ReuseMode,
         deadline: Instant,
     ) -> Result<NodeResponse, ReadRejection> {
-        let method = method::find_known(method).map(Method::Known);
+        let method = method::find_known(method).map(ReadMethod::Known);
         self.call_counted(method.as_ref(), Some(params), reuse, deadline).await
     }
 
     async fn call_counted(
         &self,
-        method: Option<&Method>,
+        method: Option<&ReadMethod>,
         params: Option<&RawValue>,
-        reuse: ReusePolicy,
+        reuse: ReuseMode,
         deadline: Instant,
     ) -> Result<NodeResponse, ReadRejection> {
         let mut count = CountOnDrop { counter: &self.metrics.abandoned };
         let outcome = self.find_response(method, params, reuse, deadline).await;
         count.counter = match &outcome {
-            Ok(ReadOutcome { source: Source::Cache, .. }) => &self.metrics.reused,
-            Ok(ReadOutcome { source: Source::Coalesced, .. }) => &self.metrics.coalesced,
-            Ok(ReadOutcome { source: Source::Node, .. }) => &self.metrics.forwarded,
+            Ok(SourcedResponse { source: ReadSource::Cache, .. }) => &self.metrics.reused,
+            Ok(SourcedResponse { source: ReadSource::Coalesced, .. }) => &self.metrics.coalesced,
+            Ok(SourcedResponse { source: ReadSource::Node, .. }) => &self.metrics.forwarded,
             Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
                 &self.metrics.rejected
             }
@@ -255,49 +256,49 @@ impl ChainReads {
 
     async fn find_response(
         &self,
-        method: Option<&Method>,
+        method: Option<&ReadMethod>,
         params: Option<&RawValue>,
-        reuse: ReusePolicy,
+        reuse: ReuseMode,
         deadline: Instant,
-    ) -> Result<ReadOutcome, ReadRejection> {
+    ) -> Result<SourcedResponse, ReadRejection> {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
         let none = params::empty_params();
         let params = params.unwrap_or(none);
         let known = match method {
-            Method::Known(known) => known,
-            Method::PassThrough(method) => {
+            ReadMethod::Known(known) => known,
+            ReadMethod::PassThrough(method) => {
                 params::check_depth(params)?;
                 let call = Call { method, params, is_retryable: false };
                 let answer = self.call_nodes(call, deadline).await?;
-                return Ok(ReadOutcome { answer, source: Source::Node });
+                return Ok(SourcedResponse { answer, source: ReadSource::Node });
             }
         };
         let scope = known.state_scope(params)?;
         let call = Call { method: known.name, params, is_retryable: true };
-        if reuse == ReusePolicy::Never {
-            return Ok(ReadOutcome {
+        if reuse == ReuseMode::Never {
+            return Ok(SourcedResponse {
                 answer: self.call_nodes(call, deadline).await?,
-                source: Source::Node,
+                source: ReadSource::Node,
             });
         }
-        let is_cacheable = reuse == ReusePolicy::Cached && known.is_cacheable(scope);
-        let policy = if is_cacheable { self.cache_policy(scope) } else { CachePolicy::Never };
+        let is_cacheable = reuse == ReuseMode::Cached && known.is_cacheable(scope);
+        let policy = if is_cacheable { self.cache_policy(scope) } else { CacheLifetime::Never };
         let key = CacheKey {
             chain_id: self.chain.config().chain_id,
-            head_version: (policy != CachePolicy::Immutable).then(|| self.head_version()),
+            head_version: (policy != CacheLifetime::Immutable).then(|| self.head_version()),
             method: known.name,
             reuse,
             params_digest: Sha256::digest(params.get()).into(),
         };
         if let Some(cached) = self.cache.get(&key).await {
-            return Ok(ReadOutcome { answer: cached.response, source: Source::Cache });
+            return Ok(SourcedResponse { answer: cached.response, source: ReadSource::Cache });
         }
         loop {
             let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
             let left = deadline.saturating_duration_since(Instant::now());
             match found {
                 // The first caller had less time left than this call has.
-                Err((ReadRejection::Failed(ReadError::TimedOut), Source::Coalesced))
+                Err((ReadRejection::Failed(ReadError::TimedOut), ReadSource::Coalesced))
                     if left >= self.timeout / 2 => {}
                 found => return found.map_err(|(refusal, _)| refusal),
             }
@@ -311,9 +312,9 @@ impl ChainReads {
         known: &KnownMethod,
         call: Call<'_>,
         scope: StateScope,
-        policy: CachePolicy,
+        policy: CacheLifetime,
         deadline: Instant,
-    ) -> Result<ReadOutcome, (ReadRejection, Source)> {
+    ) -> Result<SourcedResponse, (ReadRejection, ReadSource)> {
         let is_caller = AtomicBool::new(false);
         let call_node = async {
             is_caller.store(true, Ordering::Relaxed);
@@ -327,10 +328,13 @@ impl ChainReads {
             Ok(CachedResponse::new(answer, requested_at, policy, self.chain.config()))
         };
         let cached = self.cache.try_get_with(key, call_node).await;
-        let source =
-            if is_caller.load(Ordering::Relaxed) { Source::Node } else { Source::Coalesced };
+        let source = if is_caller.load(Ordering::Relaxed) {
+            ReadSource::Node
+        } else {
+            ReadSource::Coalesced
+        };
         cached
-            .map(|kept| ReadOutcome { answer: kept.response, source })
+            .map(|cached| SourcedResponse { answer: cached.response, source })
             .map_err(|refusal| (ReadRejection::clone(&refusal), source))
     }
 
@@ -350,16 +354,16 @@ impl ChainReads {
     }
 
     /// For how long an answer that depends on `anchor` can be used again, as far as is known.
-    fn cache_policy(&self, scope: StateScope) -> CachePolicy {
+    fn cache_policy(&self, scope: StateScope) -> CacheLifetime {
         match scope {
-            StateScope::Fixed => CachePolicy::Immutable,
-            StateScope::Head => CachePolicy::UntilNextBlock,
-            StateScope::Block(number) if self.finality.is_final(number) => CachePolicy::Immutable,
+            StateScope::Fixed => CacheLifetime::Immutable,
+            StateScope::Head => CacheLifetime::UntilNextBlock,
+            StateScope::Block(number) if self.finality.is_final(number) => CacheLifetime::Immutable,
             StateScope::Block(number) if self.chain.newest_block() >= Some(number) => {
-                CachePolicy::UntilNextBlock
+                CacheLifetime::UntilNextBlock
             }
             // A block above the head may be in the making.
-            StateScope::Block(_) | StateScope::Pending => CachePolicy::Flashblock,
+            StateScope::Block(_) | StateScope::Pending => CacheLifetime::Flashblock,
         }
     }
 

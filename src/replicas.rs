@@ -19,12 +19,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome, PublishedPoll};
-pub use shared_budget::{Denied, Granted, Reservations, SharedBudget};
+pub use shared_budget::{Denied, Granted, ReserveRequest, SharedBudget};
 pub use shared_fee_history::{AdoptOutcome, SharedFeeHistory};
 
 use crate::config::{self, UpstreamUrl};
 use crate::metrics::Metrics;
-use crate::upstream::Upstreams;
+use crate::upstream::ChainUpstreams;
 use chain_state::SharedChainState;
 use connection::{Connector, RedisHandle};
 use redis_clock::PollSlots;
@@ -50,7 +50,7 @@ impl ReplicaSync {
     pub fn new(
         config: &config::Redis,
         chains: &[config::Chain],
-        upstreams: &[Arc<Upstreams>],
+        upstreams: &[Arc<ChainUpstreams>],
         metrics: &Metrics,
     ) -> anyhow::Result<Option<Self>> {
         let Some(url) = &config.url else { return Ok(None) };
@@ -64,12 +64,12 @@ impl ReplicaSync {
         }
         let (connector, redis) = Connector::new(url, handlers, metrics)?;
         let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
-        let coordinators = parts.into_iter().map(|(chain, upstreams, keys, heard)| {
+        let coordinators = parts.into_iter().map(|(chain, upstreams, keys, inbox)| {
             let slots = PollSlots::new(chain.chain_id, chain.block_time);
             let upstreams = Arc::clone(upstreams);
             let chain_state =
                 SharedChainState::new(redis.clone(), keys, slots, upstreams, replica_id.clone());
-            PollCoordinator::new(chain, chain_state, heard, metrics)
+            PollCoordinator::new(chain, chain_state, inbox, metrics)
         });
         let coordinators = coordinators.collect();
         Ok(Some(Self { connector, redis, replica_id, coordinators }))

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::api::{self, Health};
+use crate::api::{self, ReadinessState};
 use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
@@ -22,7 +22,7 @@ use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::replicas::ReplicaSync;
 use crate::store::ChainStore;
-use crate::upstream::{JsonRpcClient, NewHeadsSubscription, Upstreams};
+use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
 use crate::{gauges, logging, traces};
 
 /// The service with its listeners bound, not serving yet.
@@ -80,17 +80,17 @@ impl Server {
     pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
         let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
-        let (book, publishers) = ChainStore::new(&self.config.chains);
+        let (store, publishers) = ChainStore::new(&self.config.chains);
         let metrics = Metrics::new();
         let limits = self.limits();
         let shutdown = Shutdown::default();
-        let health = Health::new(book.clone(), shutdown.draining.clone());
+        let health = ReadinessState::new(store.clone(), shutdown.draining.clone());
 
-        let upstreams = Upstreams::for_chains(&client, &self.config.chains, &metrics);
-        gauges::register(&book, &upstreams, &metrics);
+        let upstreams = ChainUpstreams::for_chains(&client, &self.config.chains, &metrics);
+        gauges::register(&store, &upstreams, &metrics);
         metrics.register_drop_counters(logging::dropped_lines, traces::dropped_spans);
         self.background.spawn(run_upkeep(metrics.clone()).map(|never| match never {}));
-        let reads = Reads::new(&self.config.rpc, &book, &upstreams, &metrics);
+        let reads = Reads::new(&self.config.rpc, &store, &upstreams, &metrics);
         let replicas =
             ReplicaSync::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
         let replicas = replicas.context("cannot set up the Redis client")?;
@@ -102,7 +102,7 @@ impl Server {
                 self.background.spawn(connection.map(|never| match never {}));
                 coordinators
                     .into_iter()
-                    .map(|turns| PollTiming::Coordinator(Box::new(turns)))
+                    .map(|coordinator| PollTiming::Coordinator(Box::new(coordinator)))
                     .collect()
             }
             None => {
@@ -129,7 +129,7 @@ impl Server {
         }
         let public = api::public(
             &self.config,
-            &book,
+            &store,
             &reads,
             verification_proxy,
             delegations,

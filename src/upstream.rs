@@ -8,16 +8,16 @@
 //! failed read never counts against a node in the order of the polls.
 
 mod body_snippet;
+mod chain_upstreams;
 mod circuit_breaker;
-mod client;
 mod fee_history;
 mod new_heads;
 mod node_health;
-mod one_shot_client;
 mod quantity;
 mod read;
 mod reply;
-mod upstreams;
+mod stateless_node_client;
+mod upstream_node;
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,15 +28,15 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use body_snippet::BodySnippet;
-pub use client::Upstream;
+pub use chain_upstreams::{Candidate, ChainUpstreams};
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
 pub use node_health::{Availability, NodeStatus};
-pub(crate) use one_shot_client::StatelessNodeClient;
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
 pub use read::{Call, ReadError};
 pub use reply::{NodeResponse, parse_reply};
-pub use upstreams::{Candidate, Upstreams};
+pub(crate) use stateless_node_client::StatelessNodeClient;
+pub use upstream_node::UpstreamNode;
 
 use crate::config::{Config, UpstreamUrl};
 use crate::http_client;
@@ -55,7 +55,7 @@ pub struct JsonRpcClient {
 
 /// One node of a chain.
 #[derive(Debug, Clone)]
-struct Node {
+struct NodeEndpoint {
     url: UpstreamUrl,
     /// The chain that it has to serve.
     chain_id: u64,
@@ -106,7 +106,7 @@ impl JsonRpcClient {
     /// Calls `method` at `url` for a poll and gives its `result`.
     async fn call_for_poll(
         &self,
-        node: &Node,
+        node: &NodeEndpoint,
         method: &str,
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
@@ -115,7 +115,7 @@ impl JsonRpcClient {
     }
 
     /// Asks for the chain id on behalf of reads.
-    async fn fetch_chain_id(&self, node: &Node) -> Result<Box<RawValue>, Error> {
+    async fn fetch_chain_id(&self, node: &NodeEndpoint) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
         let params = serde_json::Value::Array(Vec::new());
         self.call(&self.read_http, node, "eth_chainId", &params, Self::POLL_BODY_LIMIT, parse).await
@@ -124,7 +124,7 @@ impl JsonRpcClient {
     /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
     async fn forward_read(
         &self,
-        node: &Node,
+        node: &NodeEndpoint,
         call: Call<'_>,
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
@@ -138,7 +138,7 @@ impl JsonRpcClient {
     async fn call<P: Serialize + ?Sized, T>(
         &self,
         http: &reqwest::Client,
-        node: &Node,
+        node: &NodeEndpoint,
         method: &str,
         params: &P,
         limit: BodyLimit<'_>,
@@ -160,7 +160,7 @@ impl JsonRpcClient {
     async fn send<T>(
         &self,
         http: &reqwest::Client,
-        node: &Node,
+        node: &NodeEndpoint,
         request: &(impl Serialize + ?Sized),
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, u16) -> Result<T, Error>,

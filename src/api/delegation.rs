@@ -26,11 +26,11 @@ use super::openapi_components::{
 use super::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::client_limits::ClientHandle;
 use crate::delegation::{
-    ApiResponse, BlockTag, Caller, DelegationLookup, Delegations, LookupError, LookupKind,
+    ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
     LookupResponse, X_API_KEY,
 };
+use crate::delegation_registry::{Check, CheckScope, Direction};
 use crate::reads::{ReadError, ReadRejection, Reads};
-use crate::registry::{Check, CheckScope, Direction};
 use parameters::{QueryParameters, invalid_parameter};
 
 /// Source of the response.
@@ -206,8 +206,8 @@ fn build_lookup(
 ) -> Result<(DelegationLookup, Caller), Problem> {
     let chain_id = parse_chain_id(parameters, reads)?;
     let block = match parameters.optional("block")?.as_deref() {
-        None | Some("latest") => BlockTag::Latest,
-        Some("pending") => BlockTag::Pending,
+        None | Some("latest") => LookupBlock::Latest,
+        Some("pending") => LookupBlock::Pending,
         Some(_) => return Err(invalid_parameter("block", "must be latest or pending")),
     };
     let caller = Caller {

@@ -17,7 +17,8 @@ use crate::wire::Wei;
 
 /// Per-block facts, oldest first.
 #[derive(Serialize, ToSchema)]
-pub(super) struct FeeHistory<'a> {
+#[schema(as = FeeHistory)]
+pub(super) struct FeeHistoryBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
     #[schema(value_type = Vec<f64>)]
@@ -60,14 +61,14 @@ pub(super) async fn get_fee_history(
     let count = count.validate(chain.config().history_blocks.get())?;
     let (current, window) =
         chain.snapshot_with_blocks(count).map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let mut response = Json(FeeHistory::from_window(&chain, &window)).into_response();
+    let mut response = Json(FeeHistoryBody::from_window(&chain, &window)).into_response();
     let headers = response.headers_mut();
     headers.insert(X_NEWEST_BLOCK, window.newest_block.into());
     Freshness::from_snapshot(&chain, &current).write_headers(headers);
     Ok(response)
 }
 
-impl<'a> FeeHistory<'a> {
+impl<'a> FeeHistoryBody<'a> {
     pub(super) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
         let config = chain.config();
         // The newest block is the last, and no block lies below 0, so this counts up to it.

@@ -10,13 +10,14 @@ use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi_components::{CommonErrors, FeeMarketResponse, NoFees, UnknownChain, tag};
 use super::problem::Problem;
 use crate::config::RewardPercentiles;
-use crate::fees::{CoveredBlocks, FloorsApplied, GasUsedRatio, PricingType, Rewards, Trend};
+use crate::fees::{FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, Rewards, Trend};
 use crate::store::{ServableSnapshot, StoredChain};
 use crate::wire::{SuggestionBody, Wei};
 
 /// How a suggestion was calculated.
 #[derive(Serialize, ToSchema)]
-pub(super) struct FeeMarket<'a> {
+#[schema(as = FeeMarket)]
+pub(super) struct FeeMarketBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
     r#type: PricingType,
@@ -34,10 +35,10 @@ pub(super) struct FeeMarket<'a> {
     /// One for each percentile; `null` where no block had a usable reward.
     average_reward_per_gas: Vec<Option<Wei>>,
     floors_applied: FloorsApplied,
-    gas_used_ratio: GasUsedRatio,
+    gas_used_ratio: GasUsedRatios,
     base_fee_trend: Trend,
     suggestion: SuggestionBody<'a>,
-    covers_full_blocks: CoveredBlocks,
+    covers_full_blocks: FullBlocksCovered,
 }
 
 /// The blocks that the averages are of.
@@ -63,14 +64,14 @@ struct AveragingWindow<'a> {
 pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     let current =
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let mut response = Json(FeeMarket::from_snapshot(&chain, &current)).into_response();
+    let mut response = Json(FeeMarketBody::from_snapshot(&chain, &current)).into_response();
     let headers = response.headers_mut();
     headers.insert(X_NEWEST_BLOCK, current.snapshot.cached_suggestion.newest_block().into());
     Freshness::from_snapshot(&chain, &current).write_headers(headers);
     Ok(response)
 }
 
-impl<'a> FeeMarket<'a> {
+impl<'a> FeeMarketBody<'a> {
     pub(super) fn from_snapshot(chain: &'a StoredChain, current: &'a ServableSnapshot) -> Self {
         let config = chain.config();
         let snapshot = &current.snapshot;

@@ -11,12 +11,12 @@ use crate::store::ChainStore;
 
 /// True if traffic should come here.
 #[derive(Debug, Clone)]
-pub struct Health {
+pub struct ReadinessState {
     store: ChainStore,
     shutdown: CancellationToken,
 }
 
-impl Health {
+impl ReadinessState {
     /// Ready once every chain of `book` was polled and any was read, until `stop`.
     #[must_use]
     pub fn new(store: ChainStore, shutdown: CancellationToken) -> Self {
@@ -53,7 +53,9 @@ pub(super) async fn get_liveness() -> Response {
     tag = tag::OPERATION,
     responses(CommonErrors, HealthResponse, NotReady)
 )]
-pub(super) async fn get_readiness(State(health): State<Health>) -> Result<Response, Problem> {
+pub(super) async fn get_readiness(
+    State(health): State<ReadinessState>,
+) -> Result<Response, Problem> {
     if health.shutdown.is_cancelled() {
         return Err(Problem::new(ProblemCode::NotReady, "the service is shutting down"));
     }

@@ -69,8 +69,8 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
     components(schemas(
         crate::wire::SuggestionBody,
         chains::ChainSummary,
-        fee_market::FeeMarket,
-        fee_history::FeeHistory,
+        fee_market::FeeMarketBody,
+        fee_history::FeeHistoryBody,
         super::problem::ProblemBody,
         schemas::RpcCall,
         schemas::RpcOutcome,
@@ -92,7 +92,7 @@ struct CommonDocument;
         delegation::transaction::prepare_transaction,
     ),
     components(schemas(
-        crate::registry::Delegation,
+        crate::delegation_registry::Delegation,
         delegation::unsigned_transaction::UnsignedTransaction,
         schemas::Address,
         schemas::Rights,

@@ -101,7 +101,7 @@ impl SuggestionStreams {
         let client_permit = client.acquire(LongRequestKind::Stream, max_per_client);
         let client_permit = client_permit.map_err(|_| Problem::too_many_concurrent());
         let stream_permit =
-            self.inner.permits.as_ref().map(|places| Arc::clone(places).try_acquire_owned());
+            self.inner.permits.as_ref().map(|permits| Arc::clone(permits).try_acquire_owned());
         let stream_permit = stream_permit.transpose().map_err(|_| Problem::overloaded());
         let permits = client_permit
             .and_then(|of_client| Ok((of_client, stream_permit?)))

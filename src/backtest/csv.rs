@@ -3,7 +3,7 @@
 //! Read are `number`, `base_fee_per_gas_wei`, and how full the blocks were: `gas_used` with `gas_limit`, or a column
 //! whose name begins with `gas_used_ratio`. Other columns may be there. Values in quotes are not read.
 
-use super::recording::{Block, Recording};
+use super::recording::{RecordedBlock, Recording};
 use super::recording_error::RecordingError;
 
 const NUMBER: &str = "number";
@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str, name: String) -> Result<Recording, RecordingErro
                 return Err(RecordingError::invalid(format!("line {line_number}"), problem));
             }
         };
-        blocks.push(Block {
+        blocks.push(RecordedBlock {
             base_fee: parse_integer(cell(columns.base_fee), line_number, BASE_FEE)?,
             gas_used_ratio: columns.ratio(cell, line_number)?,
             rewards: None,

@@ -7,7 +7,7 @@
 mod external_rules;
 mod stats;
 
-use super::recording::{Block, HistoryAt};
+use super::recording::{HistoryAt, RecordedBlock};
 use crate::config::{Pricing, Strategy};
 use crate::fees::{self, FeeHistory, Rewards};
 use external_rules::EXTERNAL_RULES;
@@ -43,12 +43,12 @@ pub struct Estimator {
 
 #[derive(Debug)]
 enum Rule {
-    Own(Pricing, Tier),
+    Own(Pricing, TierChoice),
     External(ExternalRule),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Tier {
+enum TierChoice {
     Medium,
     High,
 }
@@ -75,7 +75,7 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
         ("adaptive without floors", &adaptive),
     ];
     let own = own.into_iter().flat_map(|(name, pricing)| {
-        [("medium", Tier::Medium), ("high", Tier::High)].map(|(tier, tier_choice)| {
+        [("medium", TierChoice::Medium), ("high", TierChoice::High)].map(|(tier, tier_choice)| {
             Estimator::own(format!("{name}, {tier}"), pricing, tier_choice)
         })
     });
@@ -83,16 +83,16 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
 }
 
 impl Estimator {
-    fn own(name: String, pricing: &Pricing, tier: Tier) -> Self {
+    fn own(name: String, pricing: &Pricing, tier: TierChoice) -> Self {
         let percentiles = pricing.percentiles().as_slice().iter();
         let percentiles = percentiles.filter_map(serde_json::Number::as_f64).collect();
         let window = pricing.window_blocks.get();
         Self { name, percentiles, window, rule: Rule::Own(pricing.clone(), tier) }
     }
 
-    fn external(foreign: &ExternalRule) -> Self {
-        let ExternalRule { name, percentiles, window, .. } = *foreign;
-        let rule = Rule::External(*foreign);
+    fn external(rule_definition: &ExternalRule) -> Self {
+        let ExternalRule { name, percentiles, window, .. } = *rule_definition;
+        let rule = Rule::External(*rule_definition);
         Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
     }
 
@@ -115,13 +115,13 @@ impl Estimator {
 }
 
 /// By the code that serves.
-fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: Tier) -> Option<Quote> {
+fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
     let window = pricing.window_blocks.get();
     let blocks = history.window(window)?;
     let columns = pricing.percentiles().as_slice().iter();
     let columns: Option<Vec<_>> =
         columns.map(|percentile| history.recording().reward_column(percentile.as_f64()?)).collect();
-    let rewards = |block: &Block| {
+    let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
             // Without recorded tips no tip is quoted; with any value the base fee can be computed.
             None => return Some(Rewards { medium: 0, high: None }),
@@ -139,8 +139,8 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: Tier) -> Option<Qu
     let history_of_window = FeeHistory::new(oldest, blocks.collect(), history.next_base_fee())?;
     let suggestion = fees::price(&history_of_window, pricing).ok()?.suggestion;
     let tier = match tier {
-        Tier::Medium => suggestion.medium,
-        Tier::High => suggestion.high,
+        TierChoice::Medium => suggestion.medium,
+        TierChoice::High => suggestion.high,
     };
     let tip = tier.max_priority_fee_per_gas;
     let base_fee = tier.max_fee_per_gas.checked_sub(tip);

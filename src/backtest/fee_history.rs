@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::recording::Block;
+use super::recording::RecordedBlock;
 use super::recording_error::RecordingError;
 use crate::upstream::{QuantityError, parse_quantity};
 
@@ -14,7 +14,7 @@ use crate::upstream::{QuantityError, parse_quantity};
 #[derive(Debug)]
 pub(super) struct FeeHistoryPart {
     pub(super) oldest_block: u64,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<RecordedBlock>,
     /// Empty where it has no rewards.
     pub(super) percentiles: Vec<f64>,
 }
@@ -80,7 +80,7 @@ fn parse_result(json: &str, percentiles: Option<&[f64]>) -> Result<FeeHistoryPar
     for (index, base_fee) in base_fees.into_iter().take(count).enumerate() {
         let ratio = ratios.get(index).map(|json| parse_ratio(json, index)).transpose()?;
         let row = rows.get(index).and_then(Option::as_deref).unwrap_or_default();
-        blocks.push(Block {
+        blocks.push(RecordedBlock {
             base_fee: parse_amount(base_fee, || format!("baseFeePerGas[{index}]"))?,
             gas_used_ratio: ratio.flatten(),
             rewards: parse_rewards(row, percentiles.len(), index)?,

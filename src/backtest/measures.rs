@@ -4,7 +4,7 @@
 //! same heads: from the first that has the longest window of all, to the last that has [`HORIZON_BLOCKS`] blocks after it.
 
 use super::estimators::{Estimator, Quote, longest_window};
-use super::recording::{Block, Recording};
+use super::recording::{RecordedBlock, Recording};
 
 /// The percentile of a block's rewards that counts as the cheapest tip that landed, where none is named: literally
 /// the lowest.
@@ -135,7 +135,7 @@ impl<'a> Evaluator<'a> {
         };
         tally.quotes = tally.quotes.saturating_add(1);
         let max_fee = quote.max_fee();
-        let covers = |block: &Block| max_fee.map(|max_fee| max_fee >= block.base_fee);
+        let covers = |block: &RecordedBlock| max_fee.map(|max_fee| max_fee >= block.base_fee);
         tally.covers_soon.record(covers(soon));
         tally.covers_horizon.record(covers(horizon));
         let thousandths = max_fee.and_then(|max_fee| max_fee.checked_mul(1000));
@@ -146,10 +146,10 @@ impl<'a> Evaluator<'a> {
             tally.tip_gaps.push(tip.abs_diff(realised));
             tally.tip_covered.record(Some(tip >= realised));
         }
-        let outcome = |block: &Block| self.inclusion(tip, max_fee?, block);
+        let outcome = |block: &RecordedBlock| self.inclusion(tip, max_fee?, block);
         let next_outcome = outcome(next);
-        tally.included_next.record(next_outcome.map(Inclusion::is_included));
-        if let Some(Inclusion::Included { overpaid }) = next_outcome {
+        tally.included_next.record(next_outcome.map(BlockInclusion::is_included));
+        if let Some(BlockInclusion::Included { overpaid }) = next_outcome {
             tally.overpaid.push(overpaid);
         }
         let outcomes: Vec<_> = (1..=SOON_BLOCKS).filter_map(after).map(outcome).collect();
@@ -160,34 +160,34 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Outcome of a transaction with that tip and max fee in `block`; `None` if the block's cheapest tip is unknown.
-    fn inclusion(&self, tip: u128, max_fee: u128, block: &Block) -> Option<Inclusion> {
+    fn inclusion(&self, tip: u128, max_fee: u128, block: &RecordedBlock) -> Option<BlockInclusion> {
         // In an empty block any tip would have landed.
         let cheapest = if block.is_empty() { 0 } else { block.reward(self.landing_column?)? };
         let Some(room) = max_fee.checked_sub(block.base_fee) else {
-            return Some(Inclusion::Excluded);
+            return Some(BlockInclusion::Excluded);
         };
         Some(match tip.min(room).checked_sub(cheapest) {
-            Some(overpaid) => Inclusion::Included { overpaid },
-            None => Inclusion::Excluded,
+            Some(overpaid) => BlockInclusion::Included { overpaid },
+            None => BlockInclusion::Excluded,
         })
     }
 
     /// Median tip of `block`; `None` if it is unknown or no transaction paid one.
-    fn realised_tip(&self, block: &Block) -> Option<u128> {
+    fn realised_tip(&self, block: &RecordedBlock) -> Option<u128> {
         if block.is_empty() { None } else { block.reward(self.realised_column?) }
     }
 }
 
 /// Outcome of a transaction in one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inclusion {
+enum BlockInclusion {
     /// The base fee is above its max fee, or what is left of that below what landed.
     Excluded,
     /// It pays so much more than the cheapest that landed.
     Included { overpaid: u128 },
 }
 
-impl Inclusion {
+impl BlockInclusion {
     fn is_included(self) -> bool {
         matches!(self, Self::Included { .. })
     }

@@ -10,12 +10,12 @@ pub struct Recording {
     /// Percentiles of each block's rewards, ascending; empty if no tips are recorded.
     pub percentiles: Vec<f64>,
     /// The blocks themselves.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<RecordedBlock>,
 }
 
 /// One mined block.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Block {
+pub struct RecordedBlock {
     /// In wei.
     pub base_fee: u128,
     /// Gas used over gas limit, from 0 to 1; `None`: not known.
@@ -63,7 +63,7 @@ impl Recording {
     }
 }
 
-impl Block {
+impl RecordedBlock {
     /// The reward at this column, where the block has one.
     pub(super) fn reward(&self, column: usize) -> Option<u128> {
         self.rewards.as_ref()?.get(column).copied()
@@ -79,7 +79,7 @@ impl Block {
 #[derive(Debug, Clone, Copy)]
 pub struct HistoryAt<'a> {
     recording: &'a Recording,
-    newest: &'a Block,
+    newest: &'a RecordedBlock,
     head: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'a> HistoryAt<'a> {
     }
 
     /// The newest `count` blocks; `None` where there are not that many.
-    pub(super) fn window(&self, count: usize) -> Option<&'a [Block]> {
+    pub(super) fn window(&self, count: usize) -> Option<&'a [RecordedBlock]> {
         let end = self.head.checked_add(1)?;
         self.recording.blocks.get(end.checked_sub(count)?..end)
     }
@@ -120,7 +120,7 @@ impl<'a> HistoryAt<'a> {
         count: usize,
     ) -> Option<Vec<(Option<f64>, u128)>> {
         let column = self.recording.reward_column(percentile)?;
-        let reward = |block: &Block| Some((block.gas_used_ratio, block.reward(column)?));
+        let reward = |block: &RecordedBlock| Some((block.gas_used_ratio, block.reward(column)?));
         Some(self.window(count)?.iter().filter_map(reward).collect())
     }
 
@@ -128,7 +128,7 @@ impl<'a> HistoryAt<'a> {
     /// the lowest of all is not recorded.
     pub(super) fn lowest_rewards(&self, count: usize, min_reward: u128) -> Option<Vec<u128>> {
         self.recording.reward_column(0.0)?;
-        let lowest = |block: &Block| {
+        let lowest = |block: &RecordedBlock| {
             let rewards = block.rewards.as_ref()?.iter().copied();
             rewards.filter(|reward| *reward >= min_reward).min()
         };

@@ -113,6 +113,6 @@ fn zero_disables_a_limit() {
         let clients = client_table(&limits);
         let peers: Vec<_> =
             (0..2000).map(|_| clients.connect(parse_ip("192.0.2.1")).unwrap()).collect();
-        assert!(peers.iter().all(|visitor| visitor.check_rate(&HeaderMap::new()).is_ok()));
+        assert!(peers.iter().all(|peer| peer.check_rate(&HeaderMap::new()).is_ok()));
     }
 }

@@ -16,6 +16,7 @@ use super::circuit_breaker::CircuitBreaker;
 use super::lookup::{DelegationLookup, LookupKind};
 use crate::client_limits::ClientHandle;
 use crate::config::{self, DelegationSource};
+use crate::delegation_registry::Direction;
 use crate::http_client;
 use crate::json;
 use crate::log_on_change::LogOnChange;
@@ -23,7 +24,6 @@ use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::proxy::{self, BodyError, Proxy, ProxyError, ProxyRequest, UninhabitedBody};
 use crate::redaction::Redactor;
-use crate::registry::Direction;
 use crate::replicas::SharedBudget;
 
 /// The header that a key is in.
@@ -193,9 +193,9 @@ impl ApiClient {
             ),
             None => None,
         };
-        if let Some(place) = &mut permit {
-            tokio::time::sleep_until(place.send_at().into()).await;
-            place.mark_sent();
+        if let Some(permit) = &mut permit {
+            tokio::time::sleep_until(permit.send_at().into()).await;
+            permit.mark_sent();
         }
         let segments: Vec<&str> = path.split('/').collect();
         let proxy_request = ProxyRequest {
@@ -208,10 +208,10 @@ impl ApiClient {
         };
         let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
         match (permit, &response) {
-            (Some(place), Err(failure)) if never_reached_api(*failure) => place.release_unsent(),
+            (Some(permit), Err(failure)) if never_reached_api(*failure) => permit.release_unsent(),
             // It may still reach the API.
             (None, _) | (Some(_), Err(ProxyError::Timeout)) => {}
-            (Some(place), _) => place.mark_answered(),
+            (Some(permit), _) => permit.mark_answered(),
         }
         let response = response.map_err(ApiError::Failed)?;
         if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
@@ -325,7 +325,7 @@ impl ApiResponse {
         memory: &MemoryBudget,
     ) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
-        struct Endpoints<'a> {
+        struct DelegationParties<'a> {
             #[serde(borrow)]
             from: Cow<'a, str>,
             to: Cow<'a, str>,
@@ -334,7 +334,7 @@ impl ApiResponse {
             serde_json::from_slice(&self.body).map_err(|_| INVALID_RESPONSE)?;
         let mut matching = Vec::new();
         for member in list {
-            let Endpoints { from, to } =
+            let DelegationParties { from, to } =
                 serde_json::from_str(member.get()).map_err(|_| INVALID_RESPONSE)?;
             // Its checksum is the API's business.
             let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase());

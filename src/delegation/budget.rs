@@ -23,7 +23,7 @@ pub(super) use permits::BudgetExhausted;
 use permits::{MAX_WAIT, PermitPool, Quota, REQUESTS_PER_WINDOW, RequestOutcome, WINDOW};
 
 use crate::metrics::Metrics;
-use crate::replicas::{self, Reservations, SharedBudget};
+use crate::replicas::{self, ReserveRequest, SharedBudget};
 
 /// The places of one API. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -32,13 +32,13 @@ pub(super) struct RateBudget {
     /// For how long a request may wait for a place that gets free.
     max_wait: Duration,
     /// `None`: this process shares the budget with no replica.
-    shared: Option<Arc<SharedState>>,
+    shared: Option<Arc<SharedBudgetState>>,
     counters: BudgetCounters,
 }
 
 /// State shared with other replicas.
 #[derive(Debug)]
-struct SharedState {
+struct SharedBudgetState {
     budget: SharedBudget,
     view: Mutex<ReplicaView>,
     /// Notified when the reservations should be sent to Redis.
@@ -106,7 +106,7 @@ impl RateBudget {
         shared_budget: Option<SharedBudget>,
         metrics: &Metrics,
     ) -> Self {
-        let shared_state = |pool| SharedState {
+        let shared_state = |pool| SharedBudgetState {
             budget: pool,
             view: Mutex::default(),
             heartbeat_due: Notify::new(),
@@ -146,7 +146,10 @@ impl RateBudget {
         Ok(self.permit(index, send_at))
     }
 
-    async fn acquire_shared(&self, shared: &SharedState) -> Result<RequestPermit, BudgetExhausted> {
+    async fn acquire_shared(
+        &self,
+        shared: &SharedBudgetState,
+    ) -> Result<RequestPermit, BudgetExhausted> {
         let now = Instant::now();
         if let Some(quota) = shared.local_quota(now)? {
             return self.acquire_local(quota);
@@ -220,13 +223,13 @@ impl RateBudget {
     }
 
     /// Reservations of this replica, without the permit about to be taken.
-    fn reservations(&self, excluded: Option<usize>) -> Reservations {
+    fn reservations(&self, excluded: Option<usize>) -> ReserveRequest {
         let now = Instant::now();
         let window = self.lock();
         let unless_excluded = |(index, hold): (usize, (Duration, bool))| {
             if excluded == Some(index) { Default::default() } else { hold }
         };
-        Reservations {
+        ReserveRequest {
             permits: window.reservations(now).enumerate().map(unless_excluded).collect(),
             cool_down: window.cool_down_remaining(now),
             typical_latency: window.typical_latency(),
@@ -238,7 +241,8 @@ impl RateBudget {
 
     /// Quota of this replica without Redis.
     fn local_quota(&self) -> Quota {
-        let quota = |pooled: &Arc<SharedState>| pooled.local_quota(Instant::now()).ok().flatten();
+        let quota =
+            |pooled: &Arc<SharedBudgetState>| pooled.local_quota(Instant::now()).ok().flatten();
         self.shared.as_ref().and_then(quota).unwrap_or(Quota::FULL)
     }
 
@@ -254,7 +258,7 @@ impl RateBudget {
     }
 }
 
-impl SharedState {
+impl SharedBudgetState {
     /// Quota of this replica without Redis; `None`: ask Redis.
     fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
         self.lock_view().local_quota(now)

@@ -183,7 +183,7 @@ impl Drop for InFlightGuard {
 mod tests {
     use alloy_primitives::Address;
 
-    use super::super::lookup::{BlockTag, LookupKind};
+    use super::super::lookup::{LookupBlock, LookupKind};
     use super::*;
     use crate::client_limits::ClientHandle;
     use crate::config;
@@ -199,7 +199,7 @@ mod tests {
         let api = ApiClient::new(&config, &MemoryBudget::new(0), None, &Metrics::new()).unwrap();
         let client = Arc::new(CoalescingClient::new(api, Duration::ZERO, &Metrics::new()));
         let question = LookupKind::List { address: Address::ZERO, direction: None };
-        let lookup = DelegationLookup { chain_id: 1, kind: question, block: BlockTag::Latest };
+        let lookup = DelegationLookup { chain_id: 1, kind: question, block: LookupBlock::Latest };
         let request =
             ApiRequest::new(&lookup, &Caller { key: None, client: ClientHandle::default() });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

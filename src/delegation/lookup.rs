@@ -2,14 +2,14 @@
 
 use alloy_primitives::Address;
 
-use crate::registry::{Check, Direction};
+use crate::delegation_registry::{Check, Direction};
 
 /// A question about delegations on one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DelegationLookup {
     pub(crate) chain_id: u64,
     pub(crate) kind: LookupKind,
-    pub(crate) block: BlockTag,
+    pub(crate) block: LookupBlock,
 }
 
 /// Kind of look-up.
@@ -23,13 +23,13 @@ pub(crate) enum LookupKind {
 
 /// The state that is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BlockTag {
+pub(crate) enum LookupBlock {
     Latest,
     /// With what is pre-confirmed, which the chain alone knows.
     Pending,
 }
 
-impl BlockTag {
+impl LookupBlock {
     /// As a block tag of JSON-RPC.
     pub(super) const fn as_str(self) -> &'static str {
         match self {

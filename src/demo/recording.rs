@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error};
 /// Replies of a chain's node about its blocks, unchanged.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Recording {
+pub struct DemoRecording {
     /// The chain that was recorded.
     pub chain_id: u64,
     /// The percentiles that [`reward`](Self::reward) has, ascending.
@@ -42,7 +42,7 @@ pub enum InvalidRecording {
     LengthMismatch,
 }
 
-impl Recording {
+impl DemoRecording {
     /// Reads the gzipped JSON form.
     ///
     /// # Errors

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::recording::Recording;
+use super::recording::DemoRecording;
 
 /// A recorded chain at a moment that moves on.
 #[derive(Debug)]
 pub struct Replay {
-    recording: Recording,
+    recording: DemoRecording,
     timing: BlockTiming,
     started: Instant,
     started_at_wall_clock: SystemTime,
@@ -52,7 +52,7 @@ impl BlockTiming {
 }
 
 /// A JSON-RPC error: code and message.
-pub(super) type RpcError = (i64, &'static str);
+pub(super) type RpcErrorReply = (i64, &'static str);
 
 const INVALID_PARAMS: i64 = -32602;
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -67,7 +67,7 @@ impl Replay {
 
     /// `recording` from now on, at this pace.
     #[must_use]
-    pub fn start_now(recording: Recording, timing: BlockTiming) -> Self {
+    pub fn start_now(recording: DemoRecording, timing: BlockTiming) -> Self {
         Self {
             recording,
             timing,
@@ -78,12 +78,12 @@ impl Replay {
 
     /// The replayed recording.
     #[must_use]
-    pub fn recording(&self) -> &Recording {
+    pub fn recording(&self) -> &DemoRecording {
         &self.recording
     }
 
     /// Answers one call.
-    pub(super) fn call(&self, method: &str, params: &[Value]) -> Result<Value, RpcError> {
+    pub(super) fn call(&self, method: &str, params: &[Value]) -> Result<Value, RpcErrorReply> {
         match method {
             "eth_chainId" => Ok(to_hex(self.recording.chain_id)),
             "net_version" => Ok(self.recording.chain_id.to_string().into()),
@@ -110,7 +110,7 @@ impl Replay {
     }
 
     /// The position that a block tag or number means.
-    fn resolve_block(&self, tag: Option<&Value>) -> Result<u64, RpcError> {
+    fn resolve_block(&self, tag: Option<&Value>) -> Result<u64, RpcErrorReply> {
         let invalid_tag = (INVALID_PARAMS, "expected a block tag or a 0x number");
         let tag = tag.and_then(Value::as_str).ok_or(invalid_tag)?;
         match tag {
@@ -126,7 +126,7 @@ impl Replay {
         }
     }
 
-    fn fee_history(&self, params: &[Value]) -> Result<Value, RpcError> {
+    fn fee_history(&self, params: &[Value]) -> Result<Value, RpcErrorReply> {
         let count = params.first().and_then(|count| match count {
             Value::String(text) => parse_hex(text),
             count => count.as_u64(),
@@ -167,7 +167,7 @@ impl Replay {
     }
 
     /// Only what was recorded can be answered: other percentiles would be invented.
-    fn columns(&self, percentiles: Option<&Value>) -> Result<Vec<usize>, RpcError> {
+    fn columns(&self, percentiles: Option<&Value>) -> Result<Vec<usize>, RpcErrorReply> {
         let unknown_percentile = (INVALID_PARAMS, "expected recorded percentiles: 0, 5, …, 100");
         let Some(percentiles) = percentiles else {
             return Ok(Vec::new());
@@ -183,7 +183,7 @@ impl Replay {
     }
 
     /// A block with the members that the recording knows; the time is the replay's.
-    fn block(&self, params: &[Value]) -> Result<Value, RpcError> {
+    fn block(&self, params: &[Value]) -> Result<Value, RpcErrorReply> {
         let position = match self.resolve_block(params.first()) {
             Ok(position) => position,
             Err((SERVER_ERROR, _)) => return Ok(Value::Null),

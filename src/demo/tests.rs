@@ -4,7 +4,10 @@ use super::*;
 
 fn replay(block_time: Duration) -> Replay {
     let (_, bytes) = RECORDINGS[1];
-    Replay::start_now(Recording::from_gzip(bytes).unwrap(), BlockTiming { block_time, jitter: 0 })
+    Replay::start_now(
+        DemoRecording::from_gzip(bytes).unwrap(),
+        BlockTiming { block_time, jitter: 0 },
+    )
 }
 
 /// A block time that no test outlives.
@@ -21,7 +24,7 @@ fn recorded_and_configured_chains_match() {
         chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
     let recorded: BTreeSet<_> = RECORDINGS
         .iter()
-        .map(|(key, bytes)| (*key, Recording::from_gzip(bytes).unwrap().chain_id))
+        .map(|(key, bytes)| (*key, DemoRecording::from_gzip(bytes).unwrap().chain_id))
         .collect();
     assert_eq!(configured, recorded);
     for chain in &chains {

@@ -19,11 +19,11 @@ pub struct Market {
     /// Which floors decided.
     pub floors_applied: FloorsApplied,
     /// How full the blocks were.
-    pub gas_used_ratio: GasUsedRatio,
+    pub gas_used_ratio: GasUsedRatios,
     /// Where the base fee is going.
     pub base_fee_trend: Trend,
     /// How long the tiers last when demand stays at its peak.
-    pub covers_full_blocks: CoveredBlocks,
+    pub covers_full_blocks: FullBlocksCovered,
 }
 
 /// The price of gas: a base fee that both tiers share, and two tiers.
@@ -70,7 +70,8 @@ pub struct FloorsApplied {
 
 /// Gas used over gas limit, from 0 to 1; `None` where the node said nothing credible.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, ToSchema)]
-pub struct GasUsedRatio {
+#[schema(as = GasUsedRatio)]
+pub struct GasUsedRatios {
     /// In the newest block.
     #[schema(required, minimum = 0, maximum = 1)]
     pub latest: Option<f64>,
@@ -79,7 +80,7 @@ pub struct GasUsedRatio {
     pub average: Option<f64>,
 }
 
-impl GasUsedRatio {
+impl GasUsedRatios {
     pub(crate) fn from_blocks(blocks: &[Block]) -> Self {
         let (mut sum, mut count) = (0.0, 0_u32);
         for ratio in blocks.iter().filter_map(|block| block.gas_used_ratio) {
@@ -121,7 +122,8 @@ impl Trend {
 
 /// For how many of the coming blocks, all of them full, a tier's max fee is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
-pub struct CoveredBlocks {
+#[schema(as = CoveredBlocks)]
+pub struct FullBlocksCovered {
     /// At medium's max fee.
     #[schema(maximum = 100)]
     pub medium: u8,
@@ -130,7 +132,7 @@ pub struct CoveredBlocks {
     pub high: u8,
 }
 
-impl CoveredBlocks {
+impl FullBlocksCovered {
     /// Where counting ends.
     pub(super) const MAX: u8 = 100;
 }

@@ -40,7 +40,7 @@ fn the_network_document_example_is_reproduced() {
     let market = price(&calm, &pricing("")).unwrap();
     assert_eq!(amounts(&market.suggestion), (2 * GWEI, 20 * GWEI, 22 * GWEI, 24 * GWEI, 26 * GWEI));
     assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
-    assert_eq!(market.covers_full_blocks, CoveredBlocks { medium: 6, high: 16 });
+    assert_eq!(market.covers_full_blocks, FullBlocksCovered { medium: 6, high: 16 });
     assert_eq!(market.floors_applied, FloorsApplied { base_fee: false, priority_fee: true });
 }
 
@@ -167,10 +167,10 @@ fn the_average_gas_used_ratio_ignores_missing_ones() {
     let gas_ratios =
         |blocks| price(&history(blocks, None), &pricing(NO_FLOORS)).unwrap().gas_used_ratio;
     let some = gas_ratios(vec![ratio(Some(0.5)), ratio(None), ratio(Some(1.0))]);
-    assert_eq!(some, GasUsedRatio { latest: Some(1.0), average: Some(0.75) });
+    assert_eq!(some, GasUsedRatios { latest: Some(1.0), average: Some(0.75) });
     let newest_unknown = gas_ratios(vec![ratio(Some(0.5)), ratio(None)]);
-    assert_eq!(newest_unknown, GasUsedRatio { latest: None, average: Some(0.5) });
-    assert_eq!(gas_ratios(vec![ratio(None)]), GasUsedRatio { latest: None, average: None });
+    assert_eq!(newest_unknown, GasUsedRatios { latest: None, average: Some(0.5) });
+    assert_eq!(gas_ratios(vec![ratio(None)]), GasUsedRatios { latest: None, average: None });
 }
 
 #[test]

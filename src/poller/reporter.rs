@@ -134,7 +134,7 @@ impl PollReporter {
     }
 
     fn outcome_changed(&self, index: usize, outcome: Result<(), &'static str>) -> bool {
-        self.outcome_logs.get(index).is_some_and(|news| news.changed_to(outcome))
+        self.outcome_logs.get(index).is_some_and(|log| log.changed_to(outcome))
     }
 }
 

@@ -17,9 +17,9 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// Nothing kept yet.
 pub(super) fn new_cache() -> ResponseCache {
     Cache::builder()
-        .weigher(|_: &CacheKey, kept: &CachedResponse| kept.weight_bytes())
+        .weigher(|_: &CacheKey, entry: &CachedResponse| entry.weight_bytes())
         .max_capacity(MAX_BYTES)
-        .expire_after(CachePolicyExpiry)
+        .expire_after(CacheLifetimeExpiry)
         .build()
 }
 
@@ -32,14 +32,14 @@ pub(super) struct CacheKey {
     pub(super) head_version: Option<HeadVersion>,
     pub(super) method: &'static str,
     /// An answer that is kept is not for those who want none.
-    pub(super) reuse: ReusePolicy,
+    pub(super) reuse: ReuseMode,
     /// Digest of the parameters, so that long ones take no memory.
     pub(super) params_digest: [u8; 32],
 }
 
 /// For how long others may have an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ReusePolicy {
+pub(crate) enum ReuseMode {
     /// Until what it depends on may have changed, as far as the polls know.
     Cached,
     /// Only while the call is in flight: a later client may know a newer block.
@@ -52,7 +52,7 @@ pub(super) type HeadVersion = (Option<u64>, u64);
 
 /// How long an answer can be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CachePolicy {
+pub(super) enum CacheLifetime {
     /// Only for those who ask while it is under way.
     Never,
     /// At most until the next flashblock; not at all on a chain without them.
@@ -80,20 +80,23 @@ impl CachedResponse {
     pub(super) fn new(
         response: NodeResponse,
         requested_at: Instant,
-        policy: CachePolicy,
+        policy: CacheLifetime,
         chain: &config::Chain,
     ) -> Self {
         let flashblock = chain.flashblock_time.unwrap_or_default();
         let ttl = match (policy, &response) {
-            (CachePolicy::Never, _) => Duration::ZERO,
-            (CachePolicy::UntilNextBlock, NodeResponse::Result(_)) => chain.block_time,
-            (CachePolicy::Immutable, NodeResponse::Result(json)) if !is_absent(json) => {
+            (CacheLifetime::Never, _) => Duration::ZERO,
+            (CacheLifetime::UntilNextBlock, NodeResponse::Result(_)) => chain.block_time,
+            (CacheLifetime::Immutable, NodeResponse::Result(json)) if !is_absent(json) => {
                 Self::IMMUTABLE_TTL
             }
             // What failed may succeed the next time, and a node that does not have it yet will.
-            (CachePolicy::UntilNextBlock | CachePolicy::Immutable | CachePolicy::Flashblock, _) => {
-                flashblock
-            }
+            (
+                CacheLifetime::UntilNextBlock
+                | CacheLifetime::Immutable
+                | CacheLifetime::Flashblock,
+                _,
+            ) => flashblock,
         };
         Self { response, fresh_until: requested_at + ttl }
     }
@@ -115,25 +118,25 @@ fn is_absent(json: &[u8]) -> bool {
 }
 
 /// Ends an entry when its answer is no longer good.
-struct CachePolicyExpiry;
+struct CacheLifetimeExpiry;
 
-impl Expiry<CacheKey, CachedResponse> for CachePolicyExpiry {
+impl Expiry<CacheKey, CachedResponse> for CacheLifetimeExpiry {
     fn expire_after_create(
         &self,
         _: &CacheKey,
-        kept: &CachedResponse,
+        entry: &CachedResponse,
         created_at: Instant,
     ) -> Option<Duration> {
-        Some(kept.fresh_for(created_at))
+        Some(entry.fresh_for(created_at))
     }
 
     fn expire_after_update(
         &self,
         _: &CacheKey,
-        kept: &CachedResponse,
+        entry: &CachedResponse,
         updated_at: Instant,
         _: Option<Duration>,
     ) -> Option<Duration> {
-        Some(kept.fresh_for(updated_at))
+        Some(entry.fresh_for(updated_at))
     }
 }

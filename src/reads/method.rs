@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::head_hints::BlockHint;
-use super::params::{self, BlockTag, InvalidParams, Params};
+use super::params::{self, BlockParam, InvalidParams, Params};
 use super::state_scope::StateScope;
 use crate::config::RpcMethod;
 use crate::upstream::NodeResponse;
@@ -48,7 +48,7 @@ impl KnownMethod {
 
 /// A method that a chain allows.
 #[derive(Debug, Clone)]
-pub(super) enum Method {
+pub(super) enum ReadMethod {
     Known(&'static KnownMethod),
     /// One that the operator allows and nothing is known of: each call is passed on by itself.
     PassThrough(String),
@@ -56,23 +56,23 @@ pub(super) enum Method {
 
 /// The methods that a chain allows.
 #[derive(Debug)]
-pub(super) struct Methods(Vec<Method>);
+pub(super) struct Methods(Vec<ReadMethod>);
 
 impl Methods {
     /// The `configured` ones; `None`: all that are known.
     pub(super) fn from_config(configured: Option<&[RpcMethod]>) -> Self {
         let method = |name: &RpcMethod| match find_known(name.as_str()) {
-            Some(known) => Method::Known(known),
-            None => Method::PassThrough(name.as_str().to_owned()),
+            Some(known) => ReadMethod::Known(known),
+            None => ReadMethod::PassThrough(name.as_str().to_owned()),
         };
         match configured {
             Some(names) => Self(names.iter().map(method).collect()),
-            None => Self(KNOWN_METHODS.iter().map(Method::Known).collect()),
+            None => Self(KNOWN_METHODS.iter().map(ReadMethod::Known).collect()),
         }
     }
 
     /// The method with exactly this name.
-    pub(super) fn get(&self, name: &str) -> Option<&Method> {
+    pub(super) fn get(&self, name: &str) -> Option<&ReadMethod> {
         self.0.iter().find(|method| method.name() == name)
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn find_known(name: &str) -> Option<&'static KnownMethod> {
     KNOWN_METHODS.iter().find(|method| method.name == name)
 }
 
-impl Method {
+impl ReadMethod {
     fn name(&self) -> &str {
         match self {
             Self::Known(known) => known.name,
@@ -179,7 +179,7 @@ fn simulation_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
 fn fee_history_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_count(2..=3)?;
     params.check_block_count(0)?;
-    let scope = params.parse_block_tag(1, BlockTag::parse_block)?;
+    let scope = params.parse_block_tag(1, BlockParam::parse_block)?;
     params.check_optional_array(2)?;
     Ok(scope)
 }
@@ -188,7 +188,7 @@ fn fee_history_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
 fn block_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_count(2..=2)?;
     params.check_flag(1)?;
-    params.parse_block_tag(0, BlockTag::parse_block)
+    params.parse_block_tag(0, BlockParam::parse_block)
 }
 
 /// `[]`

@@ -110,15 +110,15 @@ impl<'a> Params<'a> {
     pub(super) fn parse_block_tag(
         &self,
         index: usize,
-        parse: fn(&RawValue) -> Option<BlockTag>,
+        parse: fn(&RawValue) -> Option<BlockParam>,
     ) -> Result<StateScope, InvalidParams> {
         let tag = self.0.get(index).and_then(|json| parse(json));
-        tag.map(|BlockTag(anchor)| anchor).ok_or_else(|| self.invalid(index, BLOCK_TAG))
+        tag.map(|BlockParam(scope)| scope).ok_or_else(|| self.invalid(index, BLOCK_TAG))
     }
 
     /// The block whose state is meant.
     pub(super) fn parse_state_tag(&self, index: usize) -> Result<StateScope, InvalidParams> {
-        self.parse_block_tag(index, BlockTag::parse_state)
+        self.parse_block_tag(index, BlockParam::parse_state)
     }
 
     /// The same where nodes choose a block if none is named: no two of them need to choose alike, and
@@ -193,10 +193,10 @@ impl<'a> Params<'a> {
         }
         let mut scope = StateScope::Fixed;
         for (name, tag) in [("fromBlock", filter.from_block), ("toBlock", filter.to_block)] {
-            let tag = match tag.map(BlockTag::parse_block) {
+            let tag = match tag.map(BlockParam::parse_block) {
                 // As with an absent state tag.
                 None => StateScope::Pending,
-                Some(Some(BlockTag(anchor))) => anchor,
+                Some(Some(BlockParam(scope))) => scope,
                 Some(None) => return invalid(name, BLOCK_TAG),
             };
             scope = scope.combine(tag);
@@ -240,9 +240,9 @@ const BLOCK_TAG: &str =
 
 /// A block tag by what an answer at it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BlockTag(StateScope);
+pub(super) struct BlockParam(StateScope);
 
-impl BlockTag {
+impl BlockParam {
     /// A tag or a number.
     pub(super) fn parse_block(json: &RawValue) -> Option<Self> {
         let scope = match parse_string(json)?.as_ref() {
@@ -258,7 +258,7 @@ impl BlockTag {
     fn parse_state(json: &RawValue) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Object<'a> {
+        struct Eip1898Block<'a> {
             #[serde(borrow)]
             block_number: Option<&'a RawValue>,
             block_hash: Option<&'a RawValue>,
@@ -270,7 +270,7 @@ impl BlockTag {
         if !is_object(json) {
             return Self::parse_block(json);
         }
-        let object: Object = serde_json::from_str(json.get()).ok()?;
+        let object: Eip1898Block = serde_json::from_str(json.get()).ok()?;
         match (object.block_number, object.block_hash) {
             (Some(number), None) => Self::parse_block(number),
             (None, Some(hash)) if is_data(hash, 32) => {

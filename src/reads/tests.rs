@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::cache::{CachePolicy, CachedResponse, new_cache};
-use super::method::{Method, Methods};
+use super::cache::{CacheLifetime, CachedResponse, new_cache};
+use super::method::{Methods, ReadMethod};
 use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
 use super::*;
 use crate::config::Config;
@@ -19,7 +19,7 @@ fn scope_of_call(method: &str, params: &str) -> Result<StateScope, String> {
     let params = params.replace('@', ADDRESS).replace('#', HASH);
     let params: &RawValue = serde_json::from_str(&params).unwrap();
     let methods = Methods::from_config(None);
-    let Some(Method::Known(known)) = methods.get(method) else { panic!("{method} is known") };
+    let Some(ReadMethod::Known(known)) = methods.get(method) else { panic!("{method} is known") };
     known.state_scope(params).map_err(|invalid| invalid.to_string())
 }
 
@@ -228,7 +228,7 @@ fn invalid_filters_and_block_tags_are_rejected() {
 fn methods_match_by_exact_name_and_are_configurable() {
     let usual = Methods::from_config(None);
     for name in ["eth_call", "eth_getLogs", "net_version"] {
-        assert!(matches!(usual.get(name), Some(Method::Known(known)) if known.name == name));
+        assert!(matches!(usual.get(name), Some(ReadMethod::Known(known)) if known.name == name));
     }
     for name in ["ETH_CALL", "eth_Call", "eth_call ", "", "eth_sendRawTransaction", "eth_subscribe"]
     {
@@ -236,8 +236,8 @@ fn methods_match_by_exact_name_and_are_configurable() {
     }
     let names = ["eth_call", "debug_traceCall"].map(|name| name.parse().unwrap());
     let own = Methods::from_config(Some(&names));
-    assert!(matches!(own.get("eth_call"), Some(Method::Known(_))));
-    assert!(matches!(own.get("debug_traceCall"), Some(Method::PassThrough(_))));
+    assert!(matches!(own.get("eth_call"), Some(ReadMethod::Known(_))));
+    assert!(matches!(own.get("debug_traceCall"), Some(ReadMethod::PassThrough(_))));
     assert!(own.get("eth_getBalance").is_none());
     assert!(Methods::from_config(Some(&[])).get("eth_call").is_none());
 }
@@ -246,7 +246,9 @@ fn methods_match_by_exact_name_and_are_configurable() {
 fn responses_give_block_hints() {
     let hint = |method: &str, answer: &'static str| {
         let methods = Methods::from_config(None);
-        let Some(Method::Known(known)) = methods.get(method) else { panic!("{method} is known") };
+        let Some(ReadMethod::Known(known)) = methods.get(method) else {
+            panic!("{method} is known")
+        };
         known.block_hint(&NodeResponse::Result(Bytes::from_static(answer.as_bytes())))
     };
     assert_eq!(
@@ -277,17 +279,19 @@ fn cached_responses_expire_with_their_state_scope() {
     let millis = |answer: NodeResponse, hold, chain| {
         CachedResponse::new(answer, asked, hold, chain).fresh_for(asked).as_millis()
     };
-    assert_eq!(millis(result("1"), CachePolicy::Flashblock, &with), 250);
-    assert_eq!(millis(result("1"), CachePolicy::Flashblock, &without), 0);
-    assert_eq!(millis(result("1"), CachePolicy::UntilNextBlock, &with), 2000);
-    assert_eq!(millis(result("1"), CachePolicy::Immutable, &with), 600_000);
+    assert_eq!(millis(result("1"), CacheLifetime::Flashblock, &with), 250);
+    assert_eq!(millis(result("1"), CacheLifetime::Flashblock, &without), 0);
+    assert_eq!(millis(result("1"), CacheLifetime::UntilNextBlock, &with), 2000);
+    assert_eq!(millis(result("1"), CacheLifetime::Immutable, &with), 600_000);
     for absence in ["null", "[]"] {
-        assert_eq!(millis(result(absence), CachePolicy::Immutable, &with), 250);
-        assert_eq!(millis(result(absence), CachePolicy::UntilNextBlock, &with), 2000);
+        assert_eq!(millis(result(absence), CacheLifetime::Immutable, &with), 250);
+        assert_eq!(millis(result(absence), CacheLifetime::UntilNextBlock, &with), 2000);
     }
-    for policy in [CachePolicy::Flashblock, CachePolicy::UntilNextBlock, CachePolicy::Immutable] {
+    for policy in
+        [CacheLifetime::Flashblock, CacheLifetime::UntilNextBlock, CacheLifetime::Immutable]
+    {
         assert_eq!(millis(NodeResponse::Error(Bytes::new()), policy, &with), 250);
-        assert_eq!(millis(result("1"), CachePolicy::Never, &with), 0);
+        assert_eq!(millis(result("1"), CacheLifetime::Never, &with), 0);
     }
 }
 
@@ -298,7 +302,7 @@ async fn an_expired_response_is_fetched_again() {
         chain_id: 1,
         head_version: None,
         method: "eth_call",
-        reuse: ReusePolicy::Cached,
+        reuse: ReuseMode::Cached,
         params_digest: [0; 32],
     };
     let make = |hold| {
@@ -307,11 +311,11 @@ async fn an_expired_response_is_fetched_again() {
     };
     // Without flashblocks it is not good for any time at all.
     let outcome =
-        cache.try_get_with(key(), async { Ok::<_, ()>(make(CachePolicy::Flashblock)) }).await;
+        cache.try_get_with(key(), async { Ok::<_, ()>(make(CacheLifetime::Flashblock)) }).await;
     assert!(outcome.is_ok());
     assert!(cache.get(&key()).await.is_none());
     let outcome =
-        cache.try_get_with(key(), async { Ok::<_, ()>(make(CachePolicy::UntilNextBlock)) }).await;
+        cache.try_get_with(key(), async { Ok::<_, ()>(make(CacheLifetime::UntilNextBlock)) }).await;
     assert!(outcome.is_ok());
     assert!(cache.get(&key()).await.is_some());
 }

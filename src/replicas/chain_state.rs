@@ -14,7 +14,7 @@ use super::redis_keys::RedisKeys;
 use super::shared_fee_history::SharedFeeHistory;
 use crate::fees::FeeHistory;
 use crate::store::Timestamps;
-use crate::upstream::Upstreams;
+use crate::upstream::ChainUpstreams;
 
 /// One chain's place in Redis.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct SharedChainState {
     pub(super) redis: RedisHandle,
     pub(super) keys: RedisKeys,
     pub(super) slots: PollSlots,
-    pub(super) upstreams: Arc<Upstreams>,
+    pub(super) upstreams: Arc<ChainUpstreams>,
     /// Id of this replica.
     pub(super) replica_id: String,
     scripts: Scripts,
@@ -63,7 +63,7 @@ impl SharedChainState {
         redis: RedisHandle,
         keys: RedisKeys,
         slots: PollSlots,
-        upstreams: Arc<Upstreams>,
+        upstreams: Arc<ChainUpstreams>,
         replica_id: String,
     ) -> Self {
         let scripts = Scripts {

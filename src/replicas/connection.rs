@@ -172,8 +172,8 @@ fn dispatch_push(
                 return;
             };
             let handler = str::from_utf8(&channel).ok().and_then(|channel| handlers.get(channel));
-            if let Some(ear) = handler {
-                ear(message.into());
+            if let Some(handler) = handler {
+                handler(message.into());
             }
         }
         _ => {}

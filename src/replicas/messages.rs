@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::connection::MessageHandler;
 use super::shared_fee_history::SharedFeeHistory;
-use crate::upstream::Upstreams;
+use crate::upstream::ChainUpstreams;
 
 /// The newest of what was heard of a chain.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,9 @@ pub(super) struct ValueMessage {
 }
 
 /// Creates the handler of a chain's messages and its inbox.
-pub(super) fn open_inbox(upstreams: &Arc<Upstreams>) -> (MessageHandler, watch::Receiver<Inbox>) {
+pub(super) fn open_inbox(
+    upstreams: &Arc<ChainUpstreams>,
+) -> (MessageHandler, watch::Receiver<Inbox>) {
     let (sender, inbox) = watch::channel(Inbox::default());
     let upstreams = Arc::downgrade(upstreams);
     let handler = move |message: Bytes| match parse(&message) {

@@ -25,7 +25,7 @@ use crate::fees::FeeHistory;
 use crate::jitter;
 use crate::metrics::Metrics;
 use crate::store::Timestamps;
-use crate::upstream::Upstreams;
+use crate::upstream::ChainUpstreams;
 
 /// One chain's turns, for one replica.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct PollCoordinator {
     /// Slots in a row that other replicas claimed without a result.
     silent_slots: u32,
     /// Steps to do before the next claim.
-    pending: Pending,
+    pending: PendingWork,
     /// Not before then this polls without Redis: this slot's poll is done.
     standalone_from: Instant,
     /// When the last poll began.
@@ -60,7 +60,7 @@ pub struct PollCoordinator {
 }
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingWork {
     received: Option<SharedFeeHistory>,
     grant: Option<PollGrant>,
     /// A slot for which this replica may poll again, and when.
@@ -98,7 +98,7 @@ impl PollCoordinator {
             refresh_at: now,
             priority: ClaimPriority::Normal,
             silent_slots: 0,
-            pending: Pending::default(),
+            pending: PendingWork::default(),
             standalone_from: now,
             polling_since: now,
             has_snapshot: false,
@@ -198,7 +198,7 @@ impl PollCoordinator {
             }
             PollOutcome::Unconfirmed | PollOutcome::Failed => ClaimPriority::Backoff,
         };
-        let retry_at = Instant::now() + Upstreams::RETRY_INTERVAL;
+        let retry_at = Instant::now() + ChainUpstreams::RETRY_INTERVAL;
         match grant {
             PollGrant::Claimed(slot) => {
                 self.schedule_claim(slot.saturating_add(1));
@@ -368,7 +368,7 @@ impl PollCoordinator {
         }
         self.counters.yielded.increment(1);
         self.silent_slots = self.silent_slots.saturating_add(1);
-        let retry_at = now + Upstreams::RETRY_INTERVAL;
+        let retry_at = now + ChainUpstreams::RETRY_INTERVAL;
         if !self.has_snapshot && retry_at < self.claim_at {
             // With slots this long, the holder should have published by then.
             (self.silent_slots, self.claim_at) = (max_silent_slots, retry_at);

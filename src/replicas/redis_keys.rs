@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::config;
-use crate::upstream::Upstreams;
+use crate::upstream::ChainUpstreams;
 
 /// Keys of one chain. The part in braces keeps them on one node of a cluster.
 #[derive(Debug)]
@@ -30,7 +30,11 @@ pub(super) struct UpstreamKeys {
 }
 
 impl RedisKeys {
-    pub(super) fn new(chain: &config::Chain, upstreams: &Arc<Upstreams>, database: u32) -> Self {
+    pub(super) fn new(
+        chain: &config::Chain,
+        upstreams: &Arc<ChainUpstreams>,
+        database: u32,
+    ) -> Self {
         let pricing = &chain.pricing;
         let percentiles: Vec<_> =
             pricing.percentiles().as_slice().iter().map(ToString::to_string).collect();

@@ -18,7 +18,7 @@ pub struct SharedBudget {
 
 /// State of this replica and the rules.
 #[derive(Debug)]
-pub struct Reservations {
+pub struct ReserveRequest {
     /// For how long each of its places is held, and whether its request is under way.
     pub permits: Vec<(Duration, bool)>,
     /// Cool-down of the API.
@@ -68,7 +68,7 @@ impl SharedBudget {
     /// Why there is none.
     pub async fn reserve(
         &self,
-        reservations: &Reservations,
+        reservations: &ReserveRequest,
         permit: usize,
         max_wait: Duration,
     ) -> Result<Granted, Denied> {
@@ -84,7 +84,7 @@ impl SharedBudget {
     /// # Errors
     ///
     /// When Redis cannot be asked.
-    pub async fn heartbeat(&self, reservations: &Reservations) -> Result<usize, Denied> {
+    pub async fn heartbeat(&self, reservations: &ReserveRequest) -> Result<usize, Denied> {
         let reply = self.run(reservations, None, Duration::ZERO).await;
         reply.map(|(_, _, replicas)| replicas).map_err(|CommandFailed| Denied::RedisUnavailable)
     }
@@ -96,7 +96,7 @@ impl SharedBudget {
 
     async fn run(
         &self,
-        reservations: &Reservations,
+        reservations: &ReserveRequest,
         permit: Option<usize>,
         max_wait: Duration,
     ) -> Result<(bool, Duration, usize), CommandFailed> {
@@ -115,7 +115,7 @@ impl SharedBudget {
         ] {
             script.arg(millis_rounded_up(duration));
         }
-        script.arg(permit.map(|place| place.to_string()).unwrap_or_default());
+        script.arg(permit.map(|permit| permit.to_string()).unwrap_or_default());
         for (held_for, is_in_flight) in &reservations.permits {
             let prefix = if *is_in_flight { "~" } else { "" };
             script.arg(format!("{prefix}{}", millis_rounded_up(*held_for)));

@@ -89,8 +89,8 @@ mod tests {
         for history in histories {
             recent.extend(history);
         }
-        let excerpt = recent.newest(capacity);
-        (excerpt.newest_block, excerpt.blocks.iter().map(|block| block.base_fee).collect())
+        let window = recent.newest(capacity);
+        (window.newest_block, window.blocks.iter().map(|block| block.base_fee).collect())
     }
 
     #[test]

@@ -101,10 +101,10 @@ impl FeeHistoryRequest {
         let without_next = base_fees.checked_sub(1).ok_or(MalformedFeeHistory::NoMinedBaseFees)?;
         let fits = |count: &usize| *count > 0 && (*count == base_fees || *count == without_next);
         match ([ratios, rewards].map(|count| Some(count).filter(fits)), rewards) {
-            ([Some(told), Some(other)], _) if told != other => {
+            ([Some(stated), Some(other)], _) if stated != other => {
                 Ok(if self.block_count == base_fees { base_fees } else { without_next })
             }
-            ([Some(told), _] | [None, Some(told)], _) => Ok(told),
+            ([Some(stated), _] | [None, Some(stated)], _) => Ok(stated),
             // A wrong number of ratios never makes a reply unusable. A wrong number of rewards does, because
             // their blocks are unknown.
             ([None, None], 1..) => Err(MalformedFeeHistory::LengthMismatch),

@@ -6,7 +6,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::{Error, NodeResponse, Upstream, Upstreams};
+use super::{ChainUpstreams, Error, NodeResponse, UpstreamNode};
 use crate::memory_budget::MemoryBudget;
 use crate::redaction::RedactError;
 
@@ -44,7 +44,7 @@ pub enum ReadError {
     Unavailable,
 }
 
-impl Upstreams {
+impl ChainUpstreams {
     /// Asks the upstreams in the order that the polls know them in too, until one answers: the next
     /// when one fails, and also when it thinks for long, while its answer is still waited for. So the
     /// last one is asked in time however many are silent, and a slow one can still answer.
@@ -139,26 +139,30 @@ impl Upstreams {
         &self,
         method: &str,
         now: Instant,
-    ) -> (Vec<(usize, &Upstream)>, Option<ReadError>) {
+    ) -> (Vec<(usize, &UpstreamNode)>, Option<ReadError>) {
         let mut skip_error = None;
         let mut order = Vec::with_capacity(self.all().len());
         for (index, upstream) in self.all().iter().enumerate() {
             match upstream.try_admit_read(now) {
-                Ok(standing) => {
-                    order.push((standing, upstream.lacks_method(method, now), (index, upstream)));
+                Ok(availability) => {
+                    order.push((
+                        availability,
+                        upstream.lacks_method(method, now),
+                        (index, upstream),
+                    ));
                 }
                 Err(why) => skip_error = Some(why),
             }
         }
         // Stable: in order of preference where they stand alike.
-        order.sort_by_key(|(standing, lacks, _)| (*standing, *lacks));
+        order.sort_by_key(|(availability, lacks, _)| (*availability, *lacks));
         (order.into_iter().map(|(_, _, upstream)| upstream).collect(), skip_error)
     }
 }
 
 /// The upstreams that have a call before them, with the times from which on they have.
 struct InFlightAttempts<'a> {
-    upstreams: &'a Upstreams,
+    upstreams: &'a ChainUpstreams,
     started: Vec<(usize, Instant)>,
 }
 

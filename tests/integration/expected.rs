@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use gas_suggestion::demo::Recording;
+use gas_suggestion::demo::DemoRecording;
 use gas_suggestion::fees;
 use gas_suggestion::upstream::FeeHistoryRequest;
 use serde_json::json;
@@ -33,7 +33,7 @@ fn adaptive_strategy_has_the_expected_prices() {
         ("src/demo/recordings/base.json.gz", "base"),
         ("tests/fixtures/recordings/polygon.json.gz", "polygon"),
     ] {
-        let recording = Recording::from_gzip(&fixtures::read(recording)).unwrap();
+        let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
         let lines = lines(&format!("adaptive-{chain}"));
         for line in &lines[1..] {
             let columns: Vec<_> = line.split(',').collect();
@@ -62,7 +62,7 @@ fn lines(name: &str) -> Vec<String> {
 const ROWS: usize = 4020;
 
 fn check(recording: &str, chain: &str) {
-    let recording = Recording::from_gzip(&fixtures::read(recording)).unwrap();
+    let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
     let lines = lines(chain);
     assert_eq!(
         lines[0],
@@ -89,7 +89,7 @@ fn check(recording: &str, chain: &str) {
 }
 
 /// Prices the 20 blocks up to `newest` as a node would send them. Amounts are in the order of the file.
-fn priced(recording: &Recording, newest: u64, pricing: &str) -> String {
+fn priced(recording: &DemoRecording, newest: u64, pricing: &str) -> String {
     let pricing = fixtures::priced(pricing).pricing;
     let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
     let start = end - 20;

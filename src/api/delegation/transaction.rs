@@ -23,8 +23,8 @@ use crate::api::openapi_components::{
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request_body;
 use crate::delegation::Delegations;
+use crate::delegation_registry::{DelegationChange, DelegationScope};
 use crate::json;
-use crate::registry::{DelegationChange, DelegationScope};
 
 /// Largest request body in bytes, far above any valid one.
 const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -34,21 +34,21 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
 #[serde(default, deny_unknown_fields)]
 struct Asked<'a> {
     #[serde(borrow)]
-    from: JsonMember<'a>,
-    action: JsonMember<'a>,
-    to: JsonMember<'a>,
-    contract: JsonMember<'a>,
-    token_id: JsonMember<'a>,
-    amount: JsonMember<'a>,
-    rights: JsonMember<'a>,
-    enable: JsonMember<'a>,
+    from: RequestField<'a>,
+    action: RequestField<'a>,
+    to: RequestField<'a>,
+    contract: RequestField<'a>,
+    token_id: RequestField<'a>,
+    amount: RequestField<'a>,
+    rights: RequestField<'a>,
+    enable: RequestField<'a>,
 }
 
 /// `None`: it is absent. A null, which is not that, is something that the client has forgotten to set.
 #[derive(Debug, Clone, Copy, Default)]
-struct JsonMember<'a>(Option<&'a RawValue>);
+struct RequestField<'a>(Option<&'a RawValue>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for JsonMember<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RequestField<'a> {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         json::present(input).map(Self)
     }
@@ -187,7 +187,7 @@ impl<'a> Asked<'a> {
 
 fn required<'a, T>(
     name: &str,
-    member: JsonMember<'a>,
+    member: RequestField<'a>,
     parse: impl Fn(&str, &'a RawValue) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     optional(name, member, parse)?.ok_or_else(|| invalid_parameter(name, "is required"))
@@ -195,14 +195,14 @@ fn required<'a, T>(
 
 fn optional<'a, T>(
     name: &str,
-    JsonMember(member): JsonMember<'a>,
+    RequestField(member): RequestField<'a>,
     parse: impl Fn(&str, &'a RawValue) -> Result<T, Problem>,
 ) -> Result<Option<T>, Problem> {
     member.map(|json| parse(name, json)).transpose()
 }
 
-fn reject_members<const N: usize>(members: [(&str, JsonMember<'_>); N]) -> Result<(), Problem> {
-    match members.into_iter().find(|(_, JsonMember(member))| member.is_some()) {
+fn reject_members<const N: usize>(members: [(&str, RequestField<'_>); N]) -> Result<(), Problem> {
+    match members.into_iter().find(|(_, RequestField(member))| member.is_some()) {
         Some((name, _)) => Err(invalid_parameter(name, "does not apply to this action; remove it")),
         None => Ok(()),
     }

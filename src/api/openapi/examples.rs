@@ -88,13 +88,13 @@ fn write_snapshot_examples(
         event(format!("{}-{id}", chain.config().chain_id)),
     );
     set_response_example(document, "/v1/{chain}/gas-suggestion/stream", event(id));
-    let mut market = json!(fee_market::FeeMarket::from_snapshot(chain, current));
+    let mut market = json!(fee_market::FeeMarketBody::from_snapshot(chain, current));
     if let Some(observed_at) = market.get_mut("observed_at") {
         *observed_at = json!(OBSERVED_AT);
     }
     set_response_example(document, "/v1/{chain}/fee-market", market);
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
-        let history = json!(fee_history::FeeHistory::from_window(chain, &window));
+        let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
     }
     let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });

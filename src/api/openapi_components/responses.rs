@@ -13,7 +13,7 @@ use super::problems::{
     UnsupportedMediaType, UriTooLong,
 };
 use super::schemas::{RpcOutcome, SuggestionEvent, Uint256};
-use crate::registry::Delegation;
+use crate::delegation_registry::Delegation;
 use crate::wire::SuggestionBody;
 
 const JSON: &str = "application/json";

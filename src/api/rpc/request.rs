@@ -69,7 +69,7 @@ impl<'a> RequestObject<'a> {
     /// Error of a request, with its id if that is valid.
     pub(super) fn parse(member: &'a RawValue) -> Result<Self, (Option<&'a RawValue>, RpcError)> {
         #[derive(Deserialize)]
-        struct Member<'a> {
+        struct RawRequest<'a> {
             #[serde(borrow, default, deserialize_with = "present")]
             jsonrpc: Option<&'a RawValue>,
             #[serde(borrow, default, deserialize_with = "present")]
@@ -82,7 +82,7 @@ impl<'a> RequestObject<'a> {
         // A derived reader would also take an array of the members in order.
         let is_object = member.get().starts_with('{');
         let Some(member) =
-            is_object.then(|| serde_json::from_str::<Member>(member.get()).ok()).flatten()
+            is_object.then(|| serde_json::from_str::<RawRequest>(member.get()).ok()).flatten()
         else {
             let error =
                 RpcError::invalid_request("a request must be an object without duplicate members");

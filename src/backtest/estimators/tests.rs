@@ -6,12 +6,12 @@ use crate::backtest::recording::Recording;
 const GWEI: u128 = 1_000_000_000;
 
 /// Blocks of these base fees, ratios and rewards; the rewards are of `percentiles`.
-fn recording(percentiles: &[f64], blocks: Vec<Block>) -> Recording {
+fn recording(percentiles: &[f64], blocks: Vec<RecordedBlock>) -> Recording {
     Recording { name: "r".into(), oldest_block: 7, percentiles: percentiles.to_vec(), blocks }
 }
 
-fn block(base_fee: u128, ratio: f64, rewards: &[u128]) -> Block {
-    Block { base_fee, gas_used_ratio: Some(ratio), rewards: Some(rewards.to_vec()) }
+fn block(base_fee: u128, ratio: f64, rewards: &[u128]) -> RecordedBlock {
+    RecordedBlock { base_fee, gas_used_ratio: Some(ratio), rewards: Some(rewards.to_vec()) }
 }
 
 /// Quote of `name` when all blocks but the last are known: its tip and its base fee.
@@ -23,7 +23,12 @@ fn quote_by_name(name: &str, recording: &Recording) -> Option<(Option<u128>, Opt
 }
 
 /// `count` blocks before these, and one after them with a base fee of 1000.
-fn padded_recording(count: usize, filler: &Block, newest: &[Block], percentile: f64) -> Recording {
+fn padded_recording(
+    count: usize,
+    filler: &RecordedBlock,
+    newest: &[RecordedBlock],
+    percentile: f64,
+) -> Recording {
     let after = block(1000, 0.5, &[0]);
     let blocks = vec![filler.clone(); count].into_iter().chain(newest.iter().cloned());
     recording(&[percentile], blocks.chain([after]).collect())
@@ -150,7 +155,7 @@ fn web3_py_clamps_its_average_to_1_and_1_5_gwei_and_rounds_to_even() {
 fn metamask_takes_the_lower_median_including_zeros_with_floors() {
     let tips = [0, 0, 6 * GWEI, 7 * GWEI, 8 * GWEI];
     let newest = tips.map(|tip| block(200, 0.5, &[tip]));
-    let metamask = |level: &str, percentile, newest: &[Block]| {
+    let metamask = |level: &str, percentile, newest: &[RecordedBlock]| {
         let zeros = block(1, 0.5, &[0]);
         let recording = padded_recording(5 - newest.len(), &zeros, newest, percentile);
         quote_by_name(&format!("MetaMask fallback, {level}"), &recording)
@@ -272,7 +277,8 @@ fn status_takes_the_upper_median_and_raises_its_cap_in_congestion() {
 
 #[test]
 fn recording_without_tips_gives_the_base_fee_allowance() {
-    let without_rewards = |base_fee| Block { base_fee, gas_used_ratio: Some(0.5), rewards: None };
+    let without_rewards =
+        |base_fee| RecordedBlock { base_fee, gas_used_ratio: Some(0.5), rewards: None };
     let blocks =
         (0..50).map(|_| without_rewards(2 * GWEI)).chain([without_rewards(3 * GWEI)]).collect();
     let recording = recording(&[], blocks);

@@ -2,12 +2,16 @@ use super::*;
 use crate::backtest::estimators;
 use crate::config::Pricing;
 
-fn block(base_fee: u128, rewards: Option<[u128; 2]>) -> Block {
-    Block { base_fee, gas_used_ratio: Some(0.5), rewards: rewards.map(|rewards| rewards.to_vec()) }
+fn block(base_fee: u128, rewards: Option<[u128; 2]>) -> RecordedBlock {
+    RecordedBlock {
+        base_fee,
+        gas_used_ratio: Some(0.5),
+        rewards: rewards.map(|rewards| rewards.to_vec()),
+    }
 }
 
 /// A recording with one head at its beginning, and these blocks after it; the rest of them are like the last.
-fn recording_after_head(blocks: &[Block]) -> Recording {
+fn recording_after_head(blocks: &[RecordedBlock]) -> Recording {
     let last = blocks.last().unwrap().clone();
     let blocks = std::iter::once(block(1, None)).chain(blocks.iter().cloned());
     let blocks = blocks.chain(std::iter::repeat(last)).take(1 + HORIZON_BLOCKS).collect();
@@ -66,10 +70,11 @@ fn empty_block_includes_any_tip_and_has_no_realised_tip() {
 fn included_soon_covers_exactly_five_blocks() {
     let high = block(100, Some([5, 5]));
     let low = block(10, Some([5, 5]));
-    let included_soon = |blocks: &[Block]| {
+    let included_soon = |blocks: &[RecordedBlock]| {
         score_one(&recording_after_head(blocks), Some(5), Some(20)).included_soon
     };
-    let run = |count, then: &Block| [vec![high.clone(); count], vec![then.clone()]].concat();
+    let run =
+        |count, then: &RecordedBlock| [vec![high.clone(); count], vec![then.clone()]].concat();
     assert_eq!(included_soon(&run(4, &low)), some_share(1, 1));
     assert_eq!(included_soon(&run(5, &low)), some_share(0, 1));
     // Not to know of one is not to know, unless another settles it.

@@ -84,7 +84,7 @@ impl PermitPool {
         now: Instant,
     ) -> Result<(usize, Instant), BudgetExhausted> {
         let mut waits: Vec<_> =
-            self.permits.iter().map(|place| self.wait_for(place, now)).collect();
+            self.permits.iter().map(|permit| self.wait_for(permit, now)).collect();
         let free = waits.iter().position(Duration::is_zero);
         waits.retain(|wait| !wait.is_zero());
         waits.sort_unstable();
@@ -143,7 +143,7 @@ impl PermitPool {
     /// For how long each place is held at most from now on, whatever becomes of its request; and whether that
     /// is under way.
     pub(super) fn reservations(&self, now: Instant) -> impl Iterator<Item = (Duration, bool)> {
-        self.permits.iter().map(move |place| match place {
+        self.permits.iter().map(move |permit| match permit {
             PermitState::FreeAt(None) => (Duration::ZERO, false),
             PermitState::FreeAt(Some(from)) => (from.saturating_duration_since(now), false),
             PermitState::InUse(sent) => {
@@ -164,8 +164,8 @@ impl PermitPool {
         self.latencies.into_iter().max().unwrap_or_default().max(MAX_WAIT)
     }
 
-    fn wait_for(&self, place: &PermitState, now: Instant) -> Duration {
-        match place {
+    fn wait_for(&self, permit: &PermitState, now: Instant) -> Duration {
+        match permit {
             PermitState::FreeAt(None) => Duration::ZERO,
             PermitState::FreeAt(Some(from)) => from.saturating_duration_since(now),
             PermitState::InUse(sent) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
-use gas_suggestion::demo::Recording;
+use gas_suggestion::demo::DemoRecording;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -23,7 +23,7 @@ struct RecordedNode {
 
 #[derive(Clone)]
 struct NodeState {
-    recording: Arc<Recording>,
+    recording: Arc<DemoRecording>,
     behaviour: Behaviour,
     calls: Arc<Mutex<Vec<Value>>>,
 }
@@ -43,7 +43,7 @@ enum Behaviour {
 
 impl RecordedNode {
     async fn start(behaviour: Behaviour) -> Self {
-        let recording = Recording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
+        let recording = DemoRecording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
         let calls = Arc::default();
         let state =
             NodeState { recording: Arc::new(recording), behaviour, calls: Arc::clone(&calls) };

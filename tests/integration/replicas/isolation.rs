@@ -25,9 +25,9 @@ async fn replicas_with_different_pricing_windows_do_not_share() {
         (table("").replace("\"1s\"", "\"1500ms\""), settings(20, &[60])),
     ];
     let mut monitors = Vec::new();
-    for (place, (chain, settings)) in configurations.into_iter().enumerate() {
+    for (index, (chain, settings)) in configurations.into_iter().enumerate() {
         let config = redis_section(&redis.url(0)) + &chain;
-        let replica = Arc::new(Replica::start(&format!("apart-{place}"), &config));
+        let replica = Arc::new(Replica::start(&format!("apart-{index}"), &config));
         replica.wait_until_ready().await;
         monitors.push(Monitor::start(&replica, "a", node.clock(), settings, READ_INTERVAL));
     }
@@ -95,8 +95,8 @@ async fn replicas_in_two_databases_do_not_share() {
     for (database, node) in nodes.iter().enumerate() {
         let url = redis.url(u8::try_from(database).unwrap());
         let config = redis_section(&url) + &chain_section("a", CHAIN_ID, &node.url(), "");
-        for place in 0..2 {
-            let name = format!("database-{database}-{place}");
+        for index in 0..2 {
+            let name = format!("database-{database}-{index}");
             let replica = Arc::new(Replica::start(&name, &config));
             replica.wait_until_ready().await;
             monitors.push(Monitor::start(

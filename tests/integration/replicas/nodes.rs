@@ -325,7 +325,7 @@ async fn replicas_started_together_poll_the_node_once() {
     let config = redis_section(&redis.url(0)) + &chain;
     let started = Instant::now();
     let replicas: Vec<_> =
-        (0..6).map(|place| Replica::start(&format!("together-{place}"), &config)).collect();
+        (0..6).map(|index| Replica::start(&format!("together-{index}"), &config)).collect();
     for replica in &replicas {
         replica.wait_until_ready().await;
         let response = replica.get(SUGGESTION).await;
@@ -353,7 +353,7 @@ async fn failed_poll_is_retried_within_seconds_by_one_replica() {
         .replace("\"1s\"", "\"10m\"");
     let config = redis_section(&redis.url(0)) + &chain;
     let replicas: Vec<_> =
-        (0..3).map(|place| Replica::start(&format!("failing-{place}"), &config)).collect();
+        (0..3).map(|index| Replica::start(&format!("failing-{index}"), &config)).collect();
     for replica in &replicas {
         replica.wait_until_live().await;
     }

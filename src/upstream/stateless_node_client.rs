@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::{BodyLimit, Error, JsonRpcClient, Node, parse_reply};
+use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint, parse_reply};
 use crate::config::UpstreamUrl;
 use crate::http_client;
 
@@ -13,7 +13,7 @@ use crate::http_client;
 #[derive(Debug)]
 pub(crate) struct StatelessNodeClient {
     client: JsonRpcClient,
-    node: Node,
+    node: NodeEndpoint,
 }
 
 impl StatelessNodeClient {
@@ -36,7 +36,7 @@ impl StatelessNodeClient {
             logs_reply_bodies: shows_replies,
         };
         // The chain is whatever the node serves.
-        Ok(Self { client, node: Node { url, chain_id: 0, index: 0 } })
+        Ok(Self { client, node: NodeEndpoint { url, chain_id: 0, index: 0 } })
     }
 
     /// Calls `method` and gives its `result`.

@@ -10,15 +10,17 @@ use tokio::sync::Notify;
 use super::circuit_breaker::CircuitBreaker;
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::node_health::{Availability, NodeHealth, Penalty};
-use super::{Call, Error, JsonRpcClient, Node, NodeResponse, NodeStatus, ReadError, quantity};
+use super::{
+    Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, NodeStatus, ReadError, quantity,
+};
 use crate::fees::FeeHistory;
 use crate::memory_budget::MemoryBudget;
 
 /// A node behind one configured URL.
 #[derive(Debug)]
-pub struct Upstream {
+pub struct UpstreamNode {
     client: JsonRpcClient,
-    node: Node,
+    node: NodeEndpoint,
     state: Mutex<NodeState>,
     read_breaker: Mutex<CircuitBreaker>,
     /// Held by the one read that asks for the chain id while the others wait. No poll waits for it.
@@ -40,14 +42,14 @@ struct NodeState {
     health: NodeHealth,
 }
 
-impl Upstream {
+impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
     /// This `node`, whose chain has a block every `block_time`. Nothing is asked yet.
     pub(super) fn new(
         client: JsonRpcClient,
-        node: Node,
+        node: NodeEndpoint,
         block_time: Duration,
         rate_limit_notify: Arc<Notify>,
     ) -> Self {
@@ -234,7 +236,7 @@ impl Upstream {
         }
         match polls.availability_for_other_methods(now).max(reads.availability_and_probe(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
-            standing => Ok(standing),
+            availability => Ok(availability),
         }
     }
 

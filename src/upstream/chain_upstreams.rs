@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::node_health::Availability;
-use super::{JsonRpcClient, Node, NodeStatus, Upstream};
+use super::{JsonRpcClient, NodeEndpoint, NodeStatus, UpstreamNode};
 use crate::config::{self, UpstreamUrl, WebSocketUrl};
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
 
 /// All upstreams of one chain, in order of preference.
 #[derive(Debug)]
-pub struct Upstreams {
+pub struct ChainUpstreams {
     /// The chain's key.
     chain: String,
-    all: Vec<Upstream>,
+    all: Vec<UpstreamNode>,
     attempt_deadline: Duration,
     redactor: Arc<Redactor>,
     metrics: Metrics,
     rate_limit_notify: Arc<Notify>,
 }
 
-impl Upstreams {
+impl ChainUpstreams {
     /// How long after none of them gave anything they are asked again at the latest, however far apart blocks are.
     pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -50,8 +50,13 @@ impl Upstreams {
     ) -> Self {
         let rate_limit_notify = Arc::new(Notify::new());
         let upstream = |(index, url): (usize, &UpstreamUrl)| {
-            let node = Node { url: url.clone(), chain_id: chain.chain_id, index };
-            Upstream::new(client.clone(), node, chain.block_time, Arc::clone(&rate_limit_notify))
+            let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
+            UpstreamNode::new(
+                client.clone(),
+                node,
+                chain.block_time,
+                Arc::clone(&rate_limit_notify),
+            )
         };
         let all = chain.rpc_urls.iter().enumerate().map(upstream).collect();
         Self {
@@ -70,7 +75,7 @@ impl Upstreams {
     }
 
     /// Each of them, in order of preference.
-    pub(crate) fn all(&self) -> &[Upstream] {
+    pub(crate) fn all(&self) -> &[UpstreamNode] {
         &self.all
     }
 
@@ -101,13 +106,14 @@ impl Upstreams {
     /// both in order of preference.
     #[must_use]
     pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
-        let standing = |(index, upstream): (usize, &Upstream)| (upstream.availability(now), index);
-        let mut candidates: Vec<_> = self.all.iter().enumerate().map(standing).collect();
+        let availability =
+            |(index, upstream): (usize, &UpstreamNode)| (upstream.availability(now), index);
+        let mut candidates: Vec<_> = self.all.iter().enumerate().map(availability).collect();
         candidates.sort_unstable();
-        let candidate = |(standing, index)| {
+        let candidate = |(availability, index)| {
             let upstream = self.all.get(index)?;
-            let is_healthy = standing == Availability::Healthy;
-            (standing != Availability::Excluded).then_some(Candidate {
+            let is_healthy = availability == Availability::Healthy;
+            (availability != Availability::Excluded).then_some(Candidate {
                 index,
                 upstream,
                 is_healthy,
@@ -123,7 +129,7 @@ pub struct Candidate<'a> {
     /// Its place in the configuration.
     pub index: usize,
     /// The upstream.
-    pub upstream: &'a Upstream,
+    pub upstream: &'a UpstreamNode,
     /// True if it did not fail lately.
     pub is_healthy: bool,
 }
