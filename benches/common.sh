@@ -6,7 +6,7 @@ need() { # command, how to get it
     command -v "$1" >/dev/null || { echo "$1 is missing: $2" >&2; exit 1; }
 }
 
-# Raises the limit of open files: the service and the client need one per connection each.
+# Raises the limit of open files: the service and the client each need one per connection.
 need_files() { # how many
     ulimit -n "$(ulimit -Hn)"
     if [ "$(ulimit -n)" != unlimited ] && [ "$(ulimit -n)" -lt "$1" ]; then
@@ -21,8 +21,8 @@ build_bench() { # name
         sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p"
 }
 
-# Starts the release build of the service on free loopback ports, without arguments as `demo`. Sets `service` to its
-# process id, and `url` and `admin` to its URLs.
+# Starts the release build of the service on free loopback ports; without arguments, the command `demo`. Sets `service`
+# to its process id, and `url` and `admin` to its URLs.
 start_service() { # arguments of the service
     local log
     [ $# -gt 0 ] || set -- demo

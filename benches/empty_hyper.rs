@@ -20,7 +20,7 @@ async fn respond(
     let is_json = !json.is_empty();
     let mut response = Response::new(Full::new(json));
     if is_json {
-        // hyper closes the connection if the body breaks off.
+        // hyper closes the connection if the body ends early.
         let _ = request.into_body().collect().await;
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);

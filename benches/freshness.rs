@@ -1,14 +1,14 @@
-//! Delay from a node's new block to a service's response for it, and the number of polls.
+//! Delay from a node's new block to a service's first response for it, and the number of polls.
 //!
 //! Usage, started by `freshness.sh`:
-//! - `freshness node BLOCK_MS JITTER_PERCENT`: serves the recorded chains of `demo` on a free loopback address, which it
-//!   prints, until stdin ends.
+//! - `freshness node BLOCK_MS JITTER_PERCENT`: serves the recorded chains of `demo` until stdin ends. Prints the free
+//!   loopback address on which it listens.
 //! - `freshness mine NODE BLOCK_MS JITTER_PERCENT`: makes a node mine until stdin ends.
 //! - `freshness watch BLOCKS NODE BLOCK_MS PERCENTILES [NAME=SERVICE,ADMIN,CHAIN | NAME=HOST/PATH,MEMBER]...`: samples
 //!   a node and the services that poll it every 2 ms. A service is this one, or another that serves its block number in
 //!   MEMBER of a JSON object. It also runs plain tickers. Prints a row for each: name, number of blocks, polls per
 //!   block, and the median, 90th and 99th percentile and maximum delay in milliseconds. A delay runs from the request
-//!   that first showed the block at the node to the response that first had it, so it is exact to about 2 ms.
+//!   that first showed the block at the node to the first response of the service with it. It is exact to about 2 ms.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -225,7 +225,7 @@ fn watch(
         head.store(newest, Ordering::Relaxed);
         Ok((sent_at, Some(newest)))
     });
-    // A plain ticker sends the same call as the service. Its phase is arbitrary, so several run.
+    // A plain ticker sends the same call as the service once per block time. Several run, with different phases.
     let params = format!("\"0x14\",\"latest\",[{percentiles}]");
     let mut tickers = Vec::new();
     for _ in 0..TICKERS {
@@ -310,7 +310,7 @@ fn watch(
     Ok(())
 }
 
-/// Number of polls of each of our services, given as name, admin address and chain.
+/// Returns the number of polls of each of our services, given as name, admin address and chain.
 fn polls<'a>(services: &[(&'a str, &str, &str)]) -> Result<BTreeMap<&'a str, u64>, BoxError> {
     let count = |(name, admin, chain): &(&'a str, &str, &str)| {
         let metrics = String::from_utf8(Connection::connect(admin)?.get("/metrics")?.body)?;
@@ -323,7 +323,7 @@ fn polls<'a>(services: &[(&'a str, &str, &str)]) -> Result<BTreeMap<&'a str, u64
     services.iter().map(count).collect()
 }
 
-/// Delay of each block from the node to the service.
+/// Returns the delay of each block from the node to the service.
 fn lags(
     node_blocks: &Seen,
     served: &Seen,

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Delay from a node's new block to the service's response for it, and the polls per block: against anvil and the
-# recorded chains of `demo`, with blocks every 2 s and every 250 ms, regular or with 20 % jitter; with and without
-# announcements (ws_urls), compared with plain tickers that start at different times. Prints a Markdown table.
+# Delay from a node's new block to the service's first response for it, and the polls per block. The nodes are anvil and
+# the recorded chains of `demo`, with blocks every 2 s and every 250 ms, regular or with 20 % jitter. With anvil, a
+# second service uses announcements (ws_urls). Plain tickers that start at different times poll each node too.
+# Prints a Markdown table.
 # Usage: benches/freshness.sh [blocks of 2 s] [blocks of 250 ms]
 #
-# PEER="NAME PATH MEMBER COMMAND" adds another service: COMMAND runs with RPC_URL and PORT in its environment, polls the
+# PEER="NAME PATH MEMBER COMMAND" adds another service: COMMAND runs with RPC_URL and PORT in its environment, polls
 # anvil with regular blocks of 2 s, and serves at PATH a JSON object with its block number in MEMBER.
 #
-# Fails unless, with regular blocks of 2 s, the median is at most 50 ms and the 99th percentile 250 ms at no more than
-# 1.5 polls per block, and with announcements the median is at most 15 ms at 1.0 polls. All nodes of one block time run
-# concurrently. Takes seven minutes once everything is built.
+# Fails if a limit is exceeded with regular blocks of 2 s. Without announcements: a median of 50 ms, a 99th percentile
+# of 250 ms, 1.5 polls per block. With announcements: a median of 15 ms, 1.0 polls per block. All nodes of one block
+# time run concurrently. Takes seven minutes once everything is built.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh

@@ -100,7 +100,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Percentile of values in ascending order.
+/// Returns a percentile of values in ascending order.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let index = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(index).copied().unwrap_or(f64::NAN)
@@ -131,7 +131,7 @@ impl Client {
         })
     }
 
-    /// Reads the balance of `account`; returns the latency in microseconds.
+    /// Reads the balance of `account` and returns the latency in microseconds.
     fn read_balance(&mut self, account: u64) -> io::Result<f64> {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["{account:#042x}","latest"]}}"#
@@ -216,7 +216,8 @@ async fn respond(
     Ok(response)
 }
 
-/// The reply of a node of chain 2020 with a block every 2 s; every account has the same balance.
+/// Returns the reply of a node of chain 2020 with a block every 2 s, on which every account has the same balance.
+/// `None` if the body is not a call.
 fn reply(body: &[u8], started: Instant) -> Option<String> {
     #[derive(Deserialize)]
     struct Call<'a> {

@@ -3,8 +3,8 @@
 # with a healthy Redis, in interleaved runs. Usage: benches/redis_faults.sh [rounds [seconds]]
 #
 # Two replicas share one chain; one of them is loaded over 16 connections. Fails if a request fails, or if the replica
-# is not in the state that a run is for (sharing, or polling standalone). Takes a minute and a half per round once
-# everything is built, half of it until the replicas share again.
+# is not in the state that the run measures (sharing, or polling standalone). Takes a minute and a half per round once
+# everything is built; half of that is waiting for the replicas to share again.
 #
 # Absolute figures drift with the machine, so the ratios are the result. The last column repeats the run with a healthy
 # Redis and shows the noise.
@@ -111,7 +111,7 @@ run() { # expected outcomes of poll slots; prints the 99th percentile in µs
         echo "$output" >&2
         exit 1
     fi
-    # One slot per 2 s, with one missed slot allowed.
+    # There is one slot per 2 s. Up to two may be missing.
     if [ $(($(poll_slots "$@") - before)) -lt $((seconds / 2 - 2)) ]; then
         echo "too few poll slots with outcome: $*" >&2
         exit 1

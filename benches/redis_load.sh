@@ -55,7 +55,7 @@ polls() { # successful polls of all replicas
 sample() { # polls, time before and after, scripts, their time in µs, publications, bytes in and out, processor time in s
     local began=$EPOCHREALTIME
     printf '%s ' "$(polls)"
-    # Reading the metrics of many replicas takes a while.
+    # Reading the metrics of many replicas takes a while, so the counters of Redis have a time of their own.
     printf '%s %s ' "$began" "$EPOCHREALTIME"
     redis-cli -p $port info everything | tr -d '\r' | awk -F'[:,=]' '
         $1 ~ /^cmdstat_(evalsha|publish)$/ { calls[$1] = $3; spent[$1] = $5 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # GET /v1/{chain}/gas-suggestion with every feature enabled, compared with an empty hyper service and with nginx, which
-# serves the same body as a static file: requests per second, 99th percentile and processor time per request on 64 and
-# on 1,000 keep-alive connections; also 304 and HEAD. Prints Markdown tables. Usage: benches/serving.sh [rounds]
+# serves the same body as a static file. Measures requests per second, the 99th percentile of the latency and processor
+# time per request on 64 and on 1,000 keep-alive connections, and also 304 and HEAD. Prints Markdown tables.
+# Usage: benches/serving.sh [rounds]
 #
 # PEERS="NAME=URL=PID …" adds other running services.
 #
@@ -143,7 +144,7 @@ for _ in $(seq "$rounds"); do
 done
 [ $(($(served) - before)) -gt 1000 ] || { echo "the requests did not reach the service" >&2; exit 1; }
 
-# Median of a column; median, minimum and maximum of the ratios of two files' lines.
+# `median` prints the median of a column, `ratio` the median, minimum and maximum of the ratios of two files' lines.
 median() { # file, column
     awk -v column="$2" '{ print $column }' "$directory/$1" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 const CLIENTS_PER_KIND: u32 = 1000;
-/// Client addresses, so that none exceeds its connection limit.
+/// Number of client addresses, so that none exceeds its connection limit.
 const SOURCES: u32 = 16;
 /// Duration of the measurement without slow clients.
 const BEFORE: Duration = Duration::from_secs(8);
@@ -44,7 +44,7 @@ enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Silent, Self::Dripping, Self::Stalling, Self::NotReading];
 
-    /// The default `header_timeout`, `body_timeout` and `write_timeout`.
+    /// Returns the default `header_timeout`, `body_timeout` or `write_timeout` of the service.
     const fn deadline(self) -> Duration {
         match self {
             Self::Silent | Self::Dripping | Self::Stalling => Duration::from_secs(10),
@@ -207,7 +207,8 @@ async fn hold_connection(kind: Kind, client: SocketAddr, mut stream: TcpStream) 
                             Err(_) => break,
                         },
                         _ = ticker.tick() => {
-                            // The kernel still accepts a little data now and then.
+                            // The kernel still accepts a little of the response now and then, which restarts the
+                            // deadline.
                             let queued = timeout(Duration::ZERO, stream.peek(&mut queue)).await;
                             let length = queued.map_or(0, Result::unwrap_or_default);
                             if length > taken {
@@ -230,15 +231,15 @@ async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) {
     while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }
 
-/// The service's connections as listed by the kernel.
+/// When the kernel last listed each connection of the service, by client address.
 ///
-/// The client's view is not enough: with a full buffer it may have to challenge a reset (RFC 5961), and notices the
-/// end seconds later.
+/// The client's view is not enough: with a full buffer its kernel may challenge a reset (RFC 5961), so the client
+/// notices the end seconds later.
 struct ConnectionLog {
     last: HashMap<SocketAddr, Instant>,
 }
 
-/// The running observation.
+/// Task that builds a [`ConnectionLog`] until `stop` is dropped.
 struct Observation {
     stop: watch::Sender<()>,
     task: tokio::task::JoinHandle<io::Result<ConnectionLog>>,
@@ -268,7 +269,7 @@ impl ConnectionLog {
         Observation { stop, task }
     }
 
-    /// Lifetime of the connection since the start of its deadline.
+    /// Returns the lifetime of the connection since the start of its deadline.
     fn lifetime(&self, end: &End) -> Duration {
         let last = self.last.get(&end.client).map_or(end.since, |last| *last + Self::EVERY);
         last.min(end.at).saturating_duration_since(end.since)
@@ -296,7 +297,7 @@ fn client_address(service: SocketAddr, line: &str) -> Option<SocketAddr> {
     (own == service && fields.next()? == ESTABLISHED).then_some(peer)
 }
 
-/// `GoodRequests` requests at a steady rate.
+/// Good requests at a steady rate, on a kept connection and on new ones.
 struct GoodRequests {
     stop: watch::Sender<()>,
     kept: tokio::task::JoinHandle<io::Result<Vec<Duration>>>,
@@ -371,7 +372,7 @@ async fn request(stream: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-/// Percentile of values in ascending order.
+/// Returns a percentile of values in ascending order.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let index = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(index).copied().unwrap_or(Duration::MAX)

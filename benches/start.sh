@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Startup time of the service and the cost of 200 chains: see start.py.
-# Usage: benches/start.sh [starts] [seconds of 200 chains]
+# Usage: benches/start.sh [starts] [seconds to measure 200 chains]
 
 cd "$(dirname "$0")/.."
 . benches/common.sh

@@ -1,12 +1,13 @@
 //! Thousands of subscribers of one chain: the time until the last of them has a new value, and the memory per
 //! subscriber.
 //!
-//! Usage: `streams SUBSCRIBERS SILENT BLOCKS`. It is a node with a new block for each poll, and prints the free loopback
-//! address on which it listens. It then reads the address and process id of the service that polls it, subscribes, and
-//! measures. The time of a value runs from the node's reply, so it includes the service's own work. It fails if a
-//! subscriber misses the newest value or receives an older one, if the median time to the last subscriber is 100 ms or
-//! more, or if a subscriber takes 20 KB or more. SILENT further subscribers never read; they stay until the next line on
-//! stdin.
+//! Usage: `streams SUBSCRIBERS SILENT BLOCKS`. It serves a mock node with a new block for each poll, and prints the
+//! free loopback address on which it listens. It then reads from stdin the address and process id of the service that
+//! polls the node, subscribes, and measures. The time of a value starts at the node's reply, so it includes the
+//! service's own work. SILENT further subscribers never read; they stay until the next line on stdin.
+//!
+//! It fails if a subscriber misses the newest value or receives an older one, if the median time to the last subscriber
+//! is 100 ms or more, or if a subscriber takes 20 KB or more (60 KB with SILENT subscribers).
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -29,11 +30,11 @@ use tokio::task::LocalSet;
 const MAX_TIME: Duration = Duration::from_millis(100);
 /// Limit of the service's memory per subscriber.
 const MAX_BYTES: u64 = 20_000;
-/// The same for subscribers that never read, whose unsent event is held in memory.
+/// Limit with subscribers that never read: the service holds their unsent event in memory.
 const MAX_BYTES_STALLED: u64 = 3 * MAX_BYTES;
 /// Timeout for every awaited event.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Subscribers per client address: the default limits are 1,024 connections and 1,000 requests at once.
+/// Subscribers per client address. The default limits are 1,024 connections and a burst of 1,000 requests.
 const STREAMS_PER_ADDRESS: usize = 900;
 /// Receive buffer of subscribers that never read.
 const SMALL_BUFFER: u32 = 4096;
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
 #[derive(Debug, Default)]
 struct Chain {
     is_running: bool,
-    /// When each block after the first was sent to the service.
+    /// Times at which the node sent each block after the first to the service.
     sent_at: Vec<Instant>,
 }
 
@@ -202,7 +203,7 @@ async fn connect(address: SocketAddr, number: usize, buffer: Option<u32>) -> io:
     Ok(stream)
 }
 
-/// Records events until the last block.
+/// Records the events of a subscriber until the last measured block.
 async fn follow(
     mut stream: TcpStream,
     progress: &RefCell<Progress>,
@@ -297,7 +298,7 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Resident memory of the process with this id.
+/// Returns the resident memory of the process with this id.
 fn resident_bytes(process: &str) -> io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Cost of 5,000 subscribers of one chain, and the time until the last of them has a new value, with two values per
+# Memory of 5,000 subscribers of one chain, and the time until the last of them has a new value, with two values per
 # second. Usage: benches/streams.sh [subscribers] [values]
 #
 # Fails if a subscriber misses the newest value, if the median time reaches 100 ms, if a subscriber takes 20 KB of the

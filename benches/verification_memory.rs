@@ -1,7 +1,8 @@
 //! Mock upstream for `benches/verification_memory.sh`.
 //!
 //! Usage: `verification_memory PAUSE`. It prints the free loopback address on which it listens, reads at most 64 KiB
-//! of a request after each pause of PAUSE milliseconds, and responds with the number of body bytes (with chunk framing).
+//! of a request after each pause of PAUSE milliseconds, and responds with the number of body bytes, including chunk
+//! framing.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -108,7 +108,7 @@ fn quantity(json: &RawValue) -> Option<u128> {
     digits.chars().try_fold(0, append).filter(|_| !digits.is_empty())
 }
 
-/// Checks a price against section 2.3 of the network document, or the reason for its absence.
+/// Checks a price against the network's rules (section 2.3 of the network document), or the reason for its absence.
 fn check_price(history: &FeeHistory, pricing: &Pricing) {
     let blocks = history.blocks();
     let usable: Vec<Rewards> = blocks.iter().filter_map(|block| block.rewards).collect();
@@ -125,7 +125,7 @@ fn check_price(history: &FeeHistory, pricing: &Pricing) {
             let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards.flatten());
             let amounts =
                 amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]);
-            // Twenty blocks times a multiplier of 1000 cannot overflow below this.
+            // Smaller amounts cannot overflow, even summed over 20 blocks and multiplied by 1,000.
             assert!(amounts.max() > Some(u128::MAX >> 40), "no amount is near the limit");
         }
     }
@@ -204,7 +204,7 @@ fn check_result(body: &[u8], result: &RawValue) {
     assert!(serde_json::from_str::<IgnoredAny>(result.get()).is_ok(), "{result}");
     assert_ne!(result.get(), "null");
     assert_eq!(body.trim_ascii_start().first(), Some(&b'{'), "a response is an object");
-    // A bare `NaN` is read as null, although such a body is not JSON.
+    // The parser also accepts a body with a bare `NaN`, which is not JSON, and reads it as null.
     let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else { return };
     let member = |name: &str| members.get(name).map(|json| json.get());
     assert_eq!(member("id"), Some(ID.to_string().as_str()));
@@ -226,7 +226,7 @@ fn check_members(json: &str) {
 
 /// Fuzzes a configuration text in which `@1` and `@2` stand for URLs with a secret.
 pub fn config(data: &[u8]) {
-    /// Time limit, a thousand times that of regular configurations.
+    /// Limit of the parsing time, a thousand times that of regular configurations.
     const TIME_LIMIT: Duration = Duration::from_secs(5);
     const SECRET: &str = "CANARY";
     let Ok(text) = str::from_utf8(data) else { return };
@@ -312,7 +312,7 @@ pub fn call(data: &[u8]) {
     }
 }
 
-/// The members of an object as raw JSON: a number may be too large for `Value`.
+/// Returns the members of an object as raw JSON, because a number may be too large for `Value`.
 fn raw_members(json: &RawValue) -> BTreeMap<String, &RawValue> {
     serde_json::from_str(json.get()).unwrap_or_default()
 }
@@ -431,7 +431,7 @@ impl Harness {
         let metrics = Metrics::new();
         let upstreams = ChainUpstreams::for_chains(&client, &at_root.chains, &metrics);
         let reads = Reads::new(&at_root.rpc, &store, &upstreams, &metrics);
-        // During shutdown, streams end after the first event.
+        // The service is shutting down, so that streams end after their first event.
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
         let app = |config: &Config| {
@@ -554,7 +554,7 @@ fn check_response(
     }
 }
 
-/// Documented problem codes of each status.
+/// Returns the documented problem codes of a status.
 fn codes(status: StatusCode) -> &'static [&'static str] {
     match status.as_u16() {
         400 => &["bad_request", "invalid_parameter"],

@@ -69,7 +69,7 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
         let headings =
             runbook.lines().filter(|line| line.trim_start_matches('#') == format!(" {name}"));
         assert_eq!(headings.count(), 1, "sections about {name} in docs/operations.md");
-        // One unit test per alert expects silence, another expects it to fire.
+        // Each alert has a unit test in which it stays silent and another in which it fires.
         let silent = format!("alertname: {name}\n      - eval_time");
         let firing = format!("alertname: {name}\n        exp_alerts:");
         assert!(tests.contains(&silent) && tests.contains(&firing), "unit tests of {name}");
@@ -133,7 +133,7 @@ async fn rules_and_dashboard_query_only_exposed_metrics() {
     let standalone =
         ReplicaPair::start_replica(&format!("redis://127.0.0.1:{}", free_port()), &node).await;
     let prometheus = Prometheus::start(&rules()).await;
-    // Two instances of each service: an expression that works for one instance only fails.
+    // Two instances of each service, so that an expression fails if it supports only one.
     let [healthy_url, forwarding_url, standalone_url] =
         [&healthy.service, &forwarding.service, &standalone].map(target);
     let [first, second] = pair.services.each_ref().map(target);

@@ -49,9 +49,14 @@ fn row<'a>(recording: &'a Value, name: &str) -> &'a Value {
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Scores of an estimator from an independent program: name; quotes included in the next block, within five, that
-/// cover the base fee after 5 and after 25 blocks; tip gap p50 and p99; blocks whose tips are covered and blocks
-/// with tips; overpayment p50 and p95; max fee over base fee in thousandths.
+/// Scores of an estimator from an independent program, in this order:
+/// - name
+/// - numbers of quotes included in the next block, included within five, and covering the base fee after 5 and after
+///   25 blocks
+/// - tip gap: p50 and p99
+/// - numbers of blocks whose tips are covered, and of blocks with tips
+/// - overpayment: p50 and p95
+/// - median max fee over base fee, in thousandths
 type ExpectedScores = (&'static str, [u32; 4], [&'static str; 2], [u32; 2], [&'static str; 2], u32);
 
 fn assert_scores(file: &str, quotes: u32, expected: &[ExpectedScores]) {
@@ -174,7 +179,7 @@ fn base_fees_alone_are_scored_by_fee_cap_coverage() {
         assert!(tips.iter().all(|key| row[key].is_null()), "{row}");
         row[key].clone()
     };
-    // An independent program counted 91 heads whose fifth next base fee exceeds twice the average of 20.
+    // An independent program counted 91 heads after which the fifth base fee exceeds twice the average of 20 blocks.
     assert_eq!(covers(RULE, "covers_after_5"), (34_926.0 - 91.0) / 34_926.0);
     assert_eq!(covers("alloy", "covers_after_5"), 1.0);
     assert!(row(&recording, "geth tip oracle")["covers_after_5"].is_null());
@@ -264,7 +269,7 @@ fn chain_option_selects_the_scored_pricing() {
         let row = row(&result, "configured, medium").clone();
         (row["max_fee_over_base_fee_p50"].as_f64().unwrap(), row["tip_gap_p50"].clone())
     };
-    // 2 × 10 + 20 gwei, and 3 × 10 + 2 gwei, against a realised tip of 2 wei.
+    // Max fees of 2 × 10 + 20 gwei and 3 × 10 + 2 gwei at a base fee of 10 gwei. The realised tip is 2 wei.
     assert_eq!(scores("a"), (4.0, "19999999998".into()));
     assert_eq!(scores("b"), (3.2, "1999999998".into()));
 }

@@ -74,7 +74,7 @@ pub(crate) fn output(
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// Kept open, because a process that cannot write its log would end.
+    /// The unread rest of the log.
     log: BufReader<ChildStderr>,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -131,7 +131,6 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns the resident memory.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -184,7 +183,7 @@ async fn demo_serves_recorded_fees_within_two_seconds_and_follows_blocks() {
 
 #[tokio::test]
 async fn demo_serves_the_exact_first_window_of_the_recording() {
-    // No second block comes while the test runs.
+    // With this block time the node has no second block while the test runs.
     let service = Process::start(&["demo", "--block-time", "1h"], &[]);
     service.wait_for("/v1/8453/gas-suggestion", |response| response.status == 200).await;
     let ethereum =

@@ -10,7 +10,7 @@ use crate::programs;
 
 /// Fixed, so that a failure comes from a change of the code.
 const SEED: &str = "20261120";
-/// Per operation and generating phase.
+/// Largest number of generated cases per operation and phase.
 const EXAMPLES: &str = "40";
 const MIN_CASES: &str = "3000";
 

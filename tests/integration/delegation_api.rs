@@ -38,7 +38,7 @@ impl Harness {
         let node = MockReadNode::start(Reply::Result(TRUE.into())).await;
         let other = MockReadNode::start(Reply::Result(TRUE.into())).await;
         other.set_chain_id(2021);
-        // The chain with the lowest id, the default of look-ups, is not the first one.
+        // Look-ups default to the chain with the lowest id, which is not the first in the file.
         let text = format!(
             "[limits]\nrequests_per_second_per_client = 0\n\
              [delegation]\nsource = \"{source}\"\napi_url = \"{api_url}\"\n{more}\n\

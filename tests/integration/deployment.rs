@@ -131,7 +131,7 @@ fn compose_sets_only_valid_variables() {
         let set = variables.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?)));
         let set: Vec<_> = set.collect();
         assert!(set.contains(&("GAS_SERVER__ADMIN_LISTEN", "0.0.0.0:9090")), "{name}: {set:?}");
-        // Variables that are only passed through have to have a valid name too.
+        // Variables that are passed through from the host must have valid names too.
         let passed = variables.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| {
             let is_list = name.ends_with("_URLS");
             (name.as_str(), if is_list { "[\"http://127.0.0.1:1\"]" } else { "secret" })
@@ -216,7 +216,7 @@ fn compose_mounts_existing_files() {
 #[test]
 fn prometheus_configuration_is_valid_and_scrapes_the_services() {
     let path = "config/prometheus/prometheus.yml";
-    // This checks the alerting rules too.
+    // promtool also checks the rule files that the configuration names.
     run("promtool", "prometheus", &["check", "config", path]);
     let configuration = documents(&text(path)).remove(0);
     let [job] = &configuration["scrape_configs"].as_array().unwrap()[..] else { panic!("one job") };
@@ -255,7 +255,7 @@ fn dockerfile_pins_its_base_images_and_the_rust_version() {
     let rust = env!("CARGO_PKG_RUST_VERSION");
     let expected = format!("docker.io/library/rust:{rust}.");
     assert!(builder.starts_with(&expected) && is_pinned(builder), "{builder} is not {rust}");
-    // The release is part of the image's name.
+    // Distroless images have the Debian release in their name instead of their tag.
     assert_eq!(default("RUNTIME"), "gcr.io/distroless/static-debian13:nonroot");
 }
 
@@ -316,7 +316,7 @@ fn kubernetes_configuration_is_valid_and_leaves_time_to_drain() {
     let readiness = &pod["containers"][0]["readinessProbe"];
     let [period, failures] =
         ["periodSeconds", "failureThreshold"].map(|key| readiness[key].as_u64().unwrap());
-    // The drain delay is long enough for clients that only watch the readiness probe.
+    // Long enough for load balancers that learn of the shutdown only from the readiness probe.
     assert!(server.drain_delay > Duration::from_secs(period * (failures + 1)));
     assert_eq!(server.admin_listen.to_string(), "0.0.0.0:9090");
 }

@@ -58,7 +58,7 @@ fn lines(name: &str) -> Vec<String> {
     expected.lines().map(str::to_owned).collect()
 }
 
-/// Rows per chain: 1,340 windows in three configurations.
+/// Rows per chain: 1,005 windows in four configurations.
 const ROWS: usize = 4020;
 
 fn check(recording: &str, chain: &str) {
@@ -88,7 +88,8 @@ fn check(recording: &str, chain: &str) {
     assert_eq!(rows, ROWS);
 }
 
-/// Prices the 20 blocks up to `newest` as a node would send them. Amounts are in the order of the file.
+/// Prices the 20 blocks up to `newest`, parsed from a node's result. Returns the amounts in the order of the file's
+/// columns.
 fn priced(recording: &DemoRecording, newest: u64, pricing: &str) -> String {
     let pricing = fixtures::priced(pricing).pricing;
     let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;

@@ -29,7 +29,7 @@ async fn dead_and_wrong_chain_urls_are_skipped() {
     assert_eq!(response.json()["medium"]["max_fee_per_gas"], "46000000000");
     service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 5).await;
     assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-newest-block"), "1000");
-    // The fee history of the wrong chain was requested once, along with its id, and discarded.
+    // The first attempt requests the fee history along with the chain id, and discards it.
     assert_eq!(wrong.calls("eth_feeHistory"), 1);
     assert!(wrong.calls("eth_chainId") >= 1);
 }
@@ -55,7 +55,7 @@ async fn unresponsive_urls_do_not_hide_a_healthy_one() {
         let urls = [unresponsive[0].url(), unresponsive[1].url(), good.url()];
         let service = TestServer::start(&chain(&urls).replace("100ms", block_time)).await;
         service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
-        // Later polls do not wait for them.
+        // Later polls do not wait for the unresponsive nodes.
         service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 3).await;
         let calls = unresponsive.each_ref().map(|node| node.calls("eth_feeHistory"));
         assert!(calls.iter().all(|calls| (1..=2).contains(calls)), "{calls:?}");
@@ -65,7 +65,7 @@ async fn unresponsive_urls_do_not_hide_a_healthy_one() {
 
 #[tokio::test]
 async fn slow_node_that_meets_the_deadline_only_per_call_is_used() {
-    // An attempt has 500 ms, which is too short for the first two calls one after the other.
+    // An attempt has a timeout of 500 ms, too short for its first two calls (300 ms each) in sequence.
     let slow = Reply::Slow(Duration::from_millis(300), fee_history(1000, 3, 40));
     let node = MockNode::start(7, slow).await;
     let service = TestServer::start(&chain(&[node.url()])).await;
@@ -98,7 +98,7 @@ async fn lagging_backup_does_not_block_the_preferred_url() {
         move |response: &crate::test_server::Response| response.header("x-newest-block") == number
     };
     service.wait_for("/v1/a/gas-suggestion", newest("1000")).await;
-    // Further ahead than is plausible after the head of the backup.
+    // This head is implausibly far ahead of the backup's head.
     preferred.set_reply(Reply::Result(fee_history(100_000, 3, 40)));
     service.wait_for("/v1/a/gas-suggestion", newest("100000")).await;
     let polls = lagging.calls("eth_feeHistory");
@@ -113,7 +113,7 @@ async fn another_url_at_the_same_head_changes_no_fee() {
     let second = MockNode::start(7, Reply::Result(fee_history(1000, 9, 90))).await;
     let service = TestServer::start(&chain(&[first.url(), second.url()])).await;
     service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
-    // The head does not change, so the backup is polled now and then for a newer one.
+    // The head does not change, so the service polls the backup now and then for a newer one.
     let was_polled_twice = |response: &crate::test_server::Response| {
         assert!(response.body.contains("\"46000000000\""), "{response:?}");
         second.calls("eth_feeHistory") >= 2

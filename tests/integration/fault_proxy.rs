@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub(crate) struct FaultProxy {
     address: SocketAddr,
     setting: watch::Sender<Setting>,
-    /// Number of the last switch that is in force.
+    /// Number of the newest switch that has taken effect.
     in_force: watch::Receiver<u64>,
     received: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
@@ -28,7 +28,7 @@ pub(crate) struct FaultProxy {
 /// A fault that the proxy injects into a reply.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// None: the reply passes.
+    /// Sends the node's reply unchanged.
     Pass,
     /// Delays the reply.
     Delay(Duration),
@@ -73,7 +73,7 @@ pub(crate) enum Bloat {
     Endless,
     /// 64 MiB in 64 KiB of gzip.
     Bomb,
-    /// The same without a `content-encoding`.
+    /// The bytes of [`Bomb`](Self::Bomb) without a `content-encoding`.
     UnnamedBomb,
 }
 
@@ -89,7 +89,6 @@ impl fmt::Debug for Rewrite {
     }
 }
 
-/// A received call.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// Path and query.
@@ -130,7 +129,7 @@ impl Fault {
         Self::Rewrite(Rewrite(Arc::new(make)))
     }
 
-    /// Sends the node's reply with a changed `result`.
+    /// Returns a fault that sends the node's reply with a changed `result`.
     pub(crate) fn result(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
         Self::rewrite(move |_, mut reply| {
             change(&mut reply["result"]);
@@ -169,7 +168,7 @@ struct Setting {
 #[derive(Debug, Default)]
 struct Received {
     connections: usize,
-    /// Method, whether the block count was a hex quantity, and time of each call.
+    /// Per call: method, true if the block count was a hex quantity, and time.
     calls: Vec<(String, bool, Instant)>,
 }
 
@@ -192,7 +191,7 @@ impl FaultProxy {
         self.address
     }
 
-    /// Switches to `fault` for the calls of `scope`. It is in force when this returns.
+    /// Switches to `fault` for the calls of `scope`, and returns once it has taken effect.
     pub(crate) async fn switch(&self, fault: Fault, scope: Scope) {
         let switches = self.setting.borrow().switches + 1;
         self.setting.send_replace(Setting { fault, scope, switches });
@@ -336,12 +335,12 @@ impl Proxy {
 struct Connection {
     stream: TcpStream,
     settings: watch::Receiver<Setting>,
-    /// Number of switches when this was accepted.
+    /// Number of switches when this connection was accepted.
     switches: u64,
 }
 
 impl Connection {
-    /// Reads the next call. `None` when the peer has closed or does not speak HTTP.
+    /// Reads the next call. `None`: the peer has closed the connection or does not speak HTTP.
     async fn read_call(&mut self, buffer: &mut Vec<u8>) -> Option<Call> {
         loop {
             if let Some(end) = find(buffer, b"\r\n\r\n") {
@@ -369,7 +368,7 @@ impl Connection {
         }
     }
 
-    /// Sends the reply with `fault`. `None` when the connection has to be closed.
+    /// Sends the reply with `fault`. `None`: the connection has to be closed.
     async fn reply(&mut self, call: &Call, json: Value, fault: Fault) -> Option<()> {
         let reply = Reply::json(&json);
         match fault {

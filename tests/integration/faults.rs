@@ -21,7 +21,7 @@ use harness::{ChainSettings, Harness, HealthyChains, Suggestion, TestRun, Urls, 
 
 /// One fault of a node.
 struct Scenario {
-    /// The row of the fault catalogue, 1 to 37.
+    /// Row in the catalogue of faults observed at real nodes, 1 to 37. Several scenarios may share a row.
     row: u8,
     name: String,
     settings: ChainSettings,
@@ -36,7 +36,7 @@ enum Expectation {
     Accepted { fault: Fault, window: fn(u64) -> Window, market: fn(&Value) },
     /// The service fails over to the second URL.
     FailedOver { reason: &'static str, fault: Fault, scope: Scope },
-    /// A check of its own.
+    /// A function checks the service.
     Custom(CustomCheck),
 }
 
@@ -47,8 +47,8 @@ struct Rejected {
     reason: &'static str,
     fault: Fault,
     scope: Scope,
-    /// In the steady state, a fault to inject first, and its outcome: a wrong chain id is only detected
-    /// after an error.
+    /// Fault to inject first in the steady state, and its outcome. The service checks the chain id again only after an
+    /// error, so a wrong one needs this.
     onset: Option<(Fault, &'static str)>,
     /// A method, and the minimum time between two of its calls while the fault lasts.
     gap: Option<(&'static str, Duration)>,
@@ -241,7 +241,7 @@ async fn check_failover(
     harness.enter_phase("recovery after the start");
     harness.clear_faults().await;
     harness.check_stays_fresh(&settings).await;
-    // After a timeout the service prefers the other upstream for long; after other faults it returns to the first.
+    // After a timeout the service prefers the other upstream for 30 s; after other faults it soon returns to the first.
     let returns_to_first = reason != "timeout";
     if returns_to_first {
         harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
@@ -278,8 +278,8 @@ impl Scenario {
         Self::new(row, name, Expectation::Rejected(rejected))
     }
 
-    /// A rejected reply after which the service pauses for the node: the minimum `gap` between calls, and
-    /// the maximum `rest` after the fault.
+    /// Builds a scenario in which the service rejects the reply and pauses calls to the node: at least `gap` between
+    /// calls, and at most `rest` after the fault.
     fn backed_off(
         row: u8,
         name: &str,
@@ -358,7 +358,7 @@ fn scenarios() -> Vec<Scenario> {
     tables.into_iter().flatten().collect()
 }
 
-/// Replaces a member of the result, or removes it if `value` is `None`.
+/// Returns a fault that replaces a member of the result, or removes it if `value` is `None`.
 fn member(name: &'static str, value: Option<Value>) -> Fault {
     Fault::result(move |result| {
         let members = result.as_object_mut().unwrap();
@@ -369,7 +369,7 @@ fn member(name: &'static str, value: Option<Value>) -> Fault {
     })
 }
 
-/// Replaces elements of an array in the result.
+/// Returns a fault that replaces elements of an array in the result.
 fn elements(name: &'static str, indices: &'static [usize], value: Value) -> Fault {
     Fault::result(move |result| {
         for index in indices {
@@ -382,7 +382,7 @@ fn no_tips(newest: u64) -> Window {
     Window { tips: Vec::new(), ..Window::ending_with(newest) }
 }
 
-/// Returns the window without the tips of blocks 4 and 19.
+/// Returns the window without the tips of its blocks at index 4 and 19.
 fn without_two_tips(newest: u64) -> Window {
     let mut window = Window::ending_with(newest);
     window.tips.remove(19);
@@ -742,7 +742,7 @@ fn number_formats() -> Vec<Scenario> {
     scenarios
 }
 
-/// Replaces each reply by a fixed one; `{path}` is replaced by the request path.
+/// Returns a fault that replaces each reply by a fixed one, in which `{path}` becomes the request path.
 fn fixed_reply(status: u16, body: &str) -> Fault {
     let body = body.to_owned();
     Fault::rewrite(move |call, _| Reply::new(status, body.replace("{path}", &call.path)))
@@ -752,7 +752,7 @@ fn error(code: i64, message: &'static str) -> Fault {
     Fault::rewrite(move |call, _| Reply::error(call, code, &message.replace("{path}", &call.path)))
 }
 
-/// Changes the members of the JSON-RPC response other than the result.
+/// Returns a fault that changes any member of the JSON-RPC response.
 fn change_envelope(change: fn(&mut Value)) -> Fault {
     Fault::rewrite(move |_, mut reply| {
         change(&mut reply);
@@ -771,7 +771,7 @@ fn error_responses() -> Vec<Scenario> {
             "an unknown method",
             "unsupported",
             error(-32601, "the method eth_feeHistory does not exist"),
-            // Four block times at first, then longer each time.
+            // The pause is four block times at first and doubles each time.
             [Duration::from_millis(80), Duration::from_secs(12)],
         )
         .with_settings(|settings| settings.block = Duration::from_millis(20)),
@@ -904,7 +904,7 @@ fn rate_limits() -> Vec<Scenario> {
                 let date = SystemTime::now() + Duration::from_secs(2);
                 Some(httpdate::fmt_http_date(date))
             }),
-            // An HTTP date has no fraction of a second.
+            // HTTP dates have whole seconds, so the pause may be one second shorter.
             [SECOND, SECOND * 22 / 10],
         ),
         Scenario::backed_off(23, "429 without a time", "rate_limited", too_many(|| None), doubling),
@@ -968,7 +968,7 @@ fn transport() -> Vec<Scenario> {
     ]
 }
 
-/// The node reports `chain_id` for every `eth_chainId`.
+/// Builds a scenario in which the node returns `chain_id` to every `eth_chainId`.
 fn wrong_chain_id(
     name: &str,
     reason: &'static str,

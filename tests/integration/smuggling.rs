@@ -550,7 +550,7 @@ fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketA
     let server = |address: SocketAddr, buffers: &str| {
         format!(
             "server {{ listen {address}; location / {{ proxy_pass http://service; \
-             proxy_http_version 1.1; proxy_set_header RawClient \"\"; \
+             proxy_http_version 1.1; proxy_set_header Connection \"\"; \
              proxy_request_buffering {buffers}; }} }}\n"
         )
     };

@@ -118,7 +118,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
         "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
     ]
     .map(str::to_owned);
-    // Alerts resolve and fire again as nodes back off; no other alert may fire.
+    // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.
     let seen = RefCell::new(BTreeSet::new());
     let have_all_fired = |firing: &[String]| {
         seen.borrow_mut().extend(firing.to_vec());
@@ -130,7 +130,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
         println!("{}", text(&alert["annotations"], "description"));
     }
 
-    // The node of the wrong chain stays.
+    // Only the node of the wrong chain stays faulty.
     healthy.silent.set_reply(advancing_chain());
     faulty.repair();
     forwarding.release_read_slot();
@@ -262,7 +262,7 @@ async fn exhausted_files_and_unread_log_fire_their_alerts() {
     let open_connections = async || {
         for _ in 0..32 {
             let connection = tokio::net::TcpStream::connect(process.address).await.unwrap();
-            // The test's own descriptors are limited too.
+            // The test process has a limited number of file descriptors too.
             let mut connections = connections.borrow_mut();
             connections.push_back(connection);
             if connections.len() > 128 {

@@ -134,8 +134,8 @@ impl Prometheus {
         }
     }
 
-    /// Waits until `as_expected` accepts the firing alerts, and runs `meanwhile` before each attempt. Each alert is
-    /// its name and its labels without severity and job.
+    /// Waits until `is_expected` accepts the sorted firing alerts, and runs `meanwhile` before each attempt. An alert
+    /// is its name and its labels except severity and job.
     pub(super) async fn wait_for_alerts(
         &self,
         is_expected: impl Fn(&[String]) -> bool,

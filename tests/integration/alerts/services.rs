@@ -16,7 +16,7 @@ use crate::test_server::TestServer;
 /// Block time of [`advancing_chain`] in milliseconds.
 const BLOCK_TIME: u128 = 500;
 
-/// Replies of a node whose chain advances.
+/// Returns replies of a node whose chain has a new block every [`BLOCK_TIME`].
 pub(super) fn advancing_chain() -> Reply {
     let start = Instant::now();
     Reply::computed(move |_| {
@@ -69,7 +69,7 @@ impl HealthyService {
         }
     }
 
-    /// Sends traffic until `is_enough` returns true.
+    /// Sends traffic until `is_done` returns true.
     pub(super) async fn traffic_until(&self, is_done: impl AsyncFn() -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         while !is_done().await {
@@ -139,7 +139,7 @@ impl ForwardingService {
         self.busy.release_reads();
     }
 
-    /// Exceeds every limit.
+    /// Exceeds the API's rate limit and the read limit of `busy`, and sends requests to the failing upstreams.
     pub(super) async fn exceed_limits(&self) {
         while self.look_up().await != 429 {}
         for _ in 0..4 {

@@ -10,7 +10,7 @@ use super::{ETHEREUM, GWEI, path, row, run, run_failing, run_json, uniform_recor
 use crate::command::File;
 use crate::fixtures;
 
-/// Creates a file with these bytes, which is removed when dropped.
+/// Creates a temporary file with these bytes.
 fn file(name: &str, bytes: &[u8]) -> File {
     let file = File::new(name, "");
     std::fs::write(file.path(), bytes).unwrap();

@@ -112,9 +112,9 @@ async fn handle_call(State(state): State<NodeState>, Json(call): Json<Value>) ->
     Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
 }
 
-/// Returns the recording's column of this percentile, or of its substitute.
+/// Returns the recording's column of this percentile, or of the nearest recorded one.
 fn column(percentile: &Value) -> usize {
-    // The nearest of 0, 5, …, 100.
+    // The recorded percentiles are 0, 5, …, 100.
     usize::try_from((percentile.as_u64().unwrap() + 2) / 5).unwrap()
 }
 
@@ -188,7 +188,8 @@ async fn node_errors_do_not_reveal_its_url() {
     let url = node.url();
     let (code, stderr) =
         run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "1100"])).await;
-    // The recording starts after genesis, so this node has no older blocks.
+    // The recording has fewer blocks and starts after genesis, so the command requests 76 older blocks. This node
+    // returns its newest ones instead.
     assert_eq!(code, Some(1));
     assert_eq!(stderr, "error: eth_feeHistory of 76 blocks up to 23597733 returned other blocks\n");
 

@@ -1,5 +1,5 @@
-//! The estimators of other systems, compared with the published programs: for the same windows of every recording
-//! both give the same tip and max fee.
+//! Compares the estimators of other systems with the published programs. Both must return the same tip and max fee for
+//! the same windows of every recording.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{BASE, ETHEREUM, POLYGON};
 use crate::{fixtures, programs};
 
-/// Every tenth block of a recording is compared, starting with the twenty-first.
+/// Number of blocks from one compared head to the next; the first is the twenty-first block of a recording.
 const STEP: usize = 10;
 
 /// A window of a recording as a node would return it, and the quote of `backtest`.

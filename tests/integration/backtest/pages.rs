@@ -15,7 +15,7 @@ fn pricing_page_tables_match_the_output_of_their_commands() {
         assert_eq!((&command.language, &command.heading), (&"sh".to_owned(), &table.heading));
         let arguments = command.text.trim().strip_prefix("gas-suggestion backtest ").unwrap();
         let arguments: Vec<_> = arguments.split(' ').collect();
-        // The page's paths are relative to the folder in which tests run.
+        // Paths on the page are relative to the repository root, in which tests run.
         assert_eq!(run(&arguments), table.text, "{}", command.text);
         checked += 1;
     }

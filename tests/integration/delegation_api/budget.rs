@@ -13,12 +13,11 @@ use crate::raw_client::{RawClient, Response, free_port, get};
 use crate::raw_exchange::exchange;
 
 const WINDOW: Duration = Duration::from_secs(10);
-/// How long a look-up may wait for a free slot.
+/// Longest wait of a look-up for a free slot.
 const SLOT_WAIT: Duration = Duration::from_secs(1);
 /// Delay that a busy machine may add.
 const TOLERANCE: Duration = Duration::from_secs(2);
 
-/// A finished look-up.
 #[derive(Debug)]
 struct FinishedLookUp {
     started_at: Instant,
@@ -36,7 +35,7 @@ impl FinishedLookUp {
     }
 }
 
-/// Sends 500 look-ups in 10 s from 20 clients; two in five go to one of four popular ones.
+/// Sends 500 look-ups in 10 s from 20 clients. Two in five repeat one of four popular look-ups.
 async fn load(service: SocketAddr) -> Vec<FinishedLookUp> {
     let mut clients = JoinSet::new();
     for client in 0..20_usize {
@@ -70,7 +69,7 @@ pub(super) fn max_requests_per_window(requests: &[ReceivedRequest]) -> usize {
     requests.iter().map(|one| within(one.at)).max().unwrap_or_default()
 }
 
-/// Asserts that the refusal's `Retry-After` is neither too short nor much too long: a slot gets free when the 25th
+/// Asserts that the `Retry-After` of a 429 is neither too short nor much too long. A slot becomes free when the 25th
 /// latest request leaves the window. `requests` is in order of arrival.
 fn check_refusal(done: &FinishedLookUp, requests: &[ReceivedRequest]) {
     assert_eq!(done.response.outcome(), (429, "rate_limited".into()), "{done:#?}");
@@ -82,7 +81,7 @@ fn check_refusal(done: &FinishedLookUp, requests: &[ReceivedRequest]) {
     let free = free_after(arrived(done.finished_at));
     let retry_at = done.finished_at + done.retry_after();
     assert!(retry_at + SLOT_WAIT >= free, "{:?} too early", free - retry_at);
-    // Requests that waited for a slot had one by then.
+    // Requests that were waiting for a slot have arrived by then.
     let latest =
         free_after(arrived(done.finished_at + SLOT_WAIT)) + Duration::from_secs(1) + TOLERANCE;
     let retry_at = done.started_at + done.retry_after();
@@ -181,7 +180,7 @@ async fn chain_serves_every_look_up_beyond_the_api_limit() {
 async fn slow_requests_do_not_exceed_the_api_limit() {
     let api = MockDelegateApi::start().await;
     let harness = Harness::start(&api.url(), "api", "").await;
-    // The first requests arrive late, later ones at once.
+    // The first 25 requests take 2 s to reach the API, later ones no time.
     api.set_delay(Duration::from_secs(2));
     let service = harness.service.address();
     let mut first = JoinSet::new();
@@ -269,7 +268,7 @@ async fn retry_after_holds_while_requests_are_in_flight() {
         in_flight.spawn(async move { exchange(service, request.as_bytes()).await.0.unwrap() });
     }
     api.wait_for_requests(25).await;
-    // Longer than the latency that the service assumes before it has measured one.
+    // The requests now take longer than the latency that the service assumes until it has measured one.
     tokio::time::sleep(SLOT_WAIT).await;
     let response = harness.get(&check(2000)).await;
     assert_eq!(response.outcome(), (429, "rate_limited".into()));

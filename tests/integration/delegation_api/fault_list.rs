@@ -18,7 +18,6 @@ pub(super) struct Fault {
     pub(super) falls_back: bool,
 }
 
-/// An expected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExpectedResponse {
     Unreachable,
@@ -29,7 +28,6 @@ pub(super) enum ExpectedResponse {
     Forwarded(u16, &'static str, String),
 }
 
-/// A kind of look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookUpKind {
     All,

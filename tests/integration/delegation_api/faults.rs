@@ -63,7 +63,7 @@ async fn play_with_source(sources: &str, faults: &[Fault]) {
     let upstream = MockUpstream::start(Vec::new()).await;
     let is_late = |fault: &Fault| fault.expected == ExpectedResponse::Timeout;
     let timeout = if faults.iter().any(is_late) { TIMEOUT } else { Duration::from_secs(30) };
-    // With a single slot, a fault that leaked it would fail the next look-up.
+    // With a single slot, the next look-up fails if a fault leaks the slot.
     let more = format!(
         "timeout = \"{}ms\"\napi_key = \"of-the-service\"\nmax_in_flight = 1",
         timeout.as_millis()
@@ -97,7 +97,7 @@ async fn play_with_source(sources: &str, faults: &[Fault]) {
         assert!(took < TIMEOUT + TOLERANCE, "{name}: after {took:?}");
         assert_eq!(upstream.connection_count(), before + 1, "{name}");
         upstream.release(1);
-        // The fault leaves nothing behind, except that a silent API is paused.
+        // The next look-up is not affected, except that the service pauses requests to a silent API.
         upstream.set_script(healthy_script(fault.kind));
         let response = harness.get(&fault.kind.path(number + 1000)).await;
         if is_late(fault) && is_from_chain {

@@ -120,7 +120,7 @@ async fn client_keys_do_not_use_the_shared_rate_budget() {
     }
     assert_eq!(harness.get(&check(25)).await.outcome(), (429, "rate_limited".into()));
     assert_eq!(harness.get_with(&check(25), CLIENT_KEY_HEADER).await.status(), 200);
-    // A client key that reaches its limit does not affect other keys.
+    // A 429 for one client key does not affect other keys.
     api.set_response_with(
         "check/all",
         429,
@@ -174,7 +174,7 @@ async fn look_ups_with_client_keys_are_not_coalesced() {
         let mut connection = RawClient::connect(harness.service.address()).await;
         connection.send(get(&check(1), headers)).await;
         connections.push(connection);
-        // The last look-up shares the request of the first.
+        // The last look-up has no client key and is coalesced with the first.
         api.wait_for_requests((number + 1).min(4)).await;
     }
     api.release();

@@ -185,7 +185,7 @@ async fn coalesced_request_survives_its_first_client() {
     let response = second.read_response().await.unwrap().unwrap();
     assert_eq!((response.status, response.body.as_str()), (200, "true"));
     assert_eq!(api.request_count(), 1);
-    // The only client of this request leaves; the next client gets its response.
+    // The only client of the request disconnects, and the next client receives the response.
     api.hold("check/all");
     let mut only = RawClient::connect(harness.service.address()).await;
     only.send(get(&check(2), "")).await;
@@ -229,7 +229,7 @@ async fn cached_responses_are_served_while_the_api_is_paused() {
     let response = harness.get(&check(2)).await;
     assert_eq!((source(&response), response.text()), ("chain", "true"));
     api.release();
-    // Until the service tries the API again.
+    // Repeats look-ups until the service sends one to the API again.
     let deadline = Instant::now() + Duration::from_mins(1);
     let mut number = 3;
     loop {

@@ -12,11 +12,11 @@ use crate::raw_client::{RawClient, TIMEOUT, get};
 use crate::replicas::redis::Redis;
 
 const REPLICAS: u64 = 4;
-/// Time in which all replicas register their reservations in Redis, which grants nothing before.
+/// Time until all replicas have sent their reservations to Redis, which grants no permit for the first 3 s.
 const REGISTRATION_TIME: Duration = Duration::from_secs(4);
-/// Time in which all replicas learn how many they are.
+/// Time until the replicas rely on their number, which has to be stable for 5 s.
 const DISCOVERY_TIME: Duration = Duration::from_secs(6);
-/// Time after which a replica without Redis uses its own quota.
+/// Time until a replica that has lost Redis uses its own quota, after a cool-down of 15 s.
 const TAKEOVER_TIME: Duration = Duration::from_secs(17);
 
 /// Starts [`REPLICAS`] replicas that share the limit of `api`.
@@ -47,8 +47,8 @@ async fn wait_for_registered(redis: &Redis, count: i64) {
     }
 }
 
-/// Sends 25 distinct look-ups a second to each replica, and returns how many each one served. All others have to be
-/// refused with a valid `Retry-After`.
+/// Sends 25 distinct look-ups a second to each replica, and returns how many each one served. Asserts that all others
+/// get a 429 with a valid `Retry-After`.
 async fn load(replicas: &[Harness], seconds: usize, salt: usize) -> Vec<usize> {
     let mut clients = JoinSet::new();
     for (replica, harness) in replicas.iter().enumerate() {
@@ -146,7 +146,7 @@ async fn flushed_redis_relearns_reservations_before_granting_more() {
     redis.command(&["FLUSHALL"]);
     let served = load(&replicas, 5, 2).await;
     assert_eq!(served, [0; 4], "the limit was used up before");
-    // The reservations have expired, so the limit is available again.
+    // The reservations expire during this load, so the limit becomes available again.
     let served = load(&replicas, 12, 3).await;
     let most = max_requests_per_window(&api.requests());
     println!("then {served:?} served, {most} in a window");

@@ -1,4 +1,4 @@
-//! Requests to the API, and what clients get of its responses.
+//! Requests to the API, and its responses as clients receive them.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,10 @@ use crate::http_message::Message;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::raw_client::TIMEOUT;
 
-/// Look-ups below `/registry/v2/` and the API requests that they become. Braces enclose addresses: upper-case
-/// letters have their checksum, `v` and `c` are in lower case, `h` in upper case.
+/// Look-ups below `/registry/v2/` and the API requests that they become, as templates for [`expand`].
+///
+/// `{V}`, `{H}` and `{C}` are addresses with checksum, `{v}` and `{c}` in lower case, `{h}` in upper case. `{most}` is
+/// the largest uint256. All other braces enclose rights that are sent as bytes32.
 const CANONICAL_REQUESTS: &[(&str, &str)] = &[
     ("{V}", "{V}?chainId=2020"),
     ("{v}?chainId=2020", "{V}?chainId=2020"),

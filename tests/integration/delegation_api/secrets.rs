@@ -19,7 +19,7 @@ const CLIENT_KEY: &str = "canary-callers-key";
 /// Marker of every secret, plain and in base64; both in lower case.
 const SECRETS: [&str; 2] = ["canary", "y2fuyxj5"];
 
-/// Requests whose response may contain the key that the client itself sent.
+/// Context of requests whose response may contain the key that the client itself sent.
 const OWN_ECHO: &str = "the client's own key";
 
 fn config(api: &str, node: &str, source: &str, key: &str) -> String {
@@ -122,7 +122,7 @@ async fn keys_never_leak() {
                 send_request("a response to another client", path, "").await;
             }
         }
-        // Late responses pause the API, so they come last.
+        // The service pauses requests to an API that responds late, so late responses come last.
         let faults = [
             broken_connections(),
             invalid_responses("http://127.0.0.1:1"),

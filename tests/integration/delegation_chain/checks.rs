@@ -6,8 +6,8 @@ use super::run_client;
 use crate::programs;
 use crate::registry::{ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, request};
 
-/// Results of checks: for all with any rights and with the rights "claim"; for the contract likewise; for its ERC-721
-/// token 7, its ERC-20 tokens and its ERC-1155 token 7.
+/// Results of seven checks: of all with any rights and with the rights "claim", of the contract likewise, of its
+/// ERC-721 token 7, of its ERC-20 amount, and of its amount of ERC-1155 token 7.
 type CheckResults = [String; 7];
 
 fn check_results(checks: [bool; 5], amounts: [&str; 2]) -> CheckResults {
@@ -187,7 +187,7 @@ async fn checks_match_parties_contract_token_and_rights() {
 #[tokio::test]
 async fn rights_and_amounts_keep_every_bit() {
     let registry = Registry::start().await;
-    // 31 bytes with a character of two bytes, and 256 bits for token and amount.
+    // The rights have 31 bytes, two of them for one character. Token and amount use all 256 bits.
     let rights = "all that the 31 bytes can ho\u{e4}d";
     assert_eq!(rights.len(), 31);
     let amount = &MAX.replace("935", "934");

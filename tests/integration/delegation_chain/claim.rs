@@ -40,7 +40,7 @@ async fn delegate_claims_for_the_vault_until_revocation() {
     };
     let refused = |reason: &str| json!({ "claimed": false, "reason": reason });
     let own = delegation(&claim.address, "claim");
-    // Other rights or another contract do not count.
+    // A delegation with other rights or for another contract is not enough.
     claim.registry.execute(&delegation(&claim.address, "play")).await;
     claim.registry.execute(&delegation(CONTRACT, "claim")).await;
     let does_not_exist = refused("delegation does not exist");

@@ -116,7 +116,7 @@ async fn incoming_precede_outgoing_and_self_delegations_appear_once() {
         let found = registry.look_up(&format!("/registry/v2/{VAULT}{query}")).await;
         assert_eq!(found, list(&members), "{query}");
     }
-    // Checks treat a self-delegation like any other.
+    // A self-delegation counts in checks like any other.
     let to_oneself = format!("/registry/v2/check/all?from={VAULT}&to={VAULT}");
     assert_eq!(registry.look_up(&to_oneself).await, "true");
     let to_oneself = to_oneself.replace(VAULT, DELEGATE);
@@ -129,7 +129,7 @@ async fn chain_id_selects_the_chain_and_defaults_to_the_lowest() {
     for node in &nodes {
         registry::install_code(node, registry::runtime_code().await).await;
     }
-    // The other chain comes first, in the file and by name.
+    // The chain with the higher id comes first, in the file and by name.
     let chains = registry::chain("another", 202_601, &nodes[1].url())
         + &registry::chain("ronin", 2020, &nodes[0].url());
     let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chains}")).await;

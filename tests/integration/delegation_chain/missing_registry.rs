@@ -105,9 +105,9 @@ async fn results_of_another_contract_are_refused() {
         ("0x601f5ff3", &["bool", "amount", "list"]),
         // PUSH0 NOT PUSH0 MSTORE, PUSH1 32 PUSH0 RETURN: 32 bytes 0xff, a valid amount.
         ("0x5f195f5260205ff3", &["bool", "list"]),
-        // PUSH1 2 instead: neither false nor true.
+        // 32 bytes with the value 2: neither false nor true.
         ("0x60025f5260205ff3", &["bool", "list"]),
-        // 64 bytes, the words 32 and 1: a list of one member, which is missing.
+        // 64 bytes, the words 32 and 1: a list with a length of one, but without its member.
         ("0x60205f52600160205260405ff3", &["list"]),
     ] {
         registry::install_code(&node, code).await;
@@ -116,7 +116,7 @@ async fn results_of_another_contract_are_refused() {
             assert_is_problem(&service.get(path).await, INVALID);
         }
     }
-    // INVALID takes all gas, and each node reports that with an error of its own.
+    // INVALID uses all gas. Each kind of node reports that with a different error.
     registry::install_code(&node, "0xfe").await;
     let failing = TestServer::start(&config_for(&node)).await;
     let expected = ("upstream_invalid", "the chain's node returned an invalid response");

@@ -94,7 +94,7 @@ async fn rate_limiting_and_unreachable_nodes_give_502() {
         assert_is_problem(&service.get(&path).await, UNREACHABLE);
     }
     assert_is_problem(&prepare(&service).await, UNREACHABLE);
-    // The service backs off from the node.
+    // After the first 429 the service backs off from the node.
     assert_eq!(node.reads().len(), 1);
 
     let unreachable = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
@@ -266,7 +266,7 @@ async fn unverified_code_or_gas_prepares_no_transaction() {
         (code(), error(), REFUSED),
         (code(), Reply::Raw(500, "canary".into()), UNREACHABLE),
         (code(), result("null"), INVALID_RESULT),
-        // Less gas than any transaction takes, and more than one can have.
+        // One less than the least gas of a transaction, and more than 64 bits can hold.
         (code(), result("\"0x5207\""), INVALID_RESULT),
         (code(), result("\"0x10000000000000000\""), INVALID_RESULT),
         (code(), result("\"0x\""), INVALID_RESULT),
@@ -286,14 +286,14 @@ async fn gas_estimates_are_not_shared() {
     let service = start(&node, "", "").await;
     node.hold_reads();
     let others = async {
-        // A shared estimate may be from before the last block.
+        // A shared estimate may be older than the newest block.
         node.wait_for_pending(2).await;
         node.set_reply(result("\"0x5208\""));
         node.release_reads();
     };
     let (one, other, ()) = tokio::join!(prepare(&service), prepare(&service), others);
     for response in [one, other] {
-        // Both calls wait for the same reply, so the code equals the gas.
+        // The node sends the same result to every call, so `0x5208` is also the code.
         assert_eq!((response.status, response.json()["gas"].as_str()), (200, Some("0x5208")));
     }
     let methods: Vec<_> = node.reads().iter().map(|read| read.method.clone()).collect();

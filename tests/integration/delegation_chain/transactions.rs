@@ -227,7 +227,7 @@ async fn repeated_delegation_needs_less_gas() {
 
 #[tokio::test]
 async fn chain_without_fees_gets_no_further_calls() {
-    // The node fails the test on calls other than for fees and chain id.
+    // `MockNode` fails the test on any call except those for fees and chain id.
     let node = MockNode::start(2020, mock_node::Reply::Error(-32000)).await;
     let chain = format!(
         "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"3s\"\n",

@@ -1,5 +1,4 @@
-//! A deterministic model of a chain, and the expected suggestions, calculated independently of the
-//! service.
+//! A deterministic model of a chain, and the expected suggestions, calculated independently of the service.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +66,7 @@ pub(super) fn longer_history(newest: u64, blocks: u64, columns: u64) -> Value {
     })
 }
 
-/// Returns the newest block of an unmodified result.
+/// Returns the newest block of a result with [`WINDOW`] blocks.
 pub(super) fn newest_of(result: &Value) -> u64 {
     let oldest = result["oldestBlock"].as_str().unwrap().strip_prefix("0x").unwrap();
     u64::from_str_radix(oldest, 16).unwrap() + WINDOW - 1

@@ -158,7 +158,7 @@ async fn integer_counts(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// Replaces the result by the correct one of a window that ends `blocks` later.
+/// Replaces the result by that of a window which ends `blocks` later.
 fn shift_window(result: &mut serde_json::Value, blocks: i64) {
     *result = chain_model::history(newest_of(result).checked_add_signed(blocks).unwrap(), 1);
 }
@@ -169,7 +169,7 @@ fn shifted_heads(shift: fn(i64) -> i64) -> Fault {
     Fault::result(move |result| shift_window(result, shift(calls.fetch_add(1, Ordering::Relaxed))))
 }
 
-/// Single implausible heads are never served.
+/// Checks that single implausible heads are never served.
 async fn single_wrong_heads(
     run: TestRun,
     settings: ChainSettings,
@@ -205,7 +205,7 @@ async fn single_wrong_heads(
     harness.finish().await;
 }
 
-/// A permanent jump of the head is accepted at the third poll, in both directions.
+/// Checks that a permanent jump of the head is accepted at the third poll, in both directions.
 async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
     let fault = Fault::result(move |result| shift_window(result, blocks));
     let (there, back) =
@@ -246,7 +246,7 @@ async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
     assert_eq!(log.matches("unexpected newest block confirmed").count(), 3);
 }
 
-/// A jump of the head is accepted at once if a second upstream confirms it.
+/// Checks that a jump of the head is accepted at once if a second upstream confirms it.
 async fn reset_at_both_upstreams(run: TestRun, settings: ChainSettings) {
     let settings = ChainSettings { urls: Urls::Two, ..settings };
     let fault = Fault::result(move |result| shift_window(result, -10_000));
@@ -271,7 +271,7 @@ async fn reset_at_both_upstreams(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// Implausible heads that do not continue each other are never accepted.
+/// Checks that implausible heads are never accepted if they do not follow each other.
 async fn erratic_heads(run: TestRun, settings: ChainSettings, reason: &'static str, step: i64) {
     let calls = AtomicI64::new(0);
     let fault = Fault::result(move |result| {
@@ -293,7 +293,7 @@ async fn erratic_heads(run: TestRun, settings: ChainSettings, reason: &'static s
     harness.finish().await;
 }
 
-/// A node that is one block late stays the first upstream of each poll.
+/// Checks that a node that is one block late stays the first upstream of each poll.
 async fn beyond_head(run: TestRun, settings: ChainSettings) {
     let fault = super::error(-32000, "request beyond head block");
     let settings = ChainSettings { urls: Urls::Two, ..settings };
@@ -317,7 +317,7 @@ async fn beyond_head(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// The first URL is unreachable; the second provides the data while it works.
+/// Checks that the second URL provides the data while the first is unreachable.
 async fn first_upstream_unreachable(run: TestRun, settings: ChainSettings) {
     let connection_refused = || (Fault::Refuse, Scope::All);
     let harness =
@@ -348,7 +348,7 @@ async fn first_upstream_unreachable(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// Dead pooled connections cost one attempt.
+/// Checks that dead pooled connections cost one attempt.
 async fn dead_pool(run: TestRun, settings: ChainSettings) {
     let harness = Harness::start(&run, settings.clone(), &[(Fault::DeadPool, Scope::All)]).await;
     harness.enter_phase("start");
@@ -368,7 +368,7 @@ async fn dead_pool(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// A silent WebSocket does not delay polling.
+/// Checks that a silent WebSocket does not delay polling.
 async fn silent_subscription(run: TestRun, settings: ChainSettings) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     silent.set_nonblocking(true).unwrap();
@@ -388,13 +388,13 @@ async fn silent_subscription(run: TestRun, settings: ChainSettings) {
     assert!(harness.finish().await.contains("block announcements lost"));
 }
 
-/// A chain with five blocks per configured block time, from the start or suddenly.
+/// Checks a chain with five blocks per configured block time, from the start or suddenly.
 async fn fast(run: TestRun, settings: ChainSettings) {
     let block = Duration::from_millis(250);
     let started = OnceLock::new();
     let faster = Fault::result(move |result| {
         let elapsed = started.get_or_init(Instant::now).elapsed();
-        // Four additional blocks per block.
+        // Four more blocks per block time.
         shift_window(result, whole_blocks(elapsed, block / 4).cast_signed());
     });
     for (phase, real_block) in [("start", block / 5), ("steady state", block)] {
@@ -413,7 +413,7 @@ async fn fast(run: TestRun, settings: ChainSettings) {
     }
 }
 
-/// A chain with one block per five configured block times is not labelled stale.
+/// Checks that a chain with one block per five configured block times is not labelled stale.
 async fn slow(run: TestRun, settings: ChainSettings) {
     let real_block = Some(settings.block * 5);
     let more = "stall_after = \"1s\"".into();
@@ -429,7 +429,7 @@ async fn slow(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// Returns the offset of `observed_at` from the real time in seconds.
+/// Returns `observed_at` minus the real time, in seconds.
 async fn wall_clock_offset(harness: &Harness) -> i64 {
     let market = harness.process.get("/v1/a/fee-market").await.json();
     let observed = humantime::parse_rfc3339(market["observed_at"].as_str().unwrap()).unwrap();
@@ -480,7 +480,7 @@ async fn clock_steps(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// Client requests during an outage cause no upstream calls.
+/// Checks that client requests during an outage cause no upstream calls.
 async fn stampede(run: TestRun, settings: ChainSettings) {
     const CLIENTS: usize = 300;
     const REQUESTS: usize = 5;
@@ -517,7 +517,7 @@ async fn stampede(run: TestRun, settings: ChainSettings) {
     harness.finish().await;
 }
 
-/// Redirects are not followed.
+/// Checks that redirects are not followed.
 async fn redirect(run: TestRun, settings: ChainSettings, status: u16) {
     let inner = TcpListener::bind("127.0.0.1:0").unwrap();
     inner.set_nonblocking(true).unwrap();
@@ -544,7 +544,7 @@ fn frozen_head() -> Fault {
     })
 }
 
-/// A stalled head is labelled after `stall_after` and never expires.
+/// Checks that a stalled head is labelled after `stall_after` and never expires.
 async fn stalled_head(run: TestRun, settings: ChainSettings) {
     let settings = ChainSettings { more: "stall_after = \"1s\"".into(), ..settings };
     let harness = Harness::start(&run, settings, &[(frozen_head(), Scope::FeeHistory)]).await;

@@ -1,4 +1,4 @@
-//! The service as a process with ten chains: one with injected faults (`a`), nine healthy ones.
+//! The service as a process with ten chains: `a` with injected faults, and nine healthy chains.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -32,12 +32,12 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 pub(super) const SLACK: Duration = Duration::from_millis(1500);
 
 const HEALTHY: std::ops::RangeInclusive<u64> = 101..=109;
-/// Configured block time of the healthy chains; with it an attempt may take a second.
+/// Configured block time of the healthy chains. It allows an attempt to take 1 s.
 const HEALTHY_BLOCK: Duration = Duration::from_secs(2);
-/// Real block time, shorter so that a lag shows before the suggestion is labelled stale.
+/// Real block time of the healthy chains, shorter so that a lag shows before the suggestion is labelled stale.
 const HEALTHY_REAL_BLOCK: Duration = Duration::from_millis(400);
 
-/// As large as the decompression bomb; every other reply is far smaller.
+/// Limit of the peak memory: the decompressed size of the bomb. Every other reply is far smaller.
 const MAX_MEMORY_KIB: u64 = 64 * 1024;
 
 /// Part of every secret in the URLs, the configuration and the requests.
@@ -118,7 +118,7 @@ impl ChainSettings {
     }
 }
 
-/// The service process with its nodes, proxies and the monitor of the healthy chains.
+/// The service process with its node, its proxies and the monitor of the healthy chains.
 #[derive(Debug)]
 pub(super) struct Harness {
     pub(super) model: ChainModel,
@@ -250,8 +250,8 @@ impl Harness {
         .await;
     }
 
-    /// Waits, at most `within`, until the suggestion is from the chain's newest blocks, and checks that it
-    /// follows further blocks.
+    /// Waits until the suggestion is from the chain's newest blocks, and checks that this took at most `within` plus
+    /// [`SLACK`]. Then checks that the suggestion follows further blocks.
     pub(super) async fn wait_until_fresh(
         &self,
         window: fn(u64) -> Window,
@@ -343,8 +343,8 @@ impl Harness {
         .await;
     }
 
-    /// Stops the service. Checks that the nine other chains were unaffected, that memory stayed low, and that
-    /// the log has no panic, secret, escape sequence or long excerpt. Returns all output.
+    /// Stops the service and returns all its output. Checks that the nine healthy chains were unaffected, that memory
+    /// stayed low, and that the output has no panic, secret, escape sequence or long excerpt.
     pub(super) async fn finish(self) -> String {
         self.enter_phase("end");
         self.process.get_at(self.process.admin, "/metrics").await;
@@ -586,10 +586,11 @@ struct Observations {
 
 impl HealthyChainsMonitor {
     const PAUSE: Duration = Duration::from_millis(200);
-    /// Maximum lag of a suggestion: a block time, plus a poll and a read on a busy machine.
+    /// Maximum lag of a suggestion: [`HEALTHY_BLOCK`], which is five real blocks, plus two for a poll and a read on a
+    /// busy machine.
     const MAX_LAG_BLOCKS: u64 = 7;
 
-    /// Waits until all nine are served, then starts.
+    /// Waits until all nine chains are served, then starts.
     async fn start(process: &ServiceProcess, healthy: &Arc<HealthyChains>) -> Self {
         let (client, healthy) = (process.client.clone(), Arc::clone(healthy));
         let base = process.url("");
