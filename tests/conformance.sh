@@ -15,5 +15,5 @@ if [ $# -gt 1 ]; then
 fi
 seed=${1:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 echo "seed $seed"
-export CONFORMANCE_SEED=$seed CONFORMANCE_EXAMPLES=400 CONFORMANCE_LEAST=20000
+export CONFORMANCE_SEED=$seed CONFORMANCE_EXAMPLES=400 CONFORMANCE_MIN_CASES=20000
 exec cargo test --locked --test integration conformance:: -- --nocapture

@@ -29,7 +29,7 @@ async fn responses_conform_to_the_openapi_document() {
     std::fs::write(&file, &document.body).unwrap();
     let (seed, examples) =
         (variable_or("CONFORMANCE_SEED", SEED), variable_or("CONFORMANCE_EXAMPLES", EXAMPLES));
-    let min_cases: u64 = variable_or("CONFORMANCE_LEAST", MIN_CASES).parse().unwrap();
+    let min_cases: u64 = variable_or("CONFORMANCE_MIN_CASES", MIN_CASES).parse().unwrap();
     let mut command = programs::python_tool("schemathesis");
     command.arg("--config-file").arg(fixtures::path("tests/python/schemathesis.toml"));
     // From a file, because schemathesis leaves out the operation that it loads the document from.

@@ -20,7 +20,7 @@ pub(crate) struct FaultProxy {
     address: SocketAddr,
     setting: watch::Sender<Setting>,
     /// Number of the newest switch that has taken effect.
-    in_force: watch::Receiver<u64>,
+    applied_switches: watch::Receiver<u64>,
     received: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
 }
@@ -74,7 +74,7 @@ pub(crate) enum Bloat {
     /// 64 MiB in 64 KiB of gzip.
     Bomb,
     /// The bytes of [`Bomb`](Self::Bomb) without a `content-encoding`.
-    UnnamedBomb,
+    UndeclaredBomb,
 }
 
 /// Function that computes a reply.
@@ -179,12 +179,12 @@ impl FaultProxy {
         let address = listener.local_addr().unwrap();
         let (fault, scope) = (Fault::Pass, Scope::All);
         let (setting, settings) = watch::channel(Setting { fault, scope, switches: 0 });
-        let (in_force_sender, in_force) = watch::channel(0);
+        let (in_force_sender, applied_switches) = watch::channel(0);
         let received = Arc::default();
         let proxy =
             Proxy { target, client: reqwest::Client::new(), received: Arc::clone(&received) };
         let task = tokio::spawn(proxy.run(listener, settings, in_force_sender));
-        Self { address, setting, in_force, received, task }
+        Self { address, setting, applied_switches, received, task }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -195,8 +195,8 @@ impl FaultProxy {
     pub(crate) async fn switch(&self, fault: Fault, scope: Scope) {
         let switches = self.setting.borrow().switches + 1;
         self.setting.send_replace(Setting { fault, scope, switches });
-        let mut in_force = self.in_force.clone();
-        in_force.wait_for(|last| *last >= switches).await.expect("the proxy runs");
+        let mut applied_switches = self.applied_switches.clone();
+        applied_switches.wait_for(|last| *last >= switches).await.expect("the proxy runs");
     }
 
     /// Returns the number of connections so far.
@@ -260,7 +260,7 @@ impl Proxy {
         self,
         mut listener: TcpListener,
         mut settings: watch::Receiver<Setting>,
-        in_force: watch::Sender<u64>,
+        applied_switches: watch::Sender<u64>,
     ) {
         let address = listener.local_addr().unwrap();
         let mut connections = JoinSet::new();
@@ -270,7 +270,7 @@ impl Proxy {
                 connections.shutdown().await;
                 drop(listener);
                 let socket = bind_without_listening(address).await;
-                in_force.send_replace(switches);
+                applied_switches.send_replace(switches);
                 let lifted = |setting: &Setting| !matches!(setting.fault, Fault::Refuse);
                 if settings.wait_for(lifted).await.is_err() {
                     return;
@@ -278,7 +278,7 @@ impl Proxy {
                 listener = socket.listen(1024).unwrap();
                 continue;
             }
-            in_force.send_replace(switches);
+            applied_switches.send_replace(switches);
             tokio::select! {
                 accepted = listener.accept() => {
                     let (stream, _) = accepted.unwrap();
@@ -427,7 +427,7 @@ impl Connection {
                 let reply = Reply::new(200, BOMB.clone()).with("content-encoding", "gzip");
                 self.send(&reply, reply.body.len()).await
             }
-            Bloat::UnnamedBomb => {
+            Bloat::UndeclaredBomb => {
                 let reply = Reply::new(200, BOMB.clone());
                 self.send(&reply, reply.body.len()).await
             }

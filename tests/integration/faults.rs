@@ -161,12 +161,12 @@ async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejec
     if let Some((onset, reason)) = onset {
         let before = harness.count(0, reason).await;
         harness.inject(onset, Scope::All).await;
-        harness.until("the onset", async || harness.count(0, reason).await > before).await;
+        harness.wait_until("the onset", async || harness.count(0, reason).await > before).await;
     }
     let before = harness.count(0, reason).await;
     harness.inject(fault, *scope).await;
     let calls = gap.map(|(method, _)| harness.proxies[0].call_times(method).len());
-    harness.until(reason, async || harness.count(0, reason).await > before).await;
+    harness.wait_until(reason, async || harness.count(0, reason).await > before).await;
     let last = harness.read().await.served.unwrap();
     harness.check_expiry(&last).await;
     if let (Some((method, min_gap)), Some(calls)) = (gap, calls) {
@@ -945,7 +945,7 @@ fn transport() -> Vec<Scenario> {
         Scenario::accepted(26, "200 KB", Fault::Bloat(Bloat::Giant(200_000)), Window::ending_with),
         rejected(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
         rejected(26, "a bomb", "unexpected_encoding", Fault::Bloat(Bloat::Bomb)),
-        rejected(26, "a bomb without a name", "not_json", Fault::Bloat(Bloat::UnnamedBomb)),
+        rejected(26, "a bomb without a name", "not_json", Fault::Bloat(Bloat::UndeclaredBomb)),
         Scenario::failed_over(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
         rejected(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
         rejected(27, "a reply after the timeout", "timeout", Fault::Delay(SECOND * 2)),

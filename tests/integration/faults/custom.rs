@@ -216,7 +216,7 @@ async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
     };
     let harness = Harness::start(&run, settings, &[(fault.clone(), Scope::FeeHistory)]).await;
     harness.enter_phase("start");
-    harness.until("elsewhere", async || is_elsewhere(&harness, &harness.read().await)).await;
+    harness.wait_until("elsewhere", async || is_elsewhere(&harness, &harness.read().await)).await;
     assert_eq!(harness.count(0, there).await + harness.count(0, back).await, 0);
 
     for phase in ["recovery after the start", "recovery"] {
@@ -224,7 +224,7 @@ async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
         harness.enter_phase(phase);
         harness.clear_faults().await;
         let is_back = async || !is_elsewhere(&harness, &harness.read().await);
-        harness.until("back", is_back).await;
+        harness.wait_until("back", is_back).await;
         harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
         assert_eq!(harness.count(0, back).await, before + 3);
         if phase == "recovery" {
@@ -234,7 +234,7 @@ async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
         harness.enter_phase("steady state");
         harness.inject(&fault, Scope::FeeHistory).await;
         harness
-            .until("elsewhere", async || {
+            .wait_until("elsewhere", async || {
                 let read = harness.read().await;
                 read.assert_fresh();
                 is_elsewhere(&harness, &read)
@@ -258,7 +258,7 @@ async fn reset_at_both_upstreams(run: TestRun, settings: ChainSettings) {
         proxy.switch(fault.clone(), Scope::FeeHistory).await;
     }
     harness
-        .until("the lower head", async || {
+        .wait_until("the lower head", async || {
             harness.read().await.served.unwrap().newest < harness.model.head() - 5000
         })
         .await;
@@ -457,7 +457,7 @@ async fn clock_steps(run: TestRun, settings: ChainSettings) {
     for (offset, seconds) in [("-1h", -3600), ("+1h", 3600), ("+0", 0), ("+1d", 86_400)] {
         clock.step(offset);
         harness
-            .until("the step", async || {
+            .wait_until("the step", async || {
                 let read = harness.read().await;
                 read.assert_fresh();
                 assert!(read.served.unwrap().age <= 1);
@@ -550,21 +550,21 @@ async fn stalled_head(run: TestRun, settings: ChainSettings) {
     let harness = Harness::start(&run, settings, &[(frozen_head(), Scope::FeeHistory)]).await;
     for phase in ["start", "steady state"] {
         harness.enter_phase(phase);
-        harness.until("served", async || harness.read().await.served.is_ok()).await;
+        harness.wait_until("served", async || harness.read().await.served.is_ok()).await;
         let at_first = harness.read().await.served.unwrap();
         assert!(!at_first.is_stale, "{at_first:?}");
         if phase == "steady state" {
             harness.inject(&frozen_head(), Scope::FeeHistory).await;
         }
         let started = Instant::now();
-        harness.until("labelled", async || harness.read().await.served.unwrap().is_stale).await;
+        harness.wait_until("labelled", async || harness.read().await.served.unwrap().is_stale).await;
         let took = started.elapsed();
         assert!(took <= SECOND + SLACK, "labelled after {took:?}");
         let stalled = harness.read().await.served.unwrap();
         harness.check_reported_status("stale", stalled.newest.into()).await;
         let until = Instant::now() + MAX_AGE;
         harness
-            .until("longer than data may be old", async || {
+            .wait_until("longer than data may be old", async || {
                 let served = harness.read().await.served.unwrap();
                 assert!(served.is_stale && served.age <= 1, "{served:?}");
                 assert_eq!(served.newest, stalled.newest);
@@ -592,7 +592,7 @@ async fn one_of_two_heads_stalled(run: TestRun, settings: ChainSettings) {
         }
         let before = harness.count(0, "head_stalled").await;
         harness
-            .until("a poll of the second URL", async || {
+            .wait_until("a poll of the second URL", async || {
                 if let Ok(served) = harness.read().await.served {
                     assert!(!served.is_stale, "{served:?}");
                 }

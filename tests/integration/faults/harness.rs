@@ -202,11 +202,11 @@ impl Harness {
         read
     }
 
-    /// Waits until `is_so` returns true.
-    pub(super) async fn until(&self, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    /// Waits until `is_met` returns true.
+    pub(super) async fn wait_until(&self, what: &str, mut is_met: impl AsyncFnMut() -> bool) {
         let deadline = Instant::now() + TIMEOUT;
         let mut ticks = tokio::time::interval(Duration::from_millis(25));
-        while !is_so().await {
+        while !is_met().await {
             assert!(Instant::now() < deadline, "never: {what}; {:?}", self.read().await);
             ticks.tick().await;
         }
@@ -243,7 +243,7 @@ impl Harness {
         check: impl Fn(&Suggestion),
     ) {
         let before = self.count(upstream, outcome).await;
-        self.until(&format!("another {outcome} of {upstream}"), async || {
+        self.wait_until(&format!("another {outcome} of {upstream}"), async || {
             check(&self.read().await);
             self.count(upstream, outcome).await > before
         })
@@ -264,7 +264,7 @@ impl Harness {
                 && served.body == window(served.newest).body("a")
         };
         let mut last = None;
-        self.until("fresh", async || {
+        self.wait_until("fresh", async || {
             last = self.read().await.served.ok().filter(is_expected);
             last.is_some()
         })
@@ -274,7 +274,7 @@ impl Harness {
         let first = last.unwrap();
         let min_further_blocks = if self.model.head() == head { 0 } else { 2 };
         let mut last = first.clone();
-        self.until("newer blocks", async || {
+        self.wait_until("newer blocks", async || {
             last = self.read().await.served.unwrap();
             assert!(is_expected(&last) && last.newest >= first.newest, "{last:?} after {first:?}");
             last.newest >= first.newest + min_further_blocks
@@ -287,7 +287,7 @@ impl Harness {
     pub(super) async fn check_expiry(&self, last: &Served) {
         let started = Instant::now();
         let (mut is_kept, mut is_labelled) = (false, false);
-        self.until("refused", async || {
+        self.wait_until("refused", async || {
             let served = match self.read().await.served {
                 Ok(served) => served,
                 Err(code) => {
@@ -333,7 +333,7 @@ impl Harness {
         let block = settings.real_block.unwrap();
         let lag = whole_blocks(settings.longest_pause() + SLACK, block);
         let until = Instant::now() + Duration::from_secs(1);
-        self.until("a second", async || {
+        self.wait_until("a second", async || {
             let lowest = self.model.head() - lag;
             let read = self.read().await;
             read.assert_fresh();
