@@ -88,7 +88,7 @@ buildah commit --quiet "$container" "$runtime" >/dev/null
 
 step "build of the image"
 volumes=(--volume "$(rustc --print sysroot):/usr/local/rust:ro")
-# This machine's source of crates.
+# The build uses this machine's source of crates, if one is configured.
 for name in config.toml config; do
     configuration=${CARGO_HOME:-$HOME/.cargo}/$name
     [ ! -e "$configuration" ] || volumes+=(--volume "$configuration:/usr/local/cargo/$name:ro")
@@ -132,7 +132,7 @@ if [ "${PROFILE:-release}" = release ] && [ "$bytes" -ge "$MAX_BYTES" ]; then
     fail "the image has $bytes bytes; it must have fewer than $MAX_BYTES"
 fi
 
-# In a network namespace with only a loopback interface.
+# The network namespace has only a loopback interface.
 unshare --net --mount tests/image/run.sh "$root" "$work"
 
 step "all checks passed"

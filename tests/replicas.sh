@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs eight replicas with Redis for five minutes and kills or freezes one every second. This is the chaos test of the
-# suite with more time, on a release build, and with a random seed unless SEED is given.
+# Runs eight replicas with Redis for five minutes and kills or freezes about one per second. This is the chaos test of
+# the suite with more time, on a release build, and with a random seed unless SEED is given.
 #
 #     tests/replicas.sh [SECONDS [SEED]]
 #

@@ -22,7 +22,7 @@ for tool in cargo rustfmt cargo-clippy; do
     command -v "$tool" >/dev/null || missing "$tool" "Install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later with rustfmt and clippy."
 done
 
-# Debian packages by the command that each provides.
+# Installs a Debian package unless its command exists.
 install_package() { # command, package
     command -v "$1" >/dev/null && return
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
@@ -33,7 +33,7 @@ install_package() { # command, package
     command -v "$1" >/dev/null || missing "$1" "The package $2 did not provide it."
 }
 install_package npm npm
-# The tests start their own nginx and Redis on free ports; they do not use servers that run already.
+# The tests start their own nginx and Redis on free ports. They do not use servers that already run.
 PATH=$PATH:/usr/sbin
 install_package nginx nginx
 install_package redis-server redis-server
@@ -53,7 +53,7 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
         missing "Hardhat 3 for $(uname -sm)" "Install hardhat and its plugin as in tests/node/hardhat-3 in a folder of their own, and set HARDHAT_3 to its path and NODE_22 to that of a node 22 or later."
     fi
 fi
-# Installs exactly the packages of the lock files, without their install scripts. npm leaves Foundry out if it has none
+# Installs exactly the packages of the lock files, without their install scripts. npm skips Foundry if there is no build
 # for this machine.
 install_packages() { # folder
     step npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the dependencies against deny.toml (versions, licences, sources) and against the database of known
-# vulnerabilities, and writes those of the release build to target/sbom.cdx.json.
+# vulnerabilities. Writes the dependencies of the release build to target/sbom.cdx.json.
 #
 # Needs cargo-deny and Node.js. With --offline the script fetches nothing and skips the vulnerability check.
 

@@ -1,7 +1,7 @@
 //! Polls of hostile nodes: generated replies pass through the code that parses, prices, checks and publishes them.
 //! Each publication is checked against a second, independent implementation of the rules.
 //!
-//! The tests run a sample, `benches/replies.rs` runs millions.
+//! The tests run a sample; `benches/replies.rs` runs millions of replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -90,8 +90,8 @@ struct Poller {
 }
 
 impl Poller {
-    /// Polls as the service does: the nodes in order, until one yields something to publish and no other node has
-    /// to confirm it.
+    /// Polls the nodes in order, as the service does. Stops at the first accepted reply, unless the round has to
+    /// query other nodes too.
     fn poll(
         &mut self,
         nodes: usize,
@@ -201,20 +201,20 @@ fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Pric
     Ok((history, market))
 }
 
-/// The rules for heads, implemented again in the simplest form.
+/// Second implementation of the rules for heads, as simple as possible.
 #[derive(Default)]
 struct HeadRules {
     published: Option<(u64, Instant)>,
-    /// Consecutive polls in which a lower head was claimed and nothing else was published.
+    /// Polls in which a node claimed a lower head, since a node last claimed the published head.
     lower: u32,
-    /// Consecutive polls in which a head too far ahead was claimed.
+    /// Consecutive polls in which a node claimed a head too far ahead.
     higher: u32,
-    /// The highest head of this poll that needs no confirmation, on the fastest possible chain.
+    /// Highest head that needs no confirmation in this poll, if the chain is 100 times faster than configured.
     highest: u128,
 }
 
 impl HeadRules {
-    /// Returns the highest head that needs no confirmation on a chain faster by this factor.
+    /// Returns the highest head that needs no confirmation on a chain that is `speed_up` times faster than configured.
     fn highest(&self, now: Instant, speed_up: u32) -> u128 {
         let Some((last, since)) = self.published else { return u128::MAX };
         let expected = (now - since).as_nanos().div_ceil((BLOCK_TIME / speed_up).as_nanos());
@@ -267,7 +267,7 @@ fn ensure(holds: bool, rule: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("broken: {rule}")) }
 }
 
-/// An accepted reply, parsed differently from the service.
+/// An accepted reply, parsed independently of the service.
 #[derive(Deserialize)]
 struct RawReply<'a> {
     #[serde(borrow)]
@@ -282,7 +282,7 @@ struct RawResult<'a> {
     reward: Option<&'a RawValue>,
 }
 
-/// Returns true if any row has a first element that is a quantity.
+/// Returns true if the first element of any row is a quantity.
 fn has_a_reward(rewards: Option<&RawValue>) -> bool {
     fn elements(array: &RawValue) -> Vec<&RawValue> {
         serde_json::from_str(array.get()).unwrap_or_default()
@@ -380,7 +380,7 @@ fn break_result(result: &mut Value, random: &mut Random) {
             }
         }
         8 => {
-            // Rewards of one kind only: none, nulls, zeros.
+            // The same degenerate reward row for every block: null, empty, zeros or nulls.
             let row = [json!(null), json!([]), json!(["0x0", "0x0"]), json!([null])];
             object.insert("reward".into(), vec![row[random.below(4)].clone(); WINDOW].into());
         }
@@ -393,7 +393,7 @@ fn break_result(result: &mut Value, random: &mut Random) {
     }
 }
 
-/// Returns a value that nodes send in place of a valid one.
+/// Returns an invalid or unusual value that some nodes send instead of a valid one.
 fn odd_value(random: &mut Random) -> Value {
     let values = [
         json!(null),
@@ -422,7 +422,7 @@ fn odd_value(random: &mut Random) -> Value {
     values[random.below(values.len())].clone()
 }
 
-/// The `SplitMix64` generator: a seed yields the same sequence everywhere.
+/// `SplitMix64` generator: the same seed yields the same sequence on every machine.
 struct Random(u64);
 
 impl Random {
@@ -437,7 +437,7 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(end.max(1)).unwrap()).unwrap()
     }
 
-    /// Returns an amount in wei: a realistic one, or anything from 0 to more than fits.
+    /// Returns an amount in wei: usually realistic, sometimes 0. With `is_absurd` it may be as large as `u128::MAX`.
     fn amount(&mut self, is_absurd: bool) -> u128 {
         match self.below(40) {
             0 if is_absurd => u128::MAX,

@@ -8,7 +8,7 @@ use crate::test_server::TestServer;
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// A service with a chain that is polled once, at the start, and a chain whose node always fails.
+/// A service with two chains: `ronin` is polled once, at the start; the node of `ill` always fails.
 struct Harness {
     service: TestServer,
     _nodes: [MockNode; 2],
@@ -30,7 +30,7 @@ impl Harness {
             failing.url()
         );
         let service = TestServer::with_server(more, &chains).await;
-        // The probes are at the root under any base path.
+        // The base path does not apply to the probes.
         service.wait_for("/readyz", |response| response.status == 200).await;
         service.wait_for("/livez", |_| failing.calls("eth_feeHistory") >= 1).await;
         Self { service, _nodes: [healthy, failing] }

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Message {
-    /// Parses `bytes`, which may be incomplete. `None` before the end of the headers.
+    /// Parses `bytes`, which may be incomplete. Returns `None` before the end of the headers.
     pub(crate) fn parse(kind: Kind, bytes: &[u8]) -> Option<Self> {
         let (start_line, headers, start) = head(bytes)?;
         let rest = &bytes[start..];
@@ -102,7 +102,8 @@ impl Message {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// Returns the message as a text to search, also with its JSON and percent escapes decoded.
+    /// Returns the message as text to search for secrets: as received, with JSON escapes decoded, and with percent
+    /// escapes decoded.
     pub(crate) fn searchable_text(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         let json = serde_json::from_slice::<serde_json::Value>(&self.body);
@@ -111,7 +112,7 @@ impl Message {
         format!("{}\n{:?}\n{body}\n{json}\n{plain}", self.start_line, self.headers)
     }
 
-    /// Returns the status and the code of the problem document, empty for other responses.
+    /// Returns the status and the code of the problem document. The code is empty for other responses.
     pub(crate) fn outcome(&self) -> (u16, String) {
         if self.header("content-type") != "application/problem+json" {
             return (self.status(), String::new());
@@ -142,7 +143,7 @@ fn head(bytes: &[u8]) -> Option<(String, Headers, usize)> {
     Some((start_line, headers.collect(), end + 4))
 }
 
-/// Passes each chunk to `take` and returns where the chunks end. `None`: incomplete.
+/// Passes each chunk to `take` and returns where the chunks end, or `None` if they are incomplete.
 fn chunks(bytes: &[u8], mut take: impl FnMut(&[u8])) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -1,7 +1,7 @@
 //! Runs the code blocks of `docs/integrations.md` and of the README as they are.
 //!
-//! Only the URLs of the service and of the node are replaced. No block is repeated here, so a wrong change of a
-//! block fails a test.
+//! Only the URLs of the service and of the node are replaced. The tests contain no copy of a block, so a wrong change
+//! of a block fails a test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -27,10 +27,10 @@ const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 /// An address where nothing listens.
 const NOWHERE: &str = "127.0.0.1:9";
 
-/// Interval of checks of the node, long enough to leave the processor to the program.
+/// Interval at which tests check the node. Long enough to leave the processor to the program.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The first of anvil's fixed accounts.
+/// Private key and address of anvil's first default account.
 const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 
@@ -38,7 +38,7 @@ const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 const SERVICE: &str = "localhost:8080";
 const NODE: &str = "https://api.roninchain.com/rpc";
 
-/// JavaScript that defines `print`, which distinguishes `1n` from `1`.
+/// JavaScript that defines `print`. Its output distinguishes `1n` from `1`.
 const PRINT_JS: &str = "const print = (value) => console.log(JSON.stringify(value, (_, inner) => \
     typeof inner === 'bigint' ? `${inner}n` : inner));\n";
 
@@ -121,14 +121,14 @@ impl Workspace {
         command
     }
 
-    /// Runs one of the files.
+    /// Runs the file `name`.
     fn file(&self, name: &str) -> Program {
         let mut command = Self::node(&["ethers", "viem"]);
         command.arg(name);
         self.start(command)
     }
 
-    /// Runs a module in the folder. `print` is defined for it.
+    /// Runs `text` as a module in the folder, with `print` defined.
     fn module(&self, text: &str) -> Program {
         let mut command = Self::node(&["ethers", "viem"]);
         command
@@ -233,12 +233,12 @@ impl Drop for Program {
     }
 }
 
-/// Starts a node that mines on request only, with blocks for one transfer.
+/// Starts a node that mines on request only and whose blocks have room for one transfer.
 fn node(arguments: &[&str]) -> Anvil {
     Anvil::start(0, &[&["--no-mining", "--gas-limit", "30000"], arguments].concat())
 }
 
-/// Configures a chain that is polled often and may stall for a minute.
+/// Returns the configuration of a chain with blocks of 500 ms, which counts as stalled after a minute without a block.
 fn chain(node: &str) -> String {
     format!(
         "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{node}\"]\nblock_time = \"500ms\"\n\
@@ -255,7 +255,7 @@ fn number(quantity: &Value) -> u128 {
     u128::from_str_radix(digits.unwrap_or_else(|| panic!("{quantity}")), 16).unwrap()
 }
 
-/// A node, and the service that polls it.
+/// A node and the service that polls it.
 #[derive(Debug)]
 struct Market {
     node: Anvil,
@@ -263,10 +263,10 @@ struct Market {
 }
 
 impl Market {
-    /// Starts both, the node with these arguments.
+    /// Starts a node with these arguments, and the service.
     async fn start(arguments: &[&str]) -> Self {
         let node = node(arguments);
-        // So that the average base fee differs from every base fee.
+        // With a few blocks, the average base fee differs from every single base fee.
         for _ in 0..3 {
             mine(&node).await;
         }
@@ -310,8 +310,8 @@ impl Market {
     }
 }
 
-/// Mines a block once `program` has sent a transaction. Returns that transaction, whose hash the program has to
-/// print, and standard error.
+/// Mines a block once `program` has sent a transaction, and checks that the program prints its hash. Returns the
+/// transaction and the program's standard error.
 async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
     let head = number(&node.call("eth_blockNumber", json!([])).await);
     let deadline = Instant::now() + TIMEOUT;
@@ -406,7 +406,7 @@ async fn sends_own_estimate(service: &str, why: &str) {
 const FETCH: &str = "import { suggestedFees } from './suggested-fees.js';
     await suggestedFees().then(print, (error) => print(error.message));";
 
-/// Checks the error of `fetch` when there is no suggestion.
+/// Checks that the error of the `fetch` example contains `expected` when there is no suggestion.
 async fn fetch_fails_with(service: &str, expected: &str) {
     let stdout = Workspace::new(service, "nowhere").module(FETCH).success().await;
     assert!(stdout.contains(expected), "{stdout}");
@@ -469,7 +469,7 @@ async fn viem_changes_neither_suggested_nor_explicit_fees() {
 
 #[tokio::test]
 async fn libraries_fall_back_when_the_service_is_unreachable() {
-    // A port that fetch does not block.
+    // `fetch` refuses to connect to port 9 of `NOWHERE`.
     let nowhere = format!("127.0.0.1:{}", free_port());
     sends_own_estimate(&nowhere, "ECONNREFUSED").await;
     fetch_fails_with(&nowhere, "fetch failed").await;
@@ -477,7 +477,7 @@ async fn libraries_fall_back_when_the_service_is_unreachable() {
 
 #[tokio::test]
 async fn libraries_fall_back_when_the_service_does_not_respond() {
-    // Connections are accepted, and never answered.
+    // The kernel accepts connections, but no response is sent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     sends_own_estimate(&address, "timeout").await;
@@ -584,7 +584,7 @@ async fn curl_prints_each_new_suggestion_until_the_service_stops() {
     }
 }
 
-/// Runs a wagmi application that sends with the hook of the page, or without it.
+/// Runs a wagmi application that sends a transaction. `how` is "with the hook" of the page or "without the hook".
 fn wagmi(market: &Market, workspace: &Workspace, how: &str) -> Program {
     const PACKAGES: &[&str] = &["wagmi", "viem", "react", "react-dom", "@tanstack/react-query"];
     workspace.script("integrations-wagmi.mjs", PACKAGES, &[market.node.url(), how.into()])
@@ -665,7 +665,7 @@ fn nginx(workspace: &Workspace, port: u16) -> Program {
          fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
          include server.conf; }\n",
     );
-    // Debian installs nginx in a folder that is not in every PATH.
+    // Debian installs nginx in /usr/sbin, which is not in every PATH.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
     let mut command = Command::new("nginx");
     command.env("PATH", path).args(["-e", "stderr", "-c", "nginx.conf", "-p"]);
@@ -700,7 +700,7 @@ async fn nginx_caches_suggestions_and_does_not_buffer_events() {
     let cached = Response::read(reqwest::get(&url).await.unwrap()).await;
     assert_eq!((cached.status, &cached.body), (200, &response.body));
     assert_eq!(cached.header("age"), first.header("age"));
-    // Responses without a cache lifetime are not cached.
+    // nginx has not cached this response, because it has no cache lifetime.
     let chains = url.replace(SUGGESTION, "/v1/chains");
     assert_eq!(reqwest::get(&chains).await.unwrap().status(), 502);
 }

@@ -22,10 +22,10 @@ async fn request_in_flight_is_completed_during_shutdown() {
     let service = TestServer::start(&chain(&node)).await;
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     let mut client = TcpStream::connect(service.address()).await.unwrap();
-    // Half a request is in flight when the shutdown begins.
+    // The shutdown begins when half of the request has been sent.
     let request = format!("GET {SUGGESTION} HTTP/1.1\r\nHost: a\r\n");
     client.write_all(request.as_bytes()).await.unwrap();
-    // After this response the service has accepted the first connection too.
+    // Connections are accepted in order: after this response, the service has accepted the first one too.
     service.get("/livez").await;
     let stopping = tokio::spawn(service.stop());
     tokio::task::yield_now().await;

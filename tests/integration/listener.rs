@@ -1,7 +1,7 @@
 //! Limits per client: time, connections, requests, memory and file descriptors.
 //!
-//! These tests only distinguish the configured timeouts from the built-in ones, because the machine may be busy.
-//! `benches/slow_clients.sh` measures their accuracy, about one second.
+//! The machine may be busy, so these tests only distinguish the configured timeouts from the defaults.
+//! `benches/slow_clients.sh` measures the accuracy of timeouts, which is about one second.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::{RawClient, Response, TIMEOUT, get};
 use crate::test_server::TestServer;
 
-/// All timeouts of these tests, and the latest time at which a connection has to be closed after one.
+/// Timeout that the tests configure, and the maximum time until the connection is closed.
 const DEADLINE: Duration = Duration::from_millis(300);
 const MAX_CLOSE_DELAY: Duration = Duration::from_secs(6);
 
@@ -43,7 +43,7 @@ fn timeouts(deadline: &str) -> String {
     )
 }
 
-/// Reads responses until the connection is closed, which has to be soon after the timeout.
+/// Reads responses until the connection is closed. Checks that this happens soon after the timeout.
 async fn read_until_timeout(client: &mut RawClient, since: Instant) -> Vec<Response> {
     let responses = client.read_until_closed().await;
     let elapsed = since.elapsed();
@@ -92,7 +92,7 @@ async fn idle_connection_is_closed_without_a_response() {
     let mut client = RawClient::connect(service.address()).await;
     let since = Instant::now();
     assert_eq!(client.request(get(SUGGESTION, "")).await.status, 200);
-    // An empty line is no request.
+    // An empty line does not start a request, so the idle timeout still applies.
     client.send("\r\n").await;
     assert_eq!(read_until_timeout(&mut client, since).await, []);
     assert_eq!(service.count(&timeouts("idle")).await, 1);
@@ -141,7 +141,7 @@ async fn client_that_reads_nothing_is_disconnected() {
     let requests = get("/v1/chains", "").repeat(100);
     let since = Instant::now();
     let sending = async { while client.try_send(&requests).await.is_ok() {} };
-    // Writes block, because the client reads nothing, until the service resets the connection.
+    // The client reads nothing, so its writes block until the service resets the connection.
     tokio::time::timeout(TIMEOUT, sending).await.expect("a reset connection");
     assert!(since.elapsed() >= DEADLINE, "{:?}", since.elapsed());
     assert_eq!(service.count(&timeouts("write")).await, 1);
@@ -205,13 +205,13 @@ async fn connections_are_limited_per_client() {
     wait_for_free_slot(service.address()).await;
 }
 
-/// Connects until a connection is served. Rejected ones have to get 503 or 429.
+/// Connects until a connection is served. Rejected connections must get 503 or 429.
 async fn wait_for_free_slot(address: SocketAddr) {
     let since = Instant::now();
     loop {
         let mut client = RawClient::connect(address).await;
         client.send(get(SUGGESTION, "")).await;
-        // With short timeouts this connection may be closed too, if the test is not scheduled for a while.
+        // With short timeouts, a busy machine may delay the test until this connection is closed too.
         let response = client.read_response().await.ok().flatten();
         match response.as_ref().map(|response| response.status) {
             Some(200) => return,
@@ -301,7 +301,7 @@ async fn x_forwarded_for_counts_only_from_trusted_proxies() {
 #[tokio::test]
 async fn ipv6_network_is_one_client() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    // Without IPv6, IPv6 clients can still be forwarded by a proxy.
+    // On a machine without IPv6, a proxy connects over IPv4 and forwards the IPv6 addresses.
     let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
     let local = if has_ipv6 { "[::1]" } else { "127.0.0.1" };
     let text = format!(
@@ -345,7 +345,7 @@ async fn oversized_headers_and_uris_get_431_and_414() {
         assert_eq!(outcomes(&responses), [(status, code.to_owned())]);
         assert!(responses[0].closes_connection());
     }
-    // The parser's error response has the version of the last request.
+    // Errors of the HTTP parser have the version of the previous request, here HTTP/1.0.
     let mut client = RawClient::connect(service.address()).await;
     client.send(format!("GET {SUGGESTION} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")).await;
     client.read_response().await.unwrap().unwrap();
@@ -374,7 +374,7 @@ async fn service_survives_running_out_of_file_descriptors() {
     while client.request(get(SUGGESTION, "")).await.status != 200 {
         assert!(since.elapsed() < TIMEOUT, "the node was not polled");
     }
-    // Each rejected connection lingers and keeps a descriptor, until none is left.
+    // Each rejected connection keeps its descriptor for a while, until the process has none left.
     let mut flood = Vec::new();
     let since = Instant::now();
     while open_descriptors(service.id()) < 96 {
@@ -386,7 +386,7 @@ async fn service_survives_running_out_of_file_descriptors() {
     for _ in 0..300 {
         flood.push(TcpStream::connect(service.address).await.unwrap());
     }
-    // Polling and open connections go on without descriptors.
+    // Without free descriptors, polling continues and open connections are served.
     let polls = node.calls("eth_feeHistory");
     let since = Instant::now();
     while node.calls("eth_feeHistory") < polls + 5 {
@@ -424,7 +424,7 @@ async fn disconnected_clients_leave_nothing_in_memory() {
     let file = command::File::new(
         "memory",
         &format!(
-            // A rate limit that refills within a millisecond.
+            // The rate limit refills within a millisecond. Until then the service must remember the client.
             "[server]\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
              [limits]\nrequests_per_second_per_client = 1000\nrequest_burst_per_client = 1\n\
              [log]\nfilter = \"warn,gas_suggestion::server=info\"\n\
@@ -435,7 +435,7 @@ async fn disconnected_clients_leave_nothing_in_memory() {
     let service = Process::start(&["--config", file.path()], &[]);
     let mut proxy = RawClient::connect(service.address).await;
     let mut next = 0_u32;
-    // Many clients behind a proxy with one request each, and some that connect directly.
+    // Many clients send one request each through a proxy, and some connect directly.
     let mut wave = async |clients: usize| {
         for _ in 0..clients / 100 {
             let mut requests = String::new();

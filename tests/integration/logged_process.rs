@@ -1,4 +1,4 @@
-//! The command with its complete output.
+//! The service as a process whose complete output a test can read.
 
 use std::io::Read;
 use std::process::{Child, Stdio};
@@ -18,7 +18,7 @@ pub(crate) struct LoggedProcess {
 }
 
 impl LoggedProcess {
-    /// Starts with this configuration, which has to set JSON logs. `name` has to be unique in this process.
+    /// Starts the service with this configuration, which must set JSON logs. `name` must be unique in the test process.
     pub(crate) fn start(name: &str, config: &str) -> Self {
         let (config, log) = (File::new(name, config), File::new(&format!("{name}-log"), ""));
         let mut command = command(&["--config", config.path()], &[]);
@@ -46,7 +46,7 @@ impl LoggedProcess {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Stops the process and returns its output and log.
+    /// Stops the process with SIGTERM and returns its standard output and log.
     pub(crate) fn stop(mut self) -> String {
         let id = self.child.id().to_string();
         assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! The access log, and log lines that cannot be written.
+//! Tests of the access log, and of log lines that cannot be written.
 
 use std::time::Instant;
 
@@ -87,7 +87,7 @@ async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
             node.url()
         ),
     );
-    // Standard error is a pipe that the test stops reading once the service listens.
+    // The test stops reading the log from this pipe once the service listens.
     let service = command::Process::start(&["--config", file.path()], &[]);
     let mut client = RawClient::connect(service.address).await;
     for _ in 0..REQUESTS / BATCH {
@@ -152,7 +152,7 @@ async fn unwritable_log_lines_are_counted() {
         let count = metrics
             .lines()
             .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "));
-        // "listening", and the lines about upstreams.
+        // The service logs at least "listening" and the lines about upstreams.
         if count.unwrap().parse::<u64>().unwrap() >= 3 {
             break;
         }

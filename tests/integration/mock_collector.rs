@@ -39,7 +39,7 @@ struct Received {
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) name: String,
-    /// 1 internal, 2 server, 3 client.
+    /// 1: internal, 2: server, 3: client.
     pub(crate) kind: i32,
     pub(crate) trace: String,
     pub(crate) id: String,
@@ -76,7 +76,7 @@ impl MockCollector {
         self.received.lock().unwrap().spans.clone()
     }
 
-    /// Waits for a span that is `as_expected`.
+    /// Waits for a span that satisfies `as_expected`.
     pub(crate) async fn wait_for(&self, as_expected: impl Fn(&Span) -> bool) -> Span {
         let since = Instant::now();
         loop {

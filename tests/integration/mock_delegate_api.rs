@@ -1,4 +1,4 @@
-//! A mock of the delegate.xyz REST API that checks the requests and their rate.
+//! A mock of the delegate.xyz REST API that checks requests and their rate.
 
 mod tests;
 
@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 
 use crate::raw_client::TIMEOUT;
 
-/// An API on a free loopback port. Dropping it stops it, and fails the test if it got a request that the API does
-/// not know, or more requests without a key than the API allows.
+/// An API on a free loopback port. Dropping it stops it, and fails the test if it received an invalid request, or more
+/// requests without a key than the real API allows.
 #[derive(Debug)]
 pub(crate) struct MockDelegateApi {
     address: SocketAddr,
@@ -31,15 +31,15 @@ pub(crate) struct MockDelegateApi {
 struct Shared {
     prefix: &'static str,
     state: Mutex<ApiState>,
-    /// Path after `/registry/v2/` whose responses are held back.
+    /// Path after `/registry/v2/` whose responses are held back, if any.
     held_path: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug, Default)]
 struct ApiState {
-    /// Key: path after `/registry/v2/`, with the query or without (any query).
+    /// Responses by path after `/registry/v2/`. A key without a query applies to any query.
     responses: HashMap<String, StoredResponse>,
-    /// Network delay of requests.
+    /// Delay until a request arrives, like that of a network.
     delay: Duration,
     requests: Vec<ReceivedRequest>,
     rates: Rates,
@@ -59,11 +59,11 @@ pub(crate) struct ReceivedRequest {
     pub(crate) at: Instant,
 }
 
-/// Rate limit of requests without a key.
+/// Rate limit of requests without a key: 25 per 10 s.
 #[derive(Debug, Default)]
 struct Rates {
     arrivals: Vec<Instant>,
-    /// Fixed windows, each started by a request, and the requests in them.
+    /// Start of each fixed window and the number of requests in it. Every request starts a window.
     windows: Vec<(Instant, usize)>,
     rejected: usize,
 }
@@ -72,8 +72,9 @@ impl Rates {
     const LIMIT: usize = 25;
     const WINDOW: Duration = Duration::from_secs(10);
 
-    /// Records a request. If it exceeds the limit, in a sliding window or in a fixed window started by any
-    /// request, returns the time until the next one is allowed.
+    /// Records a request. Returns `None` if it is allowed, otherwise the time until the next one is.
+    ///
+    /// The limit applies to the sliding window and to each fixed window.
     fn record(&mut self, now: Instant) -> Option<Duration> {
         self.arrivals.push(now);
         self.windows.push((now, 0));
@@ -113,7 +114,7 @@ impl MockDelegateApi {
         format!("http://{}{}", self.address, self.shared.prefix)
     }
 
-    /// Sets the response for a target below `/registry/v2/`: with a query, or without for any query. By default,
+    /// Sets the response for a target below `/registry/v2/`. A target without a query applies to any query. By default,
     /// lists are empty and nothing is delegated.
     pub(crate) fn set_response(&self, target: impl Into<String>, body: impl Into<String>) {
         self.set_response_with(target, 200, &[], body);
@@ -131,7 +132,7 @@ impl MockDelegateApi {
         self.state().responses.insert(target.into(), (status, headers, body.into()));
     }
 
-    /// Delays the arrival of later requests.
+    /// Sets the delay until later requests arrive.
     pub(crate) fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
@@ -242,7 +243,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     response
 }
 
-/// Returns the body of the API where nothing is delegated.
+/// Returns the API's response body when nothing is delegated.
 fn empty_body(path: &str) -> &'static str {
     match path {
         "check/all" | "check/contract" | "check/erc721" => "false",
@@ -251,7 +252,7 @@ fn empty_body(path: &str) -> &'static str {
     }
 }
 
-/// Checks that no header of the client is forwarded except its key.
+/// Checks the method and the headers: none of the client's headers is forwarded except its key.
 fn check_head(parts: &Parts) -> Result<(), &'static str> {
     const ALLOWED: [&str; 4] = ["host", "accept", "user-agent", "x-api-key"];
     if parts.method != Method::GET {

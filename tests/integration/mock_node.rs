@@ -23,7 +23,7 @@ pub(crate) struct MockNode {
 
 #[derive(Debug)]
 struct Shared {
-    /// `None`: the second segment of the path.
+    /// `None`: the second segment of the request's path is the chain id.
     chain_id: Option<u64>,
     percentiles: Value,
     reply: Reply,
@@ -70,7 +70,7 @@ impl fmt::Debug for ComputeResult {
 }
 
 impl MockNode {
-    /// Starts a node of `chain_id` for a service with the single reward percentile 60.
+    /// Starts a node of `chain_id` that expects calls with the single reward percentile 60.
     pub(crate) async fn start(chain_id: u64, reply: Reply) -> Self {
         Self::with_percentiles(chain_id, json!([60]), reply).await
     }
@@ -79,7 +79,7 @@ impl MockNode {
         Self::bind(Some(chain_id), percentiles, reply).await
     }
 
-    /// Starts a node of every chain: `/rpc/7` and all paths below it are chain 7.
+    /// Starts a node that serves every chain: `/rpc/7` and all paths below it are chain 7.
     pub(crate) async fn for_every_chain(reply: Reply) -> Self {
         Self::bind(None, json!([60]), reply).await
     }
@@ -189,7 +189,7 @@ async fn handle(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> R
     }
 }
 
-/// Checks that a call is exactly one of the two that polls send.
+/// Checks that a call is one of those that polls send: `eth_chainId` or `eth_feeHistory` with these parameters.
 fn check(call: &Value, percentiles: &Value) -> Result<(), &'static str> {
     let members: Vec<_> = call.as_object().into_iter().flatten().map(|(name, _)| name).collect();
     if members != ["id", "jsonrpc", "method", "params"] || call["jsonrpc"] != "2.0" {

@@ -1,4 +1,4 @@
-//! A mock RPC node that answers polls by itself, and reads with replies set by the test.
+//! A mock RPC node that responds to polls by itself, and to reads with replies set by the test.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,7 +25,7 @@ use crate::raw_client::TIMEOUT;
 pub(crate) struct MockReadNode {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
-    /// Number of reads that may be answered. Each takes a permit.
+    /// Permits to reply. Each reply to a read takes one.
     gate: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
@@ -36,7 +36,7 @@ struct Shared {
     newest_block: u64,
     /// Replies to the next reads. The last one is repeated.
     replies: VecDeque<Reply>,
-    /// All calls except those of polls.
+    /// All calls except those that polls send.
     reads: Vec<Read>,
     polls: usize,
     chain_checks: usize,
@@ -48,9 +48,9 @@ struct Shared {
 /// Reply to a read.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// JSON of the `result`.
+    /// Raw JSON of the `result`.
     Result(String),
-    /// JSON of the `error`.
+    /// Raw JSON of the `error`.
     Error(String),
     /// A status and a body, in which `{id}` is replaced by the id of the call.
     Raw(u16, String),

@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Drip(Duration, Vec<u8>),
     /// Writes these bytes every 2 ms until the write fails.
     WriteForever(Vec<u8>),
-    /// Closes the connection, also with unread data.
+    /// Closes the connection, even with unread data.
     Close,
     /// Resets the connection.
     Reset,
@@ -53,7 +53,7 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceivedConnection {
     pub(crate) bytes: Vec<u8>,
-    /// The peer has closed the connection.
+    /// True if the peer has closed the connection.
     pub(crate) is_closed: bool,
 }
 
@@ -68,7 +68,7 @@ impl ReceivedConnection {
     }
 }
 
-/// Script that reads the request and writes these bytes.
+/// Returns a script that reads the request and writes these bytes.
 pub(crate) fn respond_with(bytes: impl Into<Vec<u8>>) -> Vec<Step> {
     vec![Step::ReadRequest, Step::Write(bytes.into())]
 }
@@ -135,7 +135,7 @@ impl MockUpstream {
         self.shared.received.borrow().clone()
     }
 
-    /// Waits until the connection with this index is as expected.
+    /// Waits until the connection with this index satisfies `as_expected`.
     pub(crate) async fn wait_for_connection(
         &self,
         index: usize,
@@ -235,7 +235,7 @@ impl ScriptedConnection {
         true
     }
 
-    /// Reads until `is_enough`. Returns false if the connection ends before.
+    /// Reads until the received bytes satisfy `is_enough`. Returns false if the connection ends before.
     async fn read_until(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> bool {
         let mut buffer = vec![0; 64 * 1024];
         let change = |change: &dyn Fn(&mut ReceivedConnection)| {

@@ -1,4 +1,4 @@
-//! Polling with `newHeads` subscriptions over WebSockets, and with WebSockets that fail.
+//! Polling with `newHeads` subscriptions, over WebSockets that work or fail.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -29,13 +29,13 @@ const SUBSCRIPTION: &str = "0x9ce59a13059e417087c02d3236a0b1cc";
 /// Reaction of a [`MockWebSocketNode`] to a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Behaviour {
-    /// Sends what the test passes to [`MockWebSocketNode::send`].
+    /// Confirms the subscription, then sends the texts that the test passes to [`MockWebSocketNode::send`].
     Healthy,
     /// Does not respond to the subscription.
     Silent,
     /// Confirms the subscription, then sends only pings.
     Pinging,
-    /// Confirms the subscription, then sends pings as fast as it can and does not read.
+    /// Confirms the subscription, then sends 400,000 pings as fast as it can and does not read.
     Flooding,
     /// Rejects the subscription.
     Refusing,
@@ -49,7 +49,7 @@ enum Behaviour {
     WrongKey,
 }
 
-/// A node's WebSocket endpoint. It records unexpected requests; dropping it fails the test if there are any.
+/// A node's WebSocket endpoint. Dropping it fails the test if it received an unexpected request.
 #[derive(Debug)]
 struct MockWebSocketNode {
     address: SocketAddr,
@@ -196,7 +196,7 @@ async fn run_connection(
         }
     }
     if let Behaviour::Flooding = behaviour {
-        // The pongs amount to 50 MB.
+        // The replies (pongs) amount to 50 MB.
         for _ in 0..400_000 {
             socket.feed(Message::Ping(vec![0; 125].into())).await?;
         }
@@ -267,7 +267,7 @@ async fn announcements_only_trigger_polls_within_the_poll_limit() {
     let service = TestServer::start(&chain(&node.url(), &[node_socket.url()], "2s")).await;
     wait_for_block(&service, 1000).await;
     wait_until("a subscription", async || service.count(UP).await == 1).await;
-    // The announced number is not used: the node does not have that block.
+    // The service does not use the announced number: the node's reply is still block 1000.
     node_socket.announce(u64::MAX);
     wait_until("an announcement", async || service.count(ANNOUNCED).await == 1).await;
     for invalid in [
@@ -372,7 +372,7 @@ async fn subscription_without_announcements_is_replaced_by_the_next_url() {
     ];
     let service =
         TestServer::start(&chain(&node.url(), &[silent.url(), healthy.url()], "1s")).await;
-    // The service drops a subscription without announcements after half a minute, in spite of pings.
+    // The service drops a subscription without announcements after half a minute, even if pings arrive.
     wait_until("a subscription", async || service.count(UP).await == 1).await;
     wait_until("a connection to the next URL", async || healthy.connections() == 1).await;
     wait_until("a subscription", async || service.count(UP).await == 1).await;
@@ -389,7 +389,7 @@ async fn unread_pongs_do_not_accumulate_in_memory() {
         chain(&node.url(), &[node_socket.url()], "1s")
     );
     let process = LoggedProcess::start("new-heads-deaf", &config);
-    // Either the service read all pings, or the connection ended earlier.
+    // The node closes the connection after its last ping, unless the service ended it earlier.
     wait_until("another connection", async || node_socket.connections() > 1).await;
     let memory = process.peak_memory();
     println!("{memory} bytes at most");

@@ -51,7 +51,7 @@ async fn openapi_command_prints_the_served_document() {
         assert_eq!(same.header("etag"), served.header("etag"));
         let url = if base.is_empty() { "/" } else { base };
         assert_eq!(served.json()["servers"], json!([{ "url": url }]));
-        // Another process renders the same bytes, hence the same ETag.
+        // Each instance renders the same bytes, hence the same ETag.
         let other = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
         assert_eq!(other.get(&path).await.header("etag"), served.header("etag"));
     }
@@ -113,7 +113,7 @@ async fn document_is_valid_and_examples_match_their_schemas() {
         let mut command = programs::python_tool("python");
         command.arg(fixtures::path("tests/python/examples.py")).arg(&path);
         let count: usize = programs::expect_success(command).await.parse().unwrap();
-        // Examples of problems, headers, responses and requests.
+        // The count includes examples of problems, headers, responses and requests.
         assert!(count > 35, "{name}: {count}");
     }
 }
@@ -147,9 +147,9 @@ fn lookups_document_upstream_responses_where_the_api_is_used() {
     }
 }
 
-/// Paths of the route table and the pages, parsed from their source text.
+/// Returns the paths of the route table and the pages, parsed from the source code.
 fn routes() -> BTreeSet<String> {
-    /// Routes whose path in the table is a name, not a literal.
+    /// Routes whose path in the table is an expression, not a literal, with the path.
     const NAMED: [(&str, &str); 4] = [
         ("AccessLog::SUGGESTION_ROUTE,", "/v1/{chain}/gas-suggestion"),
         ("list_path,", "/registry/v2/{address}"),
@@ -172,11 +172,11 @@ fn routes() -> BTreeSet<String> {
 
 #[test]
 fn document_lists_exactly_the_routes() {
-    // Scripts and styles of the pages are not in the document either; `routes` leaves them out.
+    // The document does not list scripts and styles of the pages either, but `routes` omits them.
     let exceptions = BTreeSet::from([
         // Served by the admin listener.
         "/metrics",
-        // Responds that look-ups are disabled.
+        // Exists only while delegation look-ups are disabled.
         "/registry/v2/check/{scope}",
         // The document lists the forwarded paths one by one.
         "/verification/{*path}",
@@ -192,7 +192,7 @@ fn document_lists_exactly_the_routes() {
     let (forwarded, documented): (BTreeSet<_>, BTreeSet<_>) =
         paths(&document).keys().map(String::as_str).partition(is_forwarded);
     assert_eq!(documented, expected);
-    // The tests of `verification` check that they are forwarded.
+    // The tests of `verification` check that these paths are forwarded.
     assert_eq!(forwarded.len(), 23);
 }
 

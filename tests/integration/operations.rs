@@ -1,5 +1,5 @@
-//! Compares the tables and the Redis ACL in docs/operations.md with the code, and tests `healthcheck` and the
-//! other commands.
+//! Compares the tables and the Redis ACL in docs/operations.md with the code. Tests `healthcheck` and the other
+//! commands.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
 use crate::test_server::TestServer;
 
-/// Returns the names in the first column of the `documented_names` below `heading`.
+/// Returns the names in the first column of the tables below `heading` in docs/operations.md.
 fn documented_names(heading: &str) -> BTreeSet<String> {
     let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
     let (_, section) = guide.split_once(&format!("\n## {heading}\n")).unwrap();
@@ -50,7 +50,7 @@ fn operations_guide_lists_exactly_the_configuration_keys() {
     let known: BTreeSet<_> = section_keys
         .chain(chain_keys)
         .chain(pricing_keys)
-        // A documented_names, not a key.
+        // This is a table, not a key.
         .filter(|key| key != "chains.{chain}.pricing")
         .collect();
     assert_eq!(documented_names("Configure"), known);
@@ -67,7 +67,7 @@ async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
 async fn operations_guide_lists_exactly_the_exported_metrics() {
     let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
     let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
-    // Nothing listens there, so the failure metrics are exported too.
+    // Redis is unreachable, so the failure metrics are exported too.
     let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
     let service = TestServer::start(&(redis + &chain)).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
@@ -162,7 +162,7 @@ async fn healthcheck_exit_code_reflects_readiness() {
     let ready = Process::start(&["demo"], &[]);
     ready.wait_for("/readyz", |response| response.status == 200).await;
     assert_eq!(healthcheck(&ready.admin.to_string()), (Some(0), String::new()));
-    // For a wildcard address `healthcheck` connects to the loopback address.
+    // If `admin_listen` is a wildcard address, `healthcheck` connects to the loopback address.
     let port = ready.admin.port();
     for wildcard in [format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
         assert_eq!(healthcheck(&wildcard), (Some(0), String::new()), "{wildcard}");
@@ -188,7 +188,7 @@ async fn healthcheck_exit_code_reflects_readiness() {
 
 #[test]
 fn healthcheck_times_out_and_has_its_own_exit_code_for_bad_configuration() {
-    // The kernel accepts connections; no response ever comes.
+    // The kernel accepts connections, but no response is sent.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let since = std::time::Instant::now();
     let (code, stderr) = healthcheck(&silent.local_addr().unwrap().to_string());
@@ -233,7 +233,7 @@ fn printing_commands_handle_closed_pipes_and_full_devices() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.starts_with("error: cannot write to standard output: "), "{stderr}");
-        // Standard output and error both go to a pipe without a reader.
+        // Standard output and standard error both go to a pipe without a reader.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = command(&[subcommand], &[]);

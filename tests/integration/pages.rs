@@ -13,8 +13,8 @@ pub(crate) fn policy(images: &str) -> String {
     )
 }
 
-/// Checks the headers of the page at `path` and of every resource that it `loaded_paths`. Returns their sorted paths,
-/// each with its `Content-Security-Policy`.
+/// Checks the headers of the page at `path` and of every resource that it loads. Returns their paths, sorted, each
+/// with its `Content-Security-Policy`.
 pub(crate) async fn check_page_and_resources(
     service: &TestServer,
     path: &str,
@@ -70,7 +70,7 @@ async fn check_resource(service: &TestServer, path: &str) -> (String, String) {
     (response.body, policy)
 }
 
-/// Returns the paths of the resources that the file at `path` `loaded_paths`. Matches whole import and tag prefixes,
+/// Returns the paths of the resources that the file at `path` loads. Matches only whole prefixes of imports and tags,
 /// because comments in noble-hashes contain other paths.
 fn loaded_paths(path: &str, text: &str) -> Vec<String> {
     let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();

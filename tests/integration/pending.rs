@@ -30,7 +30,7 @@ impl Network {
         Self::with_flashblocks("250ms").await
     }
 
-    /// Starts with this `flashblock_time`.
+    /// Starts the node and the service, with this `flashblock_time`.
     async fn with_flashblocks(time: &str) -> Self {
         let node = Anvil::start(0, &["--no-mining"]);
         let chain = format!(
@@ -92,7 +92,7 @@ impl Network {
         self.service.url("/rpc/ronin")
     }
 
-    /// Returns the response of the service, which must equal the node's direct byte for byte.
+    /// Returns the outcome of a call to the service, which must equal the node's own byte for byte.
     async fn read(&self, method: &str, params: &Value) -> Outcome {
         let served = call(&self.route(), method, params).await;
         let direct = call(&self.node.url(), method, params).await;
@@ -115,7 +115,7 @@ impl Network {
         ]
     }
 
-    /// Repeats a call to the service until its outcome is `as_expected`.
+    /// Repeats a call to the service until its outcome satisfies `as_expected`.
     async fn wait_for(
         &self,
         method: &str,
@@ -215,10 +215,10 @@ async fn pending_nonce_counts_queued_transactions() {
 
 #[tokio::test]
 async fn pending_nonce_is_never_served_from_the_cache() {
-    // As long as a block, so everything that can be cached is cached.
+    // A flashblock is as long as a block here, so cacheable responses stay cached during the test.
     let network = Network::with_flashblocks("2s").await;
     let params = json!([network.sender, "pending"]);
-    // A wallet that gets the same nonce twice replaces its direct transaction.
+    // A wallet that gets the same nonce twice replaces its own transaction.
     for count in ["0x0", "0x1", "0x2"] {
         assert_eq!(network.read("eth_getTransactionCount", &params).await, text(count));
         network.queue_transfer().await;
@@ -270,7 +270,7 @@ async fn pending_gas_estimate_uses_queued_state() {
 async fn pending_simulation_sees_queued_state() {
     let network = Network::start().await;
     let (contract, _) = network.contract_with_queued_write().await;
-    // Otherwise the pending block contains the current time, and no two responses are equal.
+    // Without a fixed timestamp, the pending block contains the current time and no two responses are equal.
     network.node.call("evm_setNextBlockTimestamp", json!(["0x80000000"])).await;
     let call = json!({ "from": RECIPIENT, "to": contract, "data": contract::STORED });
     let params = json!([{ "blockStateCalls": [{ "calls": [call] }] }]);
@@ -320,14 +320,14 @@ async fn receipt_is_null_until_its_transaction_is_mined() {
 
 #[tokio::test]
 async fn receipt_is_available_once_a_client_has_seen_its_block() {
-    // As long as a block, so everything that can be cached is cached.
+    // A flashblock is as long as a block here, so cacheable responses stay cached during the test.
     let network = Network::with_flashblocks("2s").await;
     let hash = network.queue_transfer().await;
     let params = json!([hash]);
     let null = Outcome::Result("null".into());
     assert_eq!(network.read("eth_getTransactionReceipt", &params).await, null);
     network.node.call("anvil_mine", json!([])).await;
-    // Clients check each new block, and some treat a missing receipt as a failure.
+    // Clients look for the receipt at each new block, and some treat a missing one as a failure.
     assert_eq!(network.read("eth_blockNumber", &json!([])).await, text("0x1"));
     assert_ne!(network.read("eth_getTransactionReceipt", &params).await, null);
 }
@@ -358,7 +358,7 @@ async fn revert_error_is_passed_through_unchanged() {
         network.read_pending_and_latest("eth_call", refuse).await.iter().zip([42, 0])
     {
         let error = outcome.error();
-        // The custom error Refused(uint256). Anvil cannot decode it and puts the bytes into the message as text.
+        // The custom error Refused(uint256). Anvil cannot decode it and puts its bytes into the message as text.
         let data = format!("0x590a5151{}", contract::word(stored));
         assert_eq!((&error["code"], &error["data"]), (&json!(3), &json!(data)));
     }
@@ -389,7 +389,7 @@ async fn pending_balance_is_updated_within_a_flashblock() {
         if call(&network.route(), "eth_getBalance", &params).await == text(ETHER) {
             break;
         }
-        // A request sent later than that must show the transaction, even on a busy machine.
+        // A request that is sent more than one flashblock (250 ms) later must show the transaction.
         let age = sent.saturating_duration_since(queued);
         assert!(age <= Duration::from_millis(250), "the old balance after {age:?}");
     }

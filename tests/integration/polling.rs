@@ -95,7 +95,7 @@ async fn failed_polls_keep_the_last_good_suggestion() {
     ];
     for failure in failures {
         node.set_reply(failure.clone());
-        // When the second call arrives, the response to the first has been processed.
+        // When the second call arrives, the service has processed the response to the first.
         let calls_before = node.calls("eth_feeHistory");
         let kept = service
             .wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= calls_before + 2)
@@ -154,7 +154,7 @@ async fn node_that_requires_an_integer_count_gets_one_from_then_on() {
     let node = MockNode::start(7, Reply::IntegerCountOnly(fee_history(1000, 3, 40))).await;
     let service = TestServer::start(&fast_chain("a", 7, &node)).await;
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
-    // The first poll took two calls: one with a quantity, one with an integer. Later polls use the integer at once.
+    // The first poll took two calls: one with a hex quantity, one with an integer. Later polls use the integer at once.
     let calls = node.calls("eth_feeHistory");
     service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= calls + 3).await;
     assert_eq!(node.hex_count_calls(), 1);
@@ -280,7 +280,7 @@ async fn failed_poll_is_retried_within_seconds_on_a_slow_chain() {
         .await;
     node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
     service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
-    // A successful poll is followed by the next after a block time, so there is none within 6 s.
+    // After a successful poll, the next one follows a block time later, so there is none within 6 s.
     let polls = node.calls("eth_feeHistory");
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(node.calls("eth_feeHistory"), polls);

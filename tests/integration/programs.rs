@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::anvil::foundry;
 use crate::fixtures;
 
-/// Runs `command` to its end; returns true if it succeeded, its standard output and its standard error.
+/// Runs `command` to its end. Returns true if it succeeded, and its standard output and standard error.
 pub(crate) async fn run(mut command: Command) -> (bool, String, String) {
     let name = command.get_program().to_owned();
     command.stdin(Stdio::null());
@@ -36,7 +36,7 @@ pub(crate) fn node_js(packages: &[&str]) -> Command {
     Command::new("node")
 }
 
-/// Runs the test file `name` in `tests/node`, which needs these `packages`.
+/// Runs the test file `name` in `tests/node`, which imports these `packages`.
 pub(crate) async fn node_test(name: &str, packages: &[&str]) {
     let mut command = node_js(packages);
     command.args(["--test", "--test-reporter", "spec"]).arg(script_path(name));

@@ -12,7 +12,7 @@ use crate::{fixtures, hostile_replies};
 #[test]
 fn no_generated_response_leads_to_a_wrong_suggestion() {
     let tally = hostile_replies::run(20_000, 1);
-    // The sample covers every outcome.
+    // The sample is large enough to cover every outcome.
     let outcomes: Vec<_> = tally.keys().copied().collect();
     let expected = [
         "amount_too_large",
@@ -111,7 +111,7 @@ proptest! {
                     rewards.flat_map(|rewards| [Some(rewards.medium), rewards.high]).flatten().chain([block.base_fee])
                 });
                 let max_amount = max_amount.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
-                // 40 blocks times a multiplier of 1000 fit below this.
+                // Below this limit, a sum over 40 blocks times a multiplier of 1000 does not overflow.
                 prop_assert!(max_amount.unwrap() > u128::MAX / 2_u128.pow(40), "no amount is near the limit");
             }
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Limit of every wait in tests. Longer than any expected event takes.
+/// Timeout of every wait in tests. Longer than any expected event takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A client connection.
@@ -45,7 +45,7 @@ impl RawClient {
         Self { stream, received: Vec::new() }
     }
 
-    /// Sends `bytes` and ignores errors. A closed connection shows when the response is read.
+    /// Sends `bytes` and ignores errors: a closed connection is noticed when the response is read.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.try_send(bytes).await;
     }
@@ -77,7 +77,7 @@ impl RawClient {
         self.read_response().await.unwrap().expect("a response")
     }
 
-    /// Reads all responses until the peer closes, which has to be without a reset.
+    /// Reads all responses until the peer closes the connection. Panics if the peer resets it.
     pub(crate) async fn read_until_closed(&mut self) -> Vec<Response> {
         let mut responses = Vec::new();
         while let Some(response) = self.read_response().await.unwrap() {
@@ -158,8 +158,8 @@ impl Response {
         self.header("connection") == "close"
     }
 
-    /// Returns the status and the code of the problem document, which every error has to have. The code is empty
-    /// for successes.
+    /// Returns the status and the code of the problem document, which every error must have. The code is empty for
+    /// successes.
     pub(crate) fn outcome(&self) -> (u16, String) {
         if self.status < 400 {
             return (self.status, String::new());

@@ -1,4 +1,4 @@
-//! One request on its own connection, and the response.
+//! Sends one request on its own connection and reads the response.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::http_message::{Kind, Message};
 use crate::raw_client::TIMEOUT;
 
-/// End of a response.
+/// How a response ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
     /// The message is complete.
@@ -41,7 +41,7 @@ pub(crate) async fn exchange(
         }
     };
     let writing = async {
-        // The peer may respond without reading the rest.
+        // The write may fail, because the peer may respond without reading the rest.
         let _ = writer.write_all(request).await;
         std::future::pending::<()>().await;
     };

@@ -1,4 +1,4 @@
-//! `POST /rpc/{chain}` with mock nodes.
+//! Tests of `POST /rpc/{chain}` with mock nodes.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -244,7 +244,7 @@ async fn rpc_methods_replaces_the_allowed_methods_of_a_chain() {
             post(&service, call(1, "debug_traceCall", &json!({ "any": ["thing"] }))).await;
         assert_eq!(response.json()["result"], json!({ "any": ["thing"] }));
     }
-    // Responses of unknown methods are not cached.
+    // Responses to methods that the service does not know are not cached.
     assert_eq!(node.reads().len(), 2);
     assert_eq!(error(&service, balance(1, "latest")).await["code"], -32601);
     assert_eq!(node.reads().len(), 2);
@@ -356,7 +356,7 @@ async fn batch_is_limited_to_its_share_of_concurrent_calls() {
     let response = post(&service, format!("[{}]", batch.join(",")));
     let open_gate = async {
         node.wait_for_pending(16).await;
-        // Two poll intervals leave time for further calls, if there were any.
+        // Two poll intervals leave enough time for further calls to arrive, if there were any.
         node.wait_for_poll().await;
         node.wait_for_poll().await;
         node.release_reads();
@@ -380,13 +380,13 @@ async fn latest_state_is_cached_until_the_next_polled_block() {
     let newest = |block: &'static str| {
         service.wait_for(SUGGESTION, move |response| response.header("x-newest-block") == block)
     };
-    // A block may be expected between the two reads, which expires the first result.
     node.set_newest_block(1001);
     newest("1001").await;
     assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x1");
     node.set_reply(Reply::Result("\"0x2\"".into()));
     let within = Instant::now();
     let again = post(&service, balance(2, "latest")).await.json();
+    // A result expires one block time (1 s) after its request, so a slow read may get the new one.
     if within.elapsed() < Duration::from_millis(500) {
         assert_eq!(again["result"], "0x1");
     }
@@ -456,7 +456,7 @@ async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
         if before.elapsed() < Duration::from_millis(300) {
             assert_eq!(again["result"], "0x1", "{body}");
         }
-        // Later requests must get the new result.
+        // Requests that are sent more than 300 ms after the first response must get the new result.
         loop {
             let sent = Instant::now();
             if post(&service, body.clone()).await.json()["result"] == "0x2" {
@@ -502,7 +502,7 @@ async fn immutable_state_is_cached_across_blocks() {
     let service = TestServer::start(&chain(&[&node], "block_time = \"500ms\"")).await;
     wait_until_polled(&service).await;
     let at = |block: Value| call(1, "eth_getBalance", &json!([ADDRESS, block]));
-    // The first read of a block far below the head fetches the finalized block, 900.
+    // The first read of a block far below the head makes the service fetch the finalized block, 900.
     post(&service, at(json!("0x300"))).await;
     let methods: Vec<_> = node.reads().into_iter().map(|read| read.method).collect();
     assert_eq!(
@@ -519,7 +519,7 @@ async fn immutable_state_is_cached_across_blocks() {
     for body in &fixed {
         post(&service, body.clone()).await;
     }
-    // 901 is not final, and a hash that must be canonical may become non-canonical.
+    // Block 901 is not final, and a block hash with `requireCanonical` may become non-canonical.
     let moving = [at(json!("0x385")), at(json!({ "blockHash": HASH, "requireCanonical": true }))];
     for body in &moving {
         post(&service, body.clone()).await;
@@ -583,11 +583,11 @@ async fn node_errors_are_passed_on_with_secrets_redacted() {
         response.json()["error"],
         json!({ "code": -32000, "message": "POST ***: *** ***", "data": ["***"] })
     );
-    // An error result is not retried at another upstream.
+    // Each call was sent once: the service does not retry a JSON-RPC error.
     assert_eq!(node.reads().len(), 2);
 }
 
-/// Returns the service's error when no node gives a usable response.
+/// Returns the error that the service sends if no node returned a usable response.
 fn unavailable() -> Value {
     json!({ "code": -32002, "message": "no upstream returned a usable response" })
 }
@@ -620,7 +620,7 @@ async fn upstream_failures_get_the_services_own_errors() {
         node.set_reply(reply.clone());
         assert_eq!(error(&service, balance(1, "pending")).await, unavailable(), "{reply:?}");
     }
-    // Last, because the service then pauses for this node.
+    // This case comes last, because after a 429 the service pauses calls to the node.
     node.set_reply(raw(429, "canary"));
     assert_eq!(error(&service, balance(1, "pending")).await, rate_limited());
     let reads = node.reads().len();
@@ -686,7 +686,7 @@ async fn unsupported_method_does_not_affect_other_methods() {
     assert_eq!((node.reads().len(), other.reads().len()), (2, 2));
     node.wait_for_poll().await;
 
-    // If no node supports the method, it is tried again: the error may have been specific to one call.
+    // If no node supports the method, the next call is sent anyway: the error may have been specific to one call.
     let node = MockReadNode::start(method_not_found()).await;
     let service = TestServer::start(&chain(&[&node], "")).await;
     let unsupported =
@@ -839,7 +839,7 @@ async fn coalesced_read_keeps_its_own_timeout() {
     let first = post(&service, balance(1, "pending"));
     let second = async {
         node.wait_for_pending(1).await;
-        // Let more than half of the timeout elapse.
+        // More than half of the timeout elapses before the second read.
         tokio::time::sleep(Duration::from_millis(1300)).await;
         let second = post(&service, balance(2, "pending"));
         let open_gate = async {
@@ -1023,7 +1023,7 @@ fn request(body: &str) -> String {
     format!("POST /rpc/ronin HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Reads the start of a response; returns true if it is a result, false if it is the memory limit's error.
+/// Reads the start of a response. Returns true if it is a result, false if it is the error of the memory budget.
 async fn is_result(reader: &mut RawClient) -> bool {
     let mut start = String::new();
     while !start.contains("\"id\":") {
@@ -1083,11 +1083,11 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
             rejected += 1;
         }
     }
-    // 256 MiB are 32 responses; the first bytes of each are not charged.
+    // The budget of 256 MiB holds 32 responses of 8 MiB; the first bytes of each response are not charged.
     assert_eq!((readers.len(), rejected), (32, 28));
     let resident = service.resident_kib() / 1024;
     assert!(resident < 256 + 96, "{resident} MiB");
-    // Small responses and the gas suggestion still work. Large ones work again when the readers are gone.
+    // Small responses and the gas suggestion still work. Large ones work again once the readers have disconnected.
     node.set_reply(Reply::Echo);
     let mut small = RawClient::connect(service.address).await;
     assert!(small.request(request(&slot(98))).await.body.contains("result"));

@@ -1,4 +1,4 @@
-//! Suggestions from anvil, a real node with real transactions.
+//! Tests of suggestions from anvil, a real node with real transactions.
 
 use std::time::{Duration, Instant};
 
@@ -61,8 +61,8 @@ fn expected_body(history: &Value, percentiles: usize) -> String {
     )
 }
 
-/// Sends transfers with known priority fees for a few blocks. Compares each new suggestion with the one
-/// calculated from the fee history of the same blocks.
+/// Sends transfers with known priority fees for a few blocks. Compares each new suggestion with one that is calculated
+/// from the fee history of the same blocks.
 async fn check_suggestions_against_real_tips(percentiles: &[u8]) {
     let anvil = start(0);
     let more = format!("pricing.reward_percentiles = {percentiles:?}");
@@ -117,7 +117,7 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
 
     let anvil = start(port);
-    // Above the old head, as after a restart of a synced node, but not implausibly far ahead.
+    // The new head is above the old one, as after a restart of a synced node, but not implausibly far ahead.
     anvil.call("anvil_mine", json!(["0x10"])).await;
     let back = Instant::now();
     let newest =

@@ -19,7 +19,7 @@ pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 pub(crate) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 /// The contract in delegations. It need not exist.
 pub(crate) const CONTRACT: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-/// Any rights.
+/// Rights of a delegation that is not limited to certain rights.
 pub(crate) const ANY: &str = "0x0000000000000000000000000000000000000000000000000000000000000000";
 /// The rights "claim".
 pub(crate) const CLAIM: &str = "0x636c61696d000000000000000000000000000000000000000000000000000000";
@@ -82,22 +82,22 @@ impl Registry {
         Self { node, service }
     }
 
-    /// Returns the body of a look-up that the chain serves.
+    /// Returns the body of a look-up, which must be read from the chain.
     pub(crate) async fn look_up(&self, path: &str) -> String {
         look_up(&self.service, path).await
     }
 
-    /// Returns the body of a check whether [`DELEGATE`] may act for [`VAULT`], with `more` in the query.
+    /// Checks if [`DELEGATE`] may act for [`VAULT`], with `more` in the query. Returns the response body.
     pub(crate) async fn check(&self, scope: &str, more: &str) -> String {
         self.look_up(&format!("/registry/v2/check/{scope}?from={VAULT}&to={DELEGATE}{more}")).await
     }
 
-    /// Requests a transaction and returns the response.
+    /// Requests an unsigned transaction from the service and returns the response.
     pub(crate) async fn request_transaction(&self, request: &Value) -> Response {
         post(&self.service, "/v1/ronin/delegations/transactions", request).await
     }
 
-    /// Requests a transaction, which has to succeed, and returns it.
+    /// Requests a transaction and returns it. Panics if the request fails.
     pub(crate) async fn transaction(&self, request: &Value) -> Value {
         let response = self.request_transaction(request).await;
         assert_eq!(response.status, 200, "{request}: {response:?}");
@@ -124,8 +124,8 @@ impl Registry {
     }
 }
 
-/// Waits until the transaction has succeeded in a block. A node that mines each transaction does so after its
-/// reply to `eth_sendTransaction`.
+/// Waits until the transaction has succeeded in a block. A node that mines each transaction at once may do so only
+/// after its reply to `eth_sendTransaction`.
 pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) {
     let deadline = Instant::now() + TIMEOUT;
     let receipt = loop {
@@ -138,7 +138,7 @@ pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) {
     assert_eq!(receipt["status"], "0x1", "{receipt}");
 }
 
-/// Returns the body of a look-up that the chain serves.
+/// Returns the body of a look-up, which must be read from the chain.
 pub(crate) async fn look_up(service: &TestServer, path: &str) -> String {
     let response = service.get(path).await;
     let names = ["x-delegation-source", "content-type", "cache-control"];
@@ -164,7 +164,7 @@ pub(crate) fn request(action: &str, more: Value) -> Value {
     request
 }
 
-/// Asserts that the response is this problem of the service itself.
+/// Asserts that the response is this problem document of the service itself.
 pub(crate) fn assert_problem(response: &Response, status: u16, code: &str, detail: &str) {
     let title = reqwest::StatusCode::from_u16(status).unwrap().canonical_reason().unwrap();
     let expected = json!({

@@ -1,5 +1,5 @@
-//! Replicas that share one poll per chain and block over Redis: service processes, a real Redis, and mock
-//! nodes whose heads follow the clock.
+//! Tests of replicas that share one poll per chain and block over Redis. They use service processes, a real Redis, and
+//! mock nodes whose heads follow the clock.
 
 mod access;
 mod chaos;
@@ -27,10 +27,10 @@ use crate::test_server::wait_until;
 const BLOCK_TIME: Duration = Duration::from_secs(1);
 const CHAIN_ID: u64 = 7;
 
-/// Time within which all replicas share again after Redis is back.
+/// Maximum time until all replicas share polls again after Redis is back.
 const REJOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval at which a monitor reads.
+/// Interval between two reads of a monitor.
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Returns the `[redis]` section.
@@ -43,7 +43,7 @@ fn chain_section(key: &str, id: u64, node: &str, more: &str) -> String {
     format!("[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nrpc_urls = [\"{node}\"]\n{more}")
 }
 
-/// Replicas that serve one chain, `a`, and share one Redis; a monitor reads each of them.
+/// Replicas that serve one chain, `a`, and share one Redis, each with a monitor that reads it.
 #[derive(Debug)]
 struct Harness {
     redis: Redis,
@@ -52,7 +52,7 @@ struct Harness {
 }
 
 impl Harness {
-    /// Starts `count` replicas and waits until they share.
+    /// Starts `count` replicas and waits until they share polls.
     async fn start(name: &str, count: usize, redis: Redis) -> Self {
         let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
         let config = redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &node.url(), "");
@@ -62,7 +62,7 @@ impl Harness {
         Self::from_replicas(redis, node, &replicas).await
     }
 
-    /// Monitors these running replicas and waits until they share.
+    /// Monitors these running replicas and waits until they share polls.
     async fn from_replicas(redis: Redis, node: MockClockNode, replicas: &[Arc<Replica>]) -> Self {
         let mut monitors = Vec::new();
         for replica in replicas {
@@ -92,7 +92,7 @@ impl Harness {
         self.monitors.iter().map(Monitor::take_stats).fold(ReadStats::default(), ReadStats::merge)
     }
 
-    /// Checks that no monitor has seen a failure.
+    /// Checks that no monitor has recorded a failure.
     fn check_no_failures(&self) {
         for monitor in &self.monitors {
             assert_eq!(monitor.stats().failures, [""; 0], "{}", monitor.replica.name);
@@ -103,8 +103,8 @@ impl Harness {
         share_again(&self.monitors, &self.node, returned).await
     }
 
-    /// Waits until a replica polls. Returns the index of the call, which is in flight if the node has a delay, and
-    /// the monitor of the polling replica.
+    /// Waits until a replica polls. Returns the index of the call and the monitor of the replica. If the node has a
+    /// delay, the call is still in flight.
     async fn next_poll(&self) -> (usize, &Monitor) {
         loop {
             let first = self.node.progress().calls;
@@ -117,7 +117,7 @@ impl Harness {
             {
                 return (first, monitor);
             }
-            // The slot was claimed before the counts were read; wait for the next poll.
+            // The slot was claimed before the counts were read, so wait for the next poll.
         }
     }
 
@@ -136,7 +136,7 @@ async fn counts(replicas: impl Iterator<Item = &Replica>) -> Vec<Counts> {
     all
 }
 
-/// Checks that all replicas share within [`REJOIN_TIMEOUT`] after `returned` and then continue to share: one
+/// Checks that all replicas share polls within [`REJOIN_TIMEOUT`] after `returned` and then continue to do so, with one
 /// call per block and no standalone polls. Returns the time until all shared again.
 async fn share_again(monitors: &[Monitor], node: &MockClockNode, returned: Instant) -> Duration {
     const SLOTS: usize = 4;

@@ -22,7 +22,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 struct Backend {
     address: SocketAddr,
     admin: SocketAddr,
-    /// Start of the last probe if the instance was ready; `None` if it was not.
+    /// Start of the last probe. `None` if the instance was not ready.
     ready: Mutex<Option<Instant>>,
     /// Connections that can be reused.
     idle: Mutex<Vec<RawClient>>,
@@ -30,7 +30,7 @@ struct Backend {
     closing_responses: AtomicU64,
 }
 
-/// Sends requests to instances that are ready.
+/// A load balancer that sends requests to the instances that are ready.
 #[derive(Debug)]
 struct Balancer {
     backends: [Backend; 2],
@@ -71,7 +71,7 @@ impl Backend {
         Some(client.read_response().await.ok()??.status)
     }
 
-    /// Waits until the balancer's probes find the instance in this state.
+    /// Waits until the balancer's probes find the instance ready, or not ready if `is_ready` is false.
     async fn wait_until_ready(&self, is_ready: bool) {
         let since = Instant::now();
         while self.ready.lock().unwrap().is_some() != is_ready {
@@ -134,7 +134,7 @@ impl Balancer {
         }
     }
 
-    /// Sends requests to the ready instances in turn; each one without a good response is a failure.
+    /// Sends requests to the ready instances in turn. Each request without a good response is a failure.
     async fn send_requests(self: Arc<Self>, client: usize) {
         for count in 0_u64.. {
             if self.is_finished.load(Ordering::SeqCst) {
@@ -156,14 +156,14 @@ impl Balancer {
                     None
                 }
                 Ok(response) => Some(format!("{response:#?}")),
-                // The probe is older than the drain delay, so the instance may have stopped since.
+                // The instance may have stopped since, because its last probe is older than the drain delay.
                 Err(_) if probed_at.elapsed() >= DRAIN_DELAY => None,
                 Err(failure) => Some(failure),
             };
             if let Some(failure) = failure {
                 self.failures.lock().unwrap().push(failure);
             }
-            // Limits the load to a few hundred requests a second.
+            // The pause limits the load to a few hundred requests per second.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -231,7 +231,7 @@ async fn rolling_restarts_fail_no_request() {
     }
 }
 
-/// Probes until the instance is not ready, and returns its status; `None` if it is unreachable.
+/// Probes until the instance is not ready. Returns the status, or `None` if the instance is unreachable.
 async fn wait_until_not_ready(backend: &Backend) -> Option<u16> {
     let since = Instant::now();
     loop {

@@ -1,11 +1,11 @@
-//! Framing of `POST /rpc/{chain}` bodies: no byte in or after a body is parsed as a request that the client did not
-//! send.
+//! Tests of the framing of `POST /rpc/{chain}` bodies: the service parses no byte in or after a body as a request that
+//! the client did not send.
 
 use crate::mock_read_node::{MockReadNode, Reply};
 use crate::raw_client::RawClient;
 use crate::test_server::TestServer;
 
-/// 46 (2e) bytes.
+/// A call of 46 (0x2e) bytes.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"net_version"}"#;
 const SMUGGLED: &str = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smuggled\r\n\r\n";
 

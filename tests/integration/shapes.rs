@@ -1,4 +1,4 @@
-//! Recorded replies of many kinds of nodes, priced with the network's floors and without floors.
+//! Recorded replies of many kinds of nodes, priced with the network's floors and without.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! Request smuggling and path traversal: the response to each shape, and whether a proxy in front of the
-//! service stays in sync.
+//! Tests of request smuggling and path traversal: each malformed request ("shape") gets its expected response, and a
+//! proxy in front of the service stays in sync.
 //!
-//! `docs/reliability-shapes.md` has the same table; a test compares the two.
+//! `docs/reliability-shapes.md` has the same table. A test compares the two.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -373,7 +373,7 @@ const TRAVERSAL: &[Target] = &[
     ("a path over 16 KiB", b"/v1/LONGER", 414, "uri_too_long", Closes),
 ];
 
-/// All shapes as complete requests.
+/// Returns all shapes as complete requests.
 fn shapes() -> impl Iterator<Item = (&'static str, Vec<u8>, u16, &'static str, After)> {
     let requests = SMUGGLING
         .iter()
@@ -412,7 +412,7 @@ async fn each_shape_gets_its_documented_response_and_nothing_smuggled() {
         let mut responses = match after {
             Closes => client.read_until_closed().await,
             Stays => {
-                // The response to a smuggled request would come before the marker's.
+                // The response to a smuggled request would arrive before the response to the marker.
                 client.send(marker("marker", "")).await;
                 let mut responses = Vec::new();
                 while let Some(response) = client.read_response().await.unwrap() {
@@ -467,11 +467,11 @@ async fn client_still_sending_a_body_can_read_the_response() {
         let mut client = RawClient::connect(service.address()).await;
         let since = Instant::now();
         client.send(format!("POST /v1/chains HTTP/1.1\r\nHost: a\r\n{headers}\r\n{before}")).await;
-        // By now the response has been sent, and the body has not.
+        // By now the service has sent its response, although the client has not sent the body.
         service.get("/livez").await;
         let sent = [client.try_send(&piece).await, client.try_send(&piece).await];
         client.send(behind).await;
-        // The service reads the rest for 1 s, for clients that send everything before they read.
+        // The service reads the rest of the body for 1 s, for clients that send everything before they read.
         if since.elapsed() < Duration::from_millis(500) {
             assert!(sent.iter().all(Result::is_ok), "{sent:?}");
         }
@@ -501,9 +501,9 @@ async fn pipelined_requests_are_served_in_order_until_a_malformed_one() {
 struct Nginx {
     process: Child,
     folder: PathBuf,
-    /// Address that buffers a whole request before forwarding it.
+    /// Address at which nginx buffers a whole request before it forwards it.
     buffering: SocketAddr,
-    /// Address that streams request bodies, chunked if they arrive chunked.
+    /// Address at which nginx streams request bodies, chunked if they arrive chunked.
     streaming: SocketAddr,
 }
 
@@ -516,7 +516,7 @@ impl Nginx {
             [free_port(), free_port()].map(|port| (Ipv4Addr::LOCALHOST, port).into());
         let text = configuration(upstream, buffering, streaming);
         std::fs::write(folder.join("nginx.conf"), text).unwrap();
-        // Debian installs it in /usr/sbin, which is not always in PATH.
+        // Debian installs nginx in /usr/sbin, which is not in every PATH.
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
         let process = Command::new("nginx")
             .env("PATH", path)
@@ -545,7 +545,7 @@ impl Drop for Nginx {
     }
 }
 
-/// Two upstream connections for many clients, so that a desynchronised one affects other clients.
+/// Returns the configuration. Clients share two upstream connections, so a desynchronised one affects other clients.
 fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketAddr) -> String {
     let server = |address: SocketAddr, buffers: &str| {
         format!(
@@ -569,7 +569,7 @@ fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketA
     )
 }
 
-/// Request ids of all responses, in order.
+/// Returns the request ids of all responses, in order.
 fn ids(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("x-request-id: ")).collect()
 }
@@ -597,8 +597,8 @@ async fn nginx_connections_stay_in_sync_for_every_shape() {
             assert_all_in_sync(&mut other_clients, name, &format!("behind-{count}"), &expected)
                 .await;
             let text = String::from_utf8_lossy(&bytes);
-            // nginx may take the bytes that follow for further requests of the same client. Each then
-            // has one response, in order.
+            // nginx may parse the bytes that follow as further requests of the same client. Then each of them gets
+            // one response, in order.
             let ids = ids(&text);
             let named: Vec<_> = ids.iter().filter(|id| **id == "smuggled" || **id == own).collect();
             let in_order = [vec![], vec!["smuggled"], vec![&own], vec!["smuggled", &own]];
@@ -610,8 +610,8 @@ async fn nginx_connections_stay_in_sync_for_every_shape() {
             if ids.last() == Some(&own.as_str()) {
                 assert!(text.ends_with(&expected.body), "{name}: {text}");
             }
-            // nginx itself responds 501 to an unknown transfer coding. The others would mean that the
-            // service failed.
+            // Any of these statuses would mean that the service failed. A 501 is fine: nginx itself sends it for an
+            // unknown transfer coding.
             let gateway = ["500", "502", "503", "504"].map(|status| format!("HTTP/1.1 {status}"));
             assert!(!gateway.iter().any(|line| text.contains(line)), "{name}: {text}");
         }

@@ -1,4 +1,4 @@
-//! Server-sent event streams of suggestions.
+//! Tests of the server-sent event streams of suggestions.
 
 mod slow;
 
@@ -15,7 +15,7 @@ use crate::test_server::{self, TestServer};
 const STREAM: &str = "/v1/a/gas-suggestion/stream";
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-/// A chain that is polled every 50 ms.
+/// Returns the configuration of a chain that is polled every 50 ms.
 fn chain(key: &str, chain_id: u64, node: &MockNode) -> String {
     format!(
         "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\n\
@@ -24,7 +24,7 @@ fn chain(key: &str, chain_id: u64, node: &MockNode) -> String {
     )
 }
 
-/// A node with this newest block, and a service that has read it.
+/// Starts a node with this newest block and a service that has polled it.
 async fn start(newest_block: u64) -> (MockNode, TestServer) {
     let node = MockNode::start(7, Reply::Result(fee_history(newest_block, 3, 40))).await;
     let service = TestServer::start(&chain("a", 7, &node)).await;
@@ -61,7 +61,7 @@ impl Subscriber {
         subscriber
     }
 
-    /// Lines up to the next empty one; `None` at a clean end of the stream.
+    /// Reads the lines up to the next empty one. Returns `None` at a clean end of the stream.
     async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, _)) = self.received.split_once("\n\n") {
@@ -88,15 +88,15 @@ impl Subscriber {
         Event { id: value(id, "id: "), data: value(data, "data: ") }
     }
 
-    /// True if no unread event has arrived.
+    /// Returns true if no unread event has arrived.
     async fn no_event_pending(&mut self) -> bool {
-        // Callers have awaited another response since, so earlier events have arrived.
+        // Callers have awaited another response before, so every earlier event has arrived.
         let more = timeout(Duration::from_millis(1), self.response.chunk()).await;
         self.received.is_empty() && more.is_err()
     }
 }
 
-/// The event for the current suggestion.
+/// Returns the event for the current suggestion.
 async fn current(service: &TestServer) -> Event {
     let response = service.get(SUGGESTION).await;
     let (block, tag) =
@@ -110,7 +110,7 @@ async fn wait_for_block(service: &TestServer, block: &str) {
 
 /// Waits until `count` further polls of the node have ended.
 async fn wait_for_polls(node: &MockNode, count: usize) {
-    // One more may be in flight now, and the end of the last shows only when the next begins.
+    // One poll may already be in flight, and the last one has certainly ended only when the next begins.
     let enough = node.calls("eth_feeHistory") + count + 2;
     let deadline = Instant::now() + TIMEOUT;
     while node.calls("eth_feeHistory") < enough {
@@ -119,7 +119,7 @@ async fn wait_for_polls(node: &MockNode, count: usize) {
     }
 }
 
-/// The response to a request that must not open a stream.
+/// Returns the response to a request that must not open a stream.
 async fn refused_response(
     service: &TestServer,
     path: &str,
@@ -150,14 +150,14 @@ async fn subscriber_receives_the_value_and_each_change_only() {
     wait_for_polls(&node, 3).await;
     assert!(subscriber.no_event_pending().await, "{subscriber:?}");
 
-    // A new block at the same price.
+    // A new block at the same price causes an event.
     node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
     let second = subscriber.next().await;
     assert_eq!(second, current(&service).await);
     assert_eq!(second.id, first.id.replace("1000", "1001"));
     assert_eq!(second.data, first.data);
 
-    // A reorg at the same height.
+    // A reorg at the same height causes an event.
     node.set_reply(Reply::Result(fee_history(1001, 4, 40)));
     let third = subscriber.next().await;
     assert_eq!(third, current(&service).await);
@@ -205,7 +205,7 @@ async fn expired_value_is_withheld_until_a_node_confirms_it() {
 
     node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
     assert_eq!(late.next().await, first);
-    // The early subscriber has the value already.
+    // The early subscriber gets no event, because it has received this value before.
     wait_for_polls(&node, 3).await;
     assert!(early.no_event_pending().await, "{early:?}");
 }
@@ -348,7 +348,7 @@ async fn shutdown_ends_streams_cleanly() {
     all_chains.next().await;
     let began = Instant::now();
     service.stop().await.unwrap();
-    // The grace period is 10 s: a clean end does not use it.
+    // A clean end does not use the grace period of 10 s.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     for subscriber in [&mut subscriber, &mut all_chains] {
         assert_eq!(subscriber.block().await, None);

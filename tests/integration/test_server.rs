@@ -29,25 +29,25 @@ impl TestServer {
         Self::with_server("", chains).await
     }
 
-    /// Like [`start`](Self::start), with additions to the `[server]` section, or sections after it.
+    /// Like [`start`](Self::start), with further lines in the `[server]` section, or sections after it.
     pub(crate) async fn with_server(server_options: &str, chains: &str) -> Self {
         let text = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
              drain_delay = \"0s\"\n{server_options}\n{chains}"
         );
-        // All requests of a test come from one client, at any rate.
+        // Without this setting, the rate limit would apply, because all requests of a test come from one client.
         let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
         let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
         Self::with_config(&text).await
     }
 
-    /// Starts the service with a whole configuration.
+    /// Starts the service with a complete configuration.
     pub(crate) async fn with_config(text: &str) -> Self {
         let server = Server::bind(Config::from_toml(text).unwrap()).await.unwrap();
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {
-            // A dropped sender stops the service as well.
+            // The service stops when the sender is used or dropped.
             let _ = stopped.await;
         }));
         Self { address, admin, client: Client::new(), stop, task }
@@ -94,7 +94,7 @@ impl TestServer {
         Response::read(request.send().await.unwrap()).await
     }
 
-    /// Repeats a GET request until the response is `as_expected`.
+    /// Repeats a GET request until the response satisfies `as_expected`.
     pub(crate) async fn wait_for(
         &self,
         path: &str,
@@ -112,7 +112,7 @@ impl TestServer {
         wait_for(&self.client, &self.admin_url(path), as_expected).await
     }
 
-    /// Waits until the newest block of `node`, which must not mine meanwhile, is published.
+    /// Waits until the service has published the newest block of `node`, which must not mine meanwhile.
     pub(crate) async fn wait_for_head(&self, chain: &str, node: &Anvil) {
         let head = node.call("eth_blockNumber", json!([])).await;
         let head = u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap().to_string();
@@ -127,7 +127,7 @@ impl TestServer {
     }
 }
 
-/// Polls `condition` until it is true. `what` describes it in the panic message.
+/// Polls `condition` until it is true. `what` describes the condition in the panic message.
 pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !condition().await {
@@ -136,7 +136,7 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> b
     }
 }
 
-/// Repeats a GET request to `url` until the response is `as_expected`.
+/// Repeats a GET request to `url` until the response satisfies `as_expected`.
 pub(crate) async fn wait_for(
     client: &Client,
     url: &str,
@@ -149,7 +149,7 @@ pub(crate) async fn wait_for(
             return response;
         }
         assert!(Instant::now() < deadline, "{url} stays at {response:#?}");
-        // Leave the processor to the service and the nodes.
+        // The pause leaves the processor to the service and the nodes.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

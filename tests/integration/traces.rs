@@ -132,7 +132,7 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     let problem: Value = serde_json::from_str(&unreachable.body).unwrap();
     let trace = problem["trace_id"].as_str().unwrap().to_owned();
     client.request("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    // The process exports the remaining spans before it ends.
+    // The process exports the remaining spans before it exits.
     let log = service.stop();
     let spans = collector.spans();
     let one = |name: &str| {
@@ -143,7 +143,7 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     };
 
     let not_found = one("GET /v1/{chain}/fee-market");
-    // By the conventions, a 4xx is not an error of a server span.
+    // By OpenTelemetry's conventions, a 4xx status is not an error of a server span.
     assert_eq!((not_found.trace.as_str(), &not_found.error), (TRACE, &None));
     assert_eq!(not_found.attributes["http.response.status_code"], "404");
     let failed = one("GET /verification/{*path}");
@@ -170,7 +170,7 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     let line = |path: &str| entries.iter().find(|entry| entry["path"] == path).unwrap();
     assert_eq!(line("/v1/nowhere/fee-market")["trace_id"], TRACE);
     assert_eq!(line("/verification/health")["trace_id"], json!(trace));
-    // So have the lines that are logged while the request is handled.
+    // Lines that are logged while the request is handled have the trace id too.
     let warned = entries.iter().find(|entry| entry["message"] == "upstream failed").unwrap();
     assert_eq!(warned["span"]["trace_id"], json!(trace), "{warned}");
 }
@@ -190,7 +190,7 @@ async fn otel_environment_variables_alone_export_nothing() {
     client.request(get("/v1/a/gas-suggestion", &parent)).await;
     let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
     assert!(!wrong.body.contains("trace_id"), "{}", wrong.body);
-    // The process would export the remaining spans when it ends.
+    // If there were any spans, the process would export them before it exits.
     let (code, log) = service.stop_with("-TERM");
     assert_eq!((code, collector.requests()), (Some(0), 0));
     assert!(!log.contains("trace_id"), "{log}");
@@ -229,7 +229,7 @@ async fn unreachable_collector_is_logged_once() {
         ],
     );
     let mut client = ready(service.address).await;
-    // Long enough for several batches, each of which fails.
+    // The loop lasts long enough for several batches, all of which fail.
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(2500) {
         assert_eq!(client.request(get("/v1/a/gas-suggestion", "")).await.status, 200);

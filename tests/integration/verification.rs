@@ -1,5 +1,5 @@
-//! The contract-verification proxy between misbehaving clients and a misbehaving upstream: what is
-//! forwarded, what comes back, and how failures end.
+//! Tests of the contract-verification proxy between misbehaving clients and a misbehaving upstream: forwarded requests,
+//! returned responses, and failures.
 
 mod bytes;
 mod clients;
@@ -20,7 +20,7 @@ use crate::raw_client::TIMEOUT;
 use crate::raw_exchange::{ConnectionEnd, exchange, get, post, post_chunked};
 use crate::test_server::TestServer;
 
-/// The service in front of a scripted upstream, with one chain.
+/// A service with one chain, and the scripted upstream to which it forwards.
 #[derive(Debug)]
 struct Harness {
     upstream: MockUpstream,
@@ -33,13 +33,13 @@ impl Harness {
         Self::with_settings("", "", script).await
     }
 
-    /// Starts with further lines in `[verification]` and `[limits]`.
+    /// Like [`start`](Self::start), with further lines in `[verification]` and `[limits]`.
     async fn with_settings(verification: &str, limits: &str, script: Vec<Step>) -> Self {
         let upstream = MockUpstream::start(script).await;
         Self::with_upstream(upstream, "", verification, limits).await
     }
 
-    /// Starts in front of `upstream`, with further lines in `[server]` too.
+    /// Like [`with_settings`](Self::with_settings), with this `upstream` and further lines in `[server]` too.
     async fn with_upstream(
         upstream: MockUpstream,
         server: &str,
@@ -62,14 +62,14 @@ impl Harness {
         Self { upstream, service, _node: node }
     }
 
-    /// Sends `request` and returns the complete response.
+    /// Sends `request` and returns the response, which must be complete.
     async fn request(&self, request: impl AsRef<[u8]>) -> Message {
         let (message, end) = exchange(self.service.address(), request.as_ref()).await;
         assert_eq!(end, ConnectionEnd::Complete, "{message:#?}");
         message.unwrap()
     }
 
-    /// Value of the counter of proxied requests with this outcome.
+    /// Returns the number of proxied requests with this outcome.
     async fn count(&self, outcome: &str) -> u64 {
         let name = "gas_suggestion_proxied_requests_total";
         let labels = format!("upstream=\"verification\",outcome=\"{outcome}\"");
@@ -90,12 +90,12 @@ impl Harness {
     }
 }
 
-/// Bytes of every value, in an order that reveals gaps.
+/// Returns `length` bytes that take every value, in an order that reveals gaps.
 fn every_byte(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 256).to_le_bytes()[0]).collect()
 }
 
-/// Script of a healthy upstream.
+/// Returns the script of a healthy upstream.
 fn healthy() -> Vec<Step> {
     respond_with(response("200 OK", "Content-Type: application/json\r\n", "{\"result\":[]}"))
 }

@@ -1,7 +1,7 @@
-//! Unmodified verification tools (Forge, Hardhat 2 and 3, hardhat-deploy) with the service as their verifier.
+//! Tests of unmodified verification tools (Forge, Hardhat 2 and 3, hardhat-deploy) with the service as their verifier.
 //!
-//! Each verifies on both networks, with and without a base path; recognises a verified contract; and reports
-//! code that the sources do not compile to. The tests compare the complete list of upstream requests.
+//! Each tool verifies contracts on both networks, with and without a base path. It recognises a verified contract, and
+//! reports deployed code that differs from the sources. The tests compare the complete list of upstream requests.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,17 +24,17 @@ const TESTNET: u64 = 202_601;
 /// Address where nothing listens, for commands that need no network.
 const UNREACHABLE: &str = "http://127.0.0.1:9";
 
-/// Constructor argument of Counter.
+/// Constructor argument of the contract Counter.
 const START: u64 = 7;
 
-/// Two networks, their verifier below `/server`, and the service in front of it.
+/// Two networks, their verifier at the path `/server`, and the service in front of it.
 #[derive(Debug)]
 struct Networks {
     ronin: Anvil,
     testnet: Anvil,
     verifier: Verifier,
     service: TestServer,
-    /// The same service below [`Self::BASE_PATH`].
+    /// A second service with the base path [`Self::BASE_PATH`].
     below: TestServer,
 }
 
@@ -45,7 +45,7 @@ impl Networks {
         let (ronin, testnet) =
             (Anvil::with_chain_id(RONIN, 0, &[]), Anvil::with_chain_id(TESTNET, 0, &[]));
         let chains = [(RONIN, ronin.url()), (TESTNET, testnet.url())];
-        // The first poll of a job finds it running.
+        // With these arguments, a client's first poll finds the job still running.
         let arguments = ["--prefix", "/server", "--job-ms", "100", "--job-polls", "1"];
         let verifier =
             Verifier::start(&chains.each_ref().map(|(id, url)| (*id, url.as_str())), &arguments);
@@ -60,19 +60,19 @@ impl Networks {
         Self { ronin, testnet, verifier, service, below }
     }
 
-    /// The verifier URL without a trailing slash.
+    /// Returns the verifier URL without a trailing slash.
     fn url(&self) -> String {
         self.service.url("/verification")
     }
 
-    /// The verifier URL below the base path.
+    /// Returns the verifier URL of the service with a base path.
     fn url_below(&self) -> String {
         self.below.url(&format!("{}/verification", Self::BASE_PATH))
     }
 
-    /// Upstream requests as `METHOD path status`, with names instead of addresses and job ids. Polls of a job
-    /// after the second are left out: their number depends on timing. Asserts that no request had a header
-    /// that a proxy must not forward.
+    /// Returns the upstream requests as `METHOD path status`, with names instead of addresses and job ids. Omits polls of
+    /// a job after the second, because their number depends on timing. Asserts that no request had a header that a proxy
+    /// must not forward.
     async fn received(&self, names: &[(&str, &str)]) -> Vec<String> {
         let mut lines = vec![];
         let mut jobs = HashMap::<_, u32>::new();
@@ -99,7 +99,7 @@ impl Networks {
         lines
     }
 
-    /// The only upstream POST to this path.
+    /// Returns the record of the only upstream POST to this path.
     async fn posted(&self, path: &str) -> Value {
         let mut received = self.verifier.received().await;
         received.retain(|entry| entry["method"] == "POST" && entry["url"] == path);
@@ -108,7 +108,8 @@ impl Networks {
     }
 }
 
-/// Deploys `creation` from one of the node's accounts; returns the address as the node writes it.
+/// Deploys `creation`, followed by Counter's constructor argument, from the node's account with this index. Returns the
+/// address as the node writes it.
 async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
     let from = node.call("eth_accounts", json!([])).await[account].clone();
     let creation = json!({ "from": from, "data": format!("{creation}{}", word(START)) });
@@ -124,7 +125,7 @@ struct Project {
 }
 
 impl Project {
-    /// `test` makes the directory unique.
+    /// Creates the directory. `test` makes its name unique.
     fn new(name: &str, test: &str) -> Self {
         let directory = format!("gas-suggestion-{name}-{test}-{}", std::process::id());
         let project = Self { root: std::env::temp_dir().join(directory) };
@@ -164,7 +165,7 @@ impl Project {
         self.root.join("home")
     }
 
-    /// `program` in this directory, with a clean environment.
+    /// Returns a command that runs `program` in this directory, with a clean environment.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().current_dir(&self.root);
@@ -200,7 +201,7 @@ async fn expect_failure(command: Command) -> (String, String) {
     (stdout, stderr)
 }
 
-/// The compiler as an executable for Foundry.
+/// Returns the path of the compiler as an executable for Foundry.
 fn solc() -> PathBuf {
     fixtures::path("tests/node/solc.mjs")
 }
@@ -215,7 +216,7 @@ impl Project {
     fn forge(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(&foundry("FORGE", "forge"));
         command.args(arguments).env("FOUNDRY_SOLC", solc()).env("FOUNDRY_OFFLINE", "true");
-        // Forge looks here for the compiler of a contract that it has not just compiled.
+        // To verify a contract that it has not just compiled, Forge looks for the compiler here.
         let installed = self.home().join(".svm/0.8.28");
         if !installed.exists() {
             fs::create_dir_all(&installed).unwrap();
@@ -253,7 +254,7 @@ async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
     let changed = Project::new("forge", "changed").with_change();
     let on_ronin = project.forge_create(&networks.ronin).await;
     let other = changed.forge_create(&networks.ronin).await;
-    // Further nonces, so that the address differs from the other network's.
+    // These deployments use up nonces, so that the address differs from the one on the other network.
     deploy(&networks.testnet, 0, "0x00").await;
     deploy(&networks.testnet, 0, "0x00").await;
     let on_testnet = project.forge_create(&networks.testnet).await;
@@ -292,7 +293,7 @@ async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
 
     let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&other, "C")];
     let mut received = networks.received(&names).await;
-    // The three ran concurrently: the order varies.
+    // The order of the requests varies, because the three commands ran concurrently.
     received.sort();
     let expected = [
         "GET /server/v2/contract/2020/A 200",
@@ -333,7 +334,7 @@ async fn forge_shows_the_missing_slash_detail() {
     assert_eq!(networks.received(&[]).await, [""; 0]);
 }
 
-/// Forge up to 1.3, which is no longer distributed, uses the v1 API in this way.
+/// The test sends the requests itself, because Forge up to 1.3, which uses the v1 API, is no longer distributed.
 #[tokio::test]
 async fn requests_of_forge_up_to_1_3_are_verified() {
     let networks = Networks::start().await;
@@ -398,7 +399,7 @@ impl Hardhat {
         Self { node: "node".into(), modules, command: "hardhat/internal/cli/bootstrap.js" }
     }
 
-    /// Hardhat 3 needs Node.js 22 and a native package.
+    /// Returns Hardhat 3, which needs Node.js 22 and a native package.
     fn v3() -> Self {
         let named = |variable| std::env::var_os(variable).map(PathBuf::from);
         let modules = named("HARDHAT_3")
@@ -417,7 +418,7 @@ impl Hardhat {
         project
     }
 
-    /// The Hardhat command in `project`, with the networks at these URLs.
+    /// Returns a Hardhat command in `project`, with this verifier URL and the networks at `urls`.
     fn run(
         &self,
         project: &Project,
@@ -442,22 +443,23 @@ impl Hardhat {
     }
 }
 
-/// A node with the compiled code at an address where the verifier's node has other code. Without it,
-/// Hardhat detects the difference itself and sends nothing.
+/// Starts a node that has the compiled code `good` at an address where the verifier's node has the code `changed`.
+/// Returns the node and the address. With the verifier's node, Hardhat would detect the difference itself and send no
+/// request.
 async fn node_with_different_code(
     networks: &Networks,
     good: &str,
     changed: &str,
 ) -> (Anvil, String) {
     let own = Anvil::with_chain_id(RONIN, 0, &[]);
-    // Unused accounts have the same nonce, so the addresses are equal.
+    // The account is unused on both nodes, so its nonce and hence the addresses are equal.
     let address = deploy(&own, 9, good).await;
     assert_eq!(deploy(&networks.ronin, 9, changed).await, address);
     (own, address)
 }
 
-/// Expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified and
-/// looked up again, and C is refused.
+/// Returns the expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified and looked
+/// up again, and C is rejected.
 fn v1_requests(check: &str) -> [String; 8] {
     let check = |name, chain| format!("GET /server/{check}?addresses={name}&chainIds={chain} 200");
     let (post, refused) = ("POST /server/ 200".to_owned(), "POST /server/ 500".to_owned());
@@ -620,7 +622,7 @@ async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
         let stdout = expect_success(verify(network, url)).await;
         assert_eq!(stdout, format!("already verified: Counter ({address}), skipping."));
     }
-    // Point the deployment record to the contract from changed sources.
+    // The deployment record now points to the contract from changed sources.
     let record = project.root.join("deployments/ronin/Counter.json");
     let recorded = fs::read_to_string(&record).unwrap();
     fs::write(&record, recorded.replace(&on_ronin, &different)).unwrap();

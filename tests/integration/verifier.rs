@@ -1,5 +1,5 @@
-//! The Sourcify stand-in as a process, and contracts to verify with it. It compiles and compares what it
-//! receives.
+//! The mock Sourcify server as a process, contracts to verify with it, and tests of it. The server compiles the sources
+//! that it receives and compares the code.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,7 @@ impl Verifier {
             .arg(fixtures::path("tests/node/verifier/server.mjs"))
             .args(chains.iter().flat_map(|(id, url)| ["--chain".to_owned(), format!("{id}={url}")]))
             .args(more)
-            // The server ends when its stdin closes, even if the test is killed.
+            // The server exits when its stdin closes, which also happens when the test is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -42,13 +42,13 @@ impl Verifier {
         Self { process, port }
     }
 
-    /// Its URL without the prefix.
+    /// Returns the server's URL without the prefix.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// All requests so far, in order: `method`, raw `url`, `headers` (lower-case names), `body` with `length`
-    /// and `sha256`, response `status`, and `violations` (headers that a proxy must not forward). `body` is
+    /// Returns all requests so far, in order. Each has `method`, raw `url`, `headers` (lower-case names), `body` with
+    /// `length` and `sha256`, response `status`, and `violations` (headers that a proxy must not forward). `body` is
     /// null until it is complete, `status` until the response is sent.
     pub(crate) async fn received(&self) -> Vec<Value> {
         let url = format!("{}/__received", self.url());
@@ -63,7 +63,7 @@ impl Drop for Verifier {
     }
 }
 
-/// Hardhat's build info of `tests/fixtures/verification/contracts`.
+/// Reads Hardhat's build info of `tests/fixtures/verification/contracts`.
 pub(crate) fn build_info() -> Value {
     serde_json::from_slice(&fixtures::read("tests/fixtures/verification/build-info.json")).unwrap()
 }
@@ -76,12 +76,12 @@ pub(crate) struct Contract {
 }
 
 impl Contract {
-    /// `Counter` or `Switch`.
+    /// Returns the fixture `name`, which is `Counter` or `Switch`.
     pub(crate) fn fixture(name: &'static str) -> Self {
         Self { name, build_info: build_info() }
     }
 
-    /// Path of the source file.
+    /// Returns the path of the source file in the compiler input.
     pub(crate) fn path(&self) -> String {
         format!("contracts/{}.sol", self.name)
     }
@@ -94,28 +94,28 @@ impl Contract {
         &self.build_info["output"]["contracts"][self.path()][self.name]
     }
 
-    /// The metadata as JSON text.
+    /// Returns the compiler's metadata as JSON text.
     pub(crate) fn metadata(&self) -> &str {
         self.output()["metadata"].as_str().unwrap()
     }
 
-    /// Creation code with the constructor's `arguments` in hex.
+    /// Returns the creation code, followed by the constructor's `arguments` in hex.
     pub(crate) fn creation(&self, arguments: &str) -> String {
         format!("0x{}{arguments}", self.output()["evm"]["bytecode"]["object"].as_str().unwrap())
     }
 
-    /// Deployed code.
+    /// Returns the code that the compiler expects at the contract's address.
     pub(crate) fn runtime(&self) -> String {
         format!("0x{}", self.output()["evm"]["deployedBytecode"]["object"].as_str().unwrap())
     }
 
-    /// The body of `POST /verify`.
+    /// Returns the body of `POST /verify`.
     pub(crate) fn v1_body(&self, chain: u64, address: &str) -> Value {
         let files = json!({ "metadata.json": self.metadata(), self.path(): self.source() });
         json!({ "address": address, "chain": chain.to_string(), "files": files })
     }
 
-    /// The body of `POST /v2/verify/{chain}/{address}`.
+    /// Returns the body of `POST /v2/verify/{chain}/{address}`.
     pub(crate) fn v2_body(&self) -> Value {
         json!({
             "stdJsonInput": self.build_info["input"],
@@ -124,7 +124,7 @@ impl Contract {
         })
     }
 
-    /// The body of `POST /v2/verify/metadata/{chain}/{address}`.
+    /// Returns the body of `POST /v2/verify/metadata/{chain}/{address}`.
     pub(crate) fn v2_metadata_body(&self) -> Value {
         let metadata: Value = serde_json::from_str(self.metadata()).unwrap();
         json!({ "metadata": metadata, "sources": { self.path(): self.source() } })
@@ -138,8 +138,8 @@ const OTHER: &str = "0x00000000000000000000000000000000000000C3";
 const LONGER: &str = "0x00000000000000000000000000000000000000D4";
 const EMPTY: &str = "0x00000000000000000000000000000000000000E5";
 
-/// A node with `contract` deployed at [`EXACT`]; its code with another metadata hash at [`INEXACT`], with another
-/// instruction at [`OTHER`], and with one instruction more at [`LONGER`].
+/// Starts a node with `contract` deployed at [`EXACT`]. Its code is also at [`INEXACT`] with another metadata hash, at
+/// [`OTHER`] with another instruction, and at [`LONGER`] with one instruction more.
 async fn node_with_contract(contract: &Contract, arguments: &str) -> Anvil {
     let node = Anvil::start(0, &[]);
     let from = node.call("eth_accounts", json!([])).await[0].clone();
@@ -280,7 +280,7 @@ async fn v2_api_verifies_in_asynchronous_jobs() {
     assert_eq!(found.json()["abi"][0]["type"], "constructor");
     assert_eq!(found.json()["creationMatch"], "exact_match");
 
-    // A source that does not match the metadata.
+    // The content of the source does not have the hash in the metadata.
     let mut changed = counter.v2_metadata_body();
     changed["sources"][counter.path()] = json!(counter.source().replace("Counts", "Count"));
     let by_metadata = format!("/server/v2/verify/metadata/2020/{OTHER}");

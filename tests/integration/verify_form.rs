@@ -1,4 +1,4 @@
-//! The form at `/verify`: its files, its modules in Node.js, and the page in Chromium.
+//! Tests of the form at `/verify`: its files, its modules in Node.js, and the page in Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -73,7 +73,7 @@ async fn page_is_404_without_a_verification_service() {
     }
 }
 
-/// Configuration with this verification upstream and the nodes of Ronin and Saigon.
+/// Returns a configuration with this verification upstream and the nodes of Ronin and Saigon.
 fn config(verification: &str, nodes: [&str; 2]) -> String {
     let [ronin, saigon] = nodes;
     format!(

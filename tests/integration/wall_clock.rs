@@ -9,7 +9,7 @@ pub(crate) struct WallClock(PathBuf);
 impl WallClock {
     const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
-    /// Starts with the real time. `name` is unique within the test process.
+    /// Creates a clock that shows the real time. `name` must be unique within the test process.
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("{}-clock-{name}", std::process::id());
         let clock = Self(std::env::temp_dir().join(name));
@@ -17,7 +17,7 @@ impl WallClock {
         clock
     }
 
-    /// Returns the environment environment that make a process use this clock.
+    /// Returns the environment variables that make a process use this clock.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let dirs =
             std::fs::read_dir("/usr/lib").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
@@ -38,7 +38,7 @@ impl WallClock {
 
     /// Sets the offset from the real time, such as `+1h`.
     pub(crate) fn step(&self, offset: &str) {
-        // Replaced atomically, because the process may read the file at any moment.
+        // The file is replaced atomically, because the process may read it at any moment.
         let new = self.0.with_extension("new");
         std::fs::write(&new, format!("{offset}\n")).unwrap();
         std::fs::rename(&new, &self.0).unwrap();

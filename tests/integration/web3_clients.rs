@@ -1,4 +1,4 @@
-//! Unmodified web3 clients (viem, ethers, cast) that use the service as their node.
+//! Tests of unmodified web3 clients (viem, ethers, cast) that use the service as their node.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ async fn cast(url: &str, arguments: &[&str]) -> (bool, String, String) {
 }
 
 impl Network {
-    /// Runs cast, which must succeed, and returns its output.
+    /// Runs cast with the service as its node. Returns its output. Panics if cast fails.
     async fn cast(&self, arguments: &[&str]) -> String {
         let (is_success, stdout, stderr) = cast(&self.route(), arguments).await;
         assert!(is_success, "{arguments:?}: {stdout}\n{stderr}");
@@ -70,7 +70,7 @@ async fn cast_shows_queued_state_under_pending_but_not_latest() {
             [pending, latest],
             "{arguments:?}"
         );
-        // The default block of cast.
+        // Without `--block`, cast reads the latest block.
         assert_eq!(network.cast(arguments).await, latest, "{arguments:?}");
     }
     assert_eq!(network.cast(&["code", &contract, "--block", "pending"]).await, contract::RUNTIME);

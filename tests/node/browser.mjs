@@ -1,4 +1,4 @@
-// Shared by the page scripts: starting Chromium, and checks that hold in every window.
+// Helpers of the page tests: they start Chromium and check what must hold in every window.
 //
 // The environment variable CHROMIUM names a browser other than the one on the PATH.
 
@@ -20,19 +20,19 @@ export async function launch(...more) {
     return chromium.launch({ executablePath, args: ["--no-sandbox", ...more] });
 }
 
-// Console messages that are expected: responses with 4xx or 5xx, such a response in place of a stream, and a
-// header that applies to secure origins only.
+// Expected console messages: about responses with 4xx or 5xx, also in place of a stream, and about a header that
+// browsers ignore on insecure origins.
 const EXPECTED_MESSAGES = [
     "Failed to load resource", "EventSource's response", "The Cross-Origin-Opener-Policy header has been ignored",
 ];
 
-// Runs `run` with the page at `url` in a new window. Checks that there were no errors and no policy
-// violations, and that all requests went to the page's origin.
+// Runs `run` with the page at `url` in a new window. Checks that there were no errors and no violations of the content
+// security policy, and that all requests went to the page's origin.
 export async function visit(browser, url, options, run) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
     context.setDefaultTimeout(DEADLINE_MS);
     const page = await context.newPage();
-    // Without this handler from the start, the browser may open a native file chooser.
+    // Without this handler, the browser may open a native file chooser.
     page.on("filechooser", () => {});
     const requests = [];
     const errors = [];
@@ -63,8 +63,8 @@ export async function visit(browser, url, options, run) {
     }
 }
 
-// Checks in both colour schemes and at these widths that all texts are readable and fit. Saves screenshots in
-// the folder `shots`, except for the widths in `unseen`.
+// Checks in both colour schemes and at these widths that all texts have enough contrast and fit. Saves screenshots in the
+// folder `shots`, except for the widths in `unseen`.
 export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
     for (const colorScheme of ["dark", "light"]) {
         await page.emulateMedia({ colorScheme });
@@ -104,7 +104,7 @@ export async function becomes(page, read, expected) {
     assert.equal(await page.evaluate(read), expected);
 }
 
-// In the page: texts that overflow their card or the page.
+// Runs in the page: returns the texts that overflow their card or the page.
 function strayTexts() {
     const stray = [];
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -120,8 +120,8 @@ function strayTexts() {
     return stray;
 }
 
-// In the page: elements with less contrast than WCAG 2.2 requires, 4.5 for text (1.4.3) and 3 for the borders
-// of controls (1.4.11).
+// Runs in the page: returns the elements with less contrast than WCAG 2.2 requires, 4.5 for text (1.4.3) and 3 for the
+// borders of controls (1.4.11).
 function weakContrasts() {
     const parsed = (color) => {
         const [red, green, blue, alpha = 1] = color.match(/[\d.]+/g).map(Number);
@@ -178,7 +178,7 @@ function weakContrasts() {
     return weak;
 }
 
-// Name of the focused element, and whether the focus is visible.
+// Returns the name of the focused element, and true if its focus is visible.
 export const focused = (page) => page.evaluate(() => {
     const { activeElement: node } = document;
     const shown = node.id === "picker" ? node.parentElement : node;

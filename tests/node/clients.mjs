@@ -1,9 +1,9 @@
-// Pending state as web3 applications see it through the service:
+// Checks pending state as web3 applications see it through the service:
 // `node clients.mjs viem|viem-in-batches|ethers ROUTE NODE CREATION RUNTIME`.
 //
 // Reads go to ROUTE, the service's `/rpc/{chain}`. Transactions and requests to mine go to NODE, an anvil with
 // an empty queue and no automatic mining. CREATION and RUNTIME are the code of the contract in
-// tests/integration/contract.rs. Prints a line for each check, and ends with 1 at the first that fails.
+// tests/integration/contract.rs. Prints a line for each check, and exits with status 1 at the first that fails.
 
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
@@ -43,8 +43,8 @@ async function mine() {
     assert.equal((await response.json()).error, undefined);
 }
 
-// Repeats `read` until it gives the expected value. Earlier reads may come from the cache: `pending` results and
-// reverts for a flashblock, `latest` results until the service has read the next block.
+// Repeats `read` until it returns the expected value. Earlier reads may come from the cache: the service caches `pending`
+// results and reverts for a flashblock, and `latest` results until it has read the next block.
 async function eventually(read, expected) {
     for (const deadline = Date.now() + DEADLINE_MS; ; ) {
         const found = await read().catch((error) => error);
@@ -53,7 +53,8 @@ async function eventually(read, expected) {
     }
 }
 
-// Mines once `isWaiting` and returns the promise's value. The first look-up has found nothing by then.
+// Mines a block once `isWaiting` returns true, which is after the client's first look-up found nothing. Returns the value
+// of the promise.
 async function minedMeanwhile(promise, isWaiting) {
     for (const deadline = Date.now() + DEADLINE_MS; !isWaiting(); ) {
         assert(Date.now() < deadline, "the client does not wait");
@@ -231,11 +232,11 @@ async function ethersChecks() {
         }
     }
     const provider = new Split(route);
-    // The default of 4 s is too slow for these blocks.
+    // The default of 4 s would slow the test down.
     provider.pollingInterval = 250;
     const wallet = new ethers.Wallet(KEY, provider);
-    // ethers looks for a receipt at each block after the first head that it reads. So the block must come after
-    // that read, which has happened when ethers requests the head again.
+    // ethers looks for a receipt at each block after the first head that it reads. So the test mines the block after that
+    // read, which has happened when ethers requests the head again.
     const mineAndGetReceipt = (wait) => {
         const before = requested.length;
         const isWaiting = () => {
@@ -309,7 +310,7 @@ async function ethersChecks() {
     assert.equal(fees.gasPrice, BigInt(await nodeClient.send("eth_gasPrice", [])));
     checked("getFeeData");
 
-    // ethers requests a filter first, and polls for logs if the node refuses.
+    // ethers tries to create a filter first, and polls for logs if the node rejects that.
     const eventValue = new Promise((resolve) => contract.once("Stored", resolve));
     assert.deepEqual(await contract.queryFilter("Stored"), []);
     const receipt = await mineAndGetReceipt(() => provider.waitForTransaction(stored.hash));

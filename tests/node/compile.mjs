@@ -12,7 +12,7 @@ import solc from "solc";
 export function compile(file) {
     const source = basename(file);
     const settings = {
-        // Also runs on chains without the newest hardforks.
+        // Code for this version also runs on chains without the newest hardforks.
         evmVersion: "paris",
         outputSelection: {
             "*": { "*": ["abi", "evm.bytecode.object", "evm.deployedBytecode.object"] },

@@ -1,7 +1,7 @@
 // Tests of the dashboard in Chromium: `node dashboard.mjs '{"binary":…,"listen":…,"shots":…}'`.
 //
-// `binary` is the service, which the tests start and stop; `listen` is the address of the service that restarts. The
-// folder `shots` gets a screenshot of each state in both colour schemes and several widths.
+// `binary` is the service, which the tests start and stop. `listen` is the address of the service that restarts. The
+// tests save a screenshot of each state in both colour schemes and several widths in the folder `shots`.
 
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ const { binary, listen, shots } = JSON.parse(process.argv[2]);
 
 // A host name other than localhost, so that the origin is not secure.
 const INSECURE_HOST = "gas.example";
-// Widths from the narrowest that WCAG requires (320) through a phone and a zoomed window to a wide screen.
+// Widths from the narrowest that WCAG requires (320), a phone and a zoomed window to a wide screen.
 const ALL_WIDTHS = { shots, widths: [320, 360, 640, 1280, 1920], unseen: [320, 640] };
 const FEW_WIDTHS = { shots, widths: [320, 1280], unseen: [320] };
 
@@ -47,7 +47,7 @@ function chainConfig(chains, more = "") {
     return `[verification]\nurl = ""\n[delegation]\nsource = "off"\n${more}\n${tables.join("")}`;
 }
 
-// Blocks so rare that nothing changes during a test.
+// With blocks this rare, nothing changes during a test.
 const STILL = 'block_time = "1h"\nmax_age = "3h"';
 
 const scenarios = [];
@@ -55,7 +55,7 @@ function scenario(name, run) {
     scenarios.push([name, run]);
 }
 
-// In the page: the visible content of the cards.
+// Runs in the page: returns the visible content of the cards.
 function cards() {
     const isSeen = (node) => node.checkVisibility();
     const text = (node, selector) => [...node.querySelectorAll(selector)].find(isSeen)?.textContent;
@@ -88,7 +88,7 @@ class Dashboard {
         return this.page.evaluate(cards);
     }
 
-    // Waits until `holds` accepts the card with this name; returns the card.
+    // Waits until `holds` returns true for the card with this name and `given`. Returns the card.
     async waitForCard(name, holds, given) {
         const isThere = new Function("given", `
             const card = (${cards})().find(({ name }) => name === given.name);
@@ -161,7 +161,7 @@ function inWei([label, gwei, digits]) {
     return [label, digits];
 }
 
-// A card's prices as in `expectedPrices`.
+// Returns a card's prices in the form of `expectedPrices`. Checks that the amounts in gwei and in wei are equal.
 function shownPrices({ tiers: [[, ...medium], [, ...high]], base: [gwei, digits] }) {
     assert.equal(wei(gwei), digits);
     return { base: digits, medium: medium.map(inWei), high: high.map(inWei) };
@@ -180,7 +180,7 @@ scenario("prices follow the blocks without a reload and match the API", async ()
         const { page } = dashboard;
         await dashboard.waitForLive("ethereum");
         await dashboard.waitForLive("base");
-        // Record every change of the cards.
+        // The page records every change of the cards.
         await page.evaluate((cards) => {
             const read = new Function(`return (${cards})()`);
             window.painted = [];
@@ -251,7 +251,7 @@ scenario("charts follow the blocks, without concurrent duplicate requests", asyn
         for (const end of ["requestfinished", "requestfailed"]) {
             page.on(end, (request) => inFlight.delete(request));
         }
-        // Longer than the block time.
+        // The delay is longer than the block time.
         proxy.pauseMs = 500;
         await page.reload();
         const chart = page.getByRole("article", { name: "ethereum" }).getByRole("img");
@@ -283,7 +283,7 @@ scenario("charts follow the blocks, without concurrent duplicate requests", asyn
         proxy.rule = () => "pass";
         await chart.waitFor();
         assert.equal(await page.getByText("The chart is not available").filter({ visible: true }).count(), 0);
-        // The chart was not requested again at once.
+        // There were several polls in between, so the page did not request the chart again at once.
         assert(requests.slice(before).filter((request) => kind(request).includes("1/chains")).length > 1);
     });
 });
@@ -317,7 +317,7 @@ scenario("six windows leave a connection for further requests", async () => {
             await other.goto(`${service.url}/`);
             pages.push(other);
         }
-        // All of them show market data of about the displayed block.
+        // All windows show market data that is less than 20 blocks behind the displayed block.
         for (const page of pages) {
             await page.waitForFunction((cards) => {
                 const shown = new Function(`return (${cards})()`)();
@@ -420,7 +420,7 @@ scenario("stale data is labelled and expired data is hidden", async () => {
         const old = await waitForProblem("well", "Stale: the data is older than two block times.");
         assert.deepEqual(old.tiers, second.tiers);
         const problem = "The newest data is too old to serve.";
-        // The reason follows later.
+        // The card shows the reason a little later.
         const without = await dashboard.waitForCard("well", ({ badge }) => badge === "No data");
         assert.deepEqual(asJson({ ...without, problem }), expected("well", 41, problem));
         const gone = await waitForProblem("well", problem);
@@ -487,7 +487,7 @@ scenario("a dead or failing stream is reopened", async () => {
     await open(`${proxy.url}/`, async (dashboard) => {
         await dashboard.waitForLive("chain");
         assert.equal(streams(), 1);
-        // The stream goes silent without an error; the polls detect it.
+        // The stream goes silent without an error, which the page detects with its polls.
         proxy.isMute = true;
         chain.newest += 1;
         await dashboard.waitForBlockAbove("chain", 100);
@@ -495,7 +495,7 @@ scenario("a dead or failing stream is reopened", async () => {
         proxy.isMute = false;
         await dashboard.waitForNoBanner();
         const live = await dashboard.waitForLive("chain");
-        // A proxy without an upstream responds with 503, after which browsers stop reconnecting.
+        // After a 503, which a proxy without an upstream sends, browsers do not reconnect the stream by themselves.
         proxy.rule = () => 503;
         proxy.server.closeAllConnections();
         await dashboard.waitForBanner(/since .* \(status 503\)\. Retrying…$/);
@@ -535,7 +535,7 @@ scenario("a silent service is disconnected even if no connection closes", async 
         proxy.rule = () => "pass";
         await dashboard.waitForNoBanner();
         await dashboard.waitForLive("chain");
-        // The held stream stays silent; the first successful list makes the page open another.
+        // The held stream stays silent, so the page opens another one after the first successful list of chains.
         const order = responded.filter((path) => ["stream", "chains"].includes(path));
         assert.deepEqual(order.slice(0, 2), ["chains", "stream"]);
     });
@@ -574,7 +574,7 @@ scenario("a hidden page sends no requests and resumes at once when visible", asy
         await dashboard.waitForTitle("Gas prices");
         // Requests that were in flight have been sent by now.
         const [asked, block] = [requests.length, await newest()];
-        // Longer than the poll interval.
+        // Nine blocks take longer than the poll interval.
         await until(newest, (found) => found >= block + 9);
         assert.deepEqual(requests.slice(asked).map((request) => request.url()), []);
         assert((await dashboard.cards())[0].when.Block < block + 9);
@@ -584,7 +584,7 @@ scenario("a hidden page sends no requests and resumes at once when visible", asy
         await streams(1);
         const first = requests.slice(asked).map((request) => new URL(request.url()).pathname);
         assert.deepEqual(first.slice(0, 2).sort(), ["/v1/chains", "/v1/gas-suggestions/stream"]);
-        // After the machine has slept, ages and the stream's state are unknown.
+        // The step of the clock looks like a sleep of the machine. The page then reopens the stream, which may be dead.
         const opened = page.waitForRequest((request) => request.url().endsWith("/stream"));
         await page.evaluate(() => {
             const { now } = Date;
@@ -635,7 +635,7 @@ scenario("amounts in wei can be copied with the keyboard alone", async () => {
             [false, "undefined"]);
         await copying(dashboard, ...rows[0]);
         await copying(dashboard, ...rows[1]);
-        // Paste to read the clipboard.
+        // The test pastes the text to read the clipboard.
         await page.evaluate(() => {
             const field = document.createElement("textarea");
             field.id = "pasted";

@@ -1,4 +1,4 @@
-// Tests of src/pages/dashboard: its state after each service message, and the texts for each state.
+// Tests of src/pages/dashboard: the state after each message of the service, and the texts for each state.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -26,7 +26,7 @@ const market = (block, changes = {}) => ({
     gas_used_ratio: { latest: 0.51, average: 0.434 }, base_fee_trend: "rising",
     suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, ...changes,
 });
-// A chain after an event and a response for block 7.
+// Returns a chain after an event and a fee market response for block 7.
 const known = (changes = {}) => {
     const response = { market: market(7), ageMs: 1000, sentAt: 100 };
     return { ...applyMarketResponse(applyEvent(newChain(ENTRY), event(7), 50), response, true, 120), ...changes };
@@ -223,7 +223,7 @@ describe("a chain", () => {
         assert.deepEqual([same.suggestion, same.age], [suggestion(), { atLeast: 3000, at: 600 }]);
         const next = applyMarketResponse(heard, response(9), true, 700);
         assert.deepEqual([next.block, next.blockArrivedAt, next.market.newest_block], [9, 700, 9]);
-        // The response of an instance behind the stream's is used only without a stream.
+        // The response comes from an instance that is behind the stream's, so it is used only without a stream.
         assert.equal(applyMarketResponse(heard, response(7), true, 700), heard);
         assert.equal(applyMarketResponse(heard, response(7), false, 700).block, 7);
     });
@@ -247,7 +247,7 @@ describe("a chain", () => {
         }
         const listed = applyListEntry(known(), { ...ENTRY, status: "unavailable", newest_block: null }, 200);
         assert.deepEqual(pick(cardView(listed, "live", 300), ...Object.keys(nothing)), nothing);
-        // An event has arrived since.
+        // This list is ignored, because an event has arrived since its request.
         const heard = applyEvent(known(), event(8), 500);
         assert.equal(applyListEntry(heard, { ...ENTRY, status: "unavailable" }, 400).status, "fresh");
         const response = applyMarketResponse(listed, { code: "no_data", sentAt: 200 }, true, 210);
@@ -323,7 +323,7 @@ describe("the connection", () => {
             [{ stream: "opening", poll: poll(false, 1) }, "disconnected"],
             [{ stream: "open", poll: poll(true, 1) }, "live"],
             [{ stream: "open" }, "live"],
-            // A stream without recent events is dead if the polls fail.
+            // If a poll fails and no event has arrived since, the stream is considered dead too.
             [{ stream: "open", poll: poll(false, 5) }, "disconnected"],
             [{ stream: "open", poll: poll(false, 5), lastEventAt: 5 }, "disconnected"],
             [{ stream: "open", poll: poll(false, 5), lastEventAt: 6 }, "live"],

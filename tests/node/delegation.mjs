@@ -1,4 +1,4 @@
-// Delegation as applications use it. Each command prints one JSON object or fails:
+// Uses delegation as applications do. Each command prints one JSON object or fails:
 //
 // - `ethers-send SERVICE NODE CHAIN REQUEST`, also `ethers-sign` and `viem-send`: requests the
 //   transaction of REQUEST on CHAIN (the chain's key) from the service and sends it unchanged. Prints
@@ -7,7 +7,8 @@
 // - `claim NODE CLAIM CALLER VAULT`: claims for VAULT, or for CALLER if VAULT is `0x0`. Prints
 //   `{"claimed": true, "for"}`, or `{"claimed": false, "reason"}` when the contract reverts with a reason.
 //
-// NODE is an anvil that mines automatically. Everything but the transaction goes to NODE.
+// NODE is an anvil that mines automatically. Only the request for the transaction goes to the service, all other requests
+// go to NODE.
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -19,7 +20,7 @@ import { compile } from "./compile.mjs";
 
 // Key of anvil's first default account.
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
-// Timeout for everything that is awaited.
+// Timeout for every awaited event.
 const DEADLINE_MS = 20_000;
 
 const FEES = { "0x2": ["maxFeePerGas", "maxPriorityFeePerGas"], "0x0": ["gasPrice"] };
@@ -42,11 +43,11 @@ async function transaction(service, chain, request) {
 }
 
 function connect(node) {
-    // A missing receipt must not be cached.
+    // By default ethers caches responses, and would cache a missing receipt.
     return new ethers.JsonRpcProvider(node, undefined, { cacheTimeout: -1 });
 }
 
-// Polls for the receipt: ethers would wait for the next block, which may never come.
+// Polls for the receipt, because ethers would wait for the next block, which may never come.
 async function waitForReceipt(provider, hash) {
     for (;;) {
         const receipt = await provider.getTransactionReceipt(hash);

@@ -1,7 +1,7 @@
 // Tests of the /docs page in Chromium: `node docs.mjs '{"binary":…,"shots":…}'`.
 //
-// `binary` is the service. The folder `shots` gets a screenshot of each state in both colour schemes and several
-// widths.
+// `binary` is the service. The tests save a screenshot of each state in both colour schemes and several widths in the
+// folder `shots`.
 
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -32,7 +32,7 @@ after(async () => {
     rmSync(folder, { recursive: true });
 });
 
-// Starts a service with every feature enabled, and a chain with blocks so rare that nothing changes.
+// Starts a service with every feature enabled. Its chain has blocks so rare that nothing changes during a test.
 async function start(more = "") {
     const config = `${more}\n[delegation]\nsource = "chain"\n[chains.one]\nchain_id = 1\n` +
         `rpc_urls = ["${nodes.url(1)}"]\nblock_time = "1h"\nmax_age = "3h"\n`;
@@ -108,7 +108,7 @@ scenario("a route has its parameters, responses, headers and examples", async ()
         assert.deepEqual(headers.toSorted(), Object.keys(described[200].headers).toSorted());
         const { example } = described[200].content["application/json"];
         assert.deepEqual(JSON.parse(await operation.locator(".answer pre").innerText()), example);
-        // References are links.
+        // A reference to a schema is a link.
         await operation.getByRole("link", { name: "FeeHistory" }).click();
         await page.waitForURL("**#schema-FeeHistory");
         const members = await page.locator("#schema-FeeHistory dt").allInnerTexts();
@@ -179,7 +179,7 @@ scenario("everything is reachable by keyboard, and links open their target", asy
     });
     await open(async (page) => {
         await becomes(page, () => document.querySelector("#callRpc").open, true);
-        // Requests with a body cannot be tried.
+        // The page has no form for requests with a body.
         assert.equal(await page.locator("#callRpc form").count(), 0);
     }, { hash: "#callRpc" });
 });

@@ -1,4 +1,4 @@
-// Tests of the /docs page's reading of the OpenAPI document.
+// Tests of src/pages/docs/document.js, with which the /docs page reads the OpenAPI document.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

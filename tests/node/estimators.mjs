@@ -1,7 +1,7 @@
-// Fee estimates of web3 libraries: `node estimators.mjs viem|ethers WINDOWS`.
+// Prints the fee estimates of web3 libraries: `node estimators.mjs viem|ethers WINDOWS`.
 //
-// WINDOWS is a file with a list of windows, written by tests/integration/backtest. For each, a mock node is at the
-// window's newest block, and a line with the library's tip and max fee is printed.
+// WINDOWS is a file with a list of windows, written by tests/integration/backtest. For each window, the library estimates
+// the fees with a mock node at the window's newest block, and the script prints a line with its tip and max fee.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

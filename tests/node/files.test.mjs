@@ -308,7 +308,7 @@ test("unusable JSON files are identified", () => {
 test("a byte order mark before JSON is ignored", () => {
     const marked = `\ufeff${output("Counter").metadata}`;
     assert.deepEqual(found(file("m.json", marked), SOURCE).contracts, [COUNTER]);
-    // Before a source it is part of the hashed content.
+    // A byte order mark before a source is part of the hashed content.
     const [problem] = found(METADATA, file("Counter.sol", `\ufeff${source("Counter")}`)).problems;
     assert.match(problem, /differs from the compiled file/);
 });
@@ -338,7 +338,7 @@ test("a source may be called __proto__", () => {
     assert.deepEqual(Object.entries(fromBuild.contracts[0].sources), [["__proto__", source("Counter")]]);
 });
 
-// All paths in `value`, as lists of keys.
+// Returns all paths in `value` as lists of keys.
 function jsonPaths(value, path = []) {
     const isNode = typeof value === "object" && value !== null;
     const below = isNode ? Object.keys(value).flatMap((key) => jsonPaths(value[key], [...path, key])) : [];
@@ -373,7 +373,7 @@ function assertSound(text) {
     }
 }
 
-// Documents with little ABI, which would otherwise hold most of the paths.
+// Returns documents of every kind, without the ABI, which would have most of the paths.
 function documents() {
     const slim = metadata("Counter");
     slim.output = { abi: [] };

@@ -1,9 +1,9 @@
-// The examples of docs/integrations.md as web pages in Chromium: `node integrations-browser.mjs SETTINGS`.
+// Runs the examples of docs/integrations.md as web pages in Chromium: `node integrations-browser.mjs SETTINGS`.
 //
-// SETTINGS is JSON. `folders` are folders with the examples, each for another service: `plain`; `full`, limited
-// to one stream; `stalled`, whose chain's head does not move; `empty`, without data. `service` is the URL of
-// `plain`, `metrics` that of its metrics, `full` and `stalled` those of these services, and `node` that of their
-// anvil, which mines on request. This script serves the pages, so their origin is another.
+// SETTINGS is JSON. `folders` has a folder with the examples for each of four services: `plain`; `full`, limited to one
+// stream; `stalled`, whose chain's head does not move; `empty`, without data. `service` is the URL of `plain`, `metrics`
+// that of its metrics, `full` and `stalled` are those of these services, and `node` is that of their anvil, which mines
+// on request. This script serves the pages, so their origin differs from the service's.
 //
 // The environment variable CHROMIUM names a browser other than the one on the PATH.
 
@@ -40,7 +40,7 @@ async function eventually(read, expected) {
         const found = await read();
         if (found === expected) return;
         if (Date.now() > deadline) assert.equal(found, expected);
-        // Leaves processor time to the browser.
+        // The pause leaves the processor to the browser.
         await new Promise((resolve) => setTimeout(resolve, 10));
     }
 }
@@ -68,8 +68,8 @@ const parseFees = ({ medium }) => ({
     maxPriorityFeePerGas: BigInt(medium.max_priority_fee_per_gas),
 });
 
-// Opens a page of another origin that serves the folder's files, with the URL `service` in place of the
-// service's if given.
+// Opens a page of another origin that serves the folder's files. If `service` is given, it replaces the service's URL in
+// them.
 async function open(t, folder, service) {
     const server = createServer(({ url }, response) => {
         const type = url === "/" ? "text/html" : "text/javascript";
@@ -219,7 +219,7 @@ describe("web pages of another origin", () => {
         assert.deepEqual(errors, []);
     });
 
-    // Each in a new context: one client's request would refresh another's cache.
+    // Each test has a new browser context, because the request of one library would refresh the cache for another.
     for (const [name, read] of Object.entries(READERS)) {
         test(`get the newest fees with ${name}, despite the browser cache`, async (t) => {
             const { page, errors } = await open(t, "plain");

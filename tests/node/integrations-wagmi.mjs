@@ -1,8 +1,8 @@
 // A wagmi application whose wallet is the node:
 // `node integrations-wagmi.mjs FOLDER NODE "with the hook"|"without the hook"`.
 //
-// FOLDER has the files of docs/integrations.md. NODE is an anvil, which sets its own fees on a transaction
-// without fees, as wallets do. The script sends one transaction and prints its block.
+// FOLDER has the files of docs/integrations.md. NODE is an anvil. Like a wallet, it sets its own fees on a transaction
+// without fees. The script sends one transaction and prints its block.
 
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";

@@ -1,4 +1,4 @@
-// Tests that the stand-in registry behaves like the networks' registry contract.
+// Tests that the mock registry contract behaves like the registry contract on public networks.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -32,7 +32,7 @@ let snapshot;
 before(async () => {
     const installed = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
     const program = process.env.ANVIL ?? fileURLToPath(new URL(installed, import.meta.url));
-    // With automatic mining, anvil may mine a transaction after it has responded; the tests mine explicitly.
+    // The tests mine explicitly, because with automatic mining anvil may respond before it has mined a transaction.
     anvil = spawn(program, ["--port", "0", "--no-mining"], {
         stdio: ["ignore", "pipe", "inherit"],
     });
@@ -43,7 +43,7 @@ before(async () => {
             if (line.startsWith("Listening on ")) resolve(line.slice("Listening on ".length));
         });
     });
-    // Equal reads before and after a transaction must not be cached.
+    // The cache is off, because the tests repeat reads after a transaction.
     provider = new ethers.JsonRpcProvider(`http://${address}`, undefined, { cacheTimeout: -1 });
     await provider.send("anvil_setCode", [ADDRESS, runtime]);
     [vault, delegate] = await provider.listAccounts();
@@ -80,8 +80,8 @@ const erc20 = (rights, token = CONTRACT) =>
 const erc1155 = (rights, token = CONTRACT, id = 7) =>
     registry.checkDelegateForERC1155(delegate, vault, token, id, rights);
 
-// Results of the checks for all and for the contract, each without rights and with CLAIM, and for the
-// three token types.
+// Returns the results of the checks for all and for the contract, each without rights and with CLAIM, and for the three
+// token types.
 const found = () =>
     Promise.all([
         all(ANY),
@@ -126,7 +126,7 @@ test("delegating all without rights grants everything until revoked", async () =
     await delegateAndMine("All", ANY, true);
     assert.deepEqual(await found(), EVERYTHING);
     assert.deepEqual(await erc20(PLAY, OTHER), MAX);
-    // Delegations are one-way.
+    // The vault may not act for the delegate.
     assert.equal(await registry.checkDelegateForAll(vault, delegate, ANY), false);
     await delegateAndMine("All", ANY, false);
     assert.deepEqual(await found(), NOTHING);
@@ -141,7 +141,7 @@ test("delegating all with rights grants everything to those rights only", async 
         MAX,
         false,
     ]);
-    // Revoking with other rights does not affect it.
+    // Revoking other rights does not affect the delegation.
     await delegateAndMine("All", ANY, false);
     assert.equal(await all(CLAIM), true);
     await delegateAndMine("All", CLAIM, false);
@@ -212,7 +212,7 @@ test("the larger amount counts, with or without rights", async () => {
     assert.deepEqual(await erc20(CLAIM), 1000n);
 });
 
-// The delegations from the vault, after checking that the delegate's list is equal.
+// Returns the delegations from the vault. Checks that the delegate's list is equal.
 async function listed() {
     const [outgoing, incoming] = await Promise.all([
         registry.getOutgoingDelegations(vault),

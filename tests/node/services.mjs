@@ -1,4 +1,4 @@
-// Test doubles for the page tests: the service as a process, its nodes, and a proxy in front of it.
+// Helpers of the page tests: the service as a process, mock nodes, and a proxy in front of the service.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -17,8 +17,8 @@ export async function stopAll() {
     await Promise.all([...running].map((one) => one.stop()));
 }
 
-// The service as a process, ready when `start` returns. `listen` is its address, `config` the text of its
-// configuration; without `config` it runs `demo` with these arguments.
+// The service as a process, ready when `start` returns. `listen` is its address, `config` is the text of its
+// configuration. Without `config`, the process runs the command `demo` with the arguments `demo`.
 export class Service {
     static count = 0;
 
@@ -30,7 +30,7 @@ export class Service {
             GAS_SERVER__ADMIN_LISTEN: "127.0.0.1:0",
             GAS_SERVER__DRAIN_DELAY: "0s",
             GAS_LOG__FORMAT: "json",
-            // The page and this script count as one client.
+            // The page and this script count as one client, which would exceed the rate limit.
             GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT: "0",
         };
         const path = join(folder, `service-${(Service.count += 1)}.toml`);
@@ -60,7 +60,7 @@ export class Service {
         await this.ended;
     }
 
-    // Number of open streams.
+    // Returns the number of open streams.
     async streams() {
         const metrics = await (await fetch(`${this.admin}/metrics`)).text();
         return Number(/^gas_suggestion_streams (\d+)$/m.exec(metrics)[1]);
@@ -125,7 +125,7 @@ export class Proxy {
     static async start(to, { prefix = "" } = {}) {
         const proxy = new Proxy();
         Object.assign(proxy, { to, prefix, received: [], held: [] });
-        // Decides on a request by its path: "pass"; "hold", which never gets a response; or a status.
+        // Returns what to do with a request to this path: "pass"; "hold", which sends no response; or a status.
         proxy.rule = () => "pass";
         // `isMute` drops the data of streams; `pauseMs` delays all other requests.
         proxy.isMute = false;
@@ -164,7 +164,7 @@ export class Proxy {
         const { headers, method } = incoming;
         const forwarded = request(url, { headers, method, agent: false }, (response) => {
             outgoing.writeHead(response.statusCode, response.headers);
-            // A stream that was muted once stays mute.
+            // A stream that was muted once stays muted.
             let isMuted = false;
             response.on("data", (bytes) => {
                 isMuted ||= isStream && this.isMute;

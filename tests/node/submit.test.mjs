@@ -19,7 +19,7 @@ const BUILD_INFO_CONTRACT = {
 const STEPS = ["Sending files…", "Compiling and comparing…"];
 
 const { fetch, setTimeout } = globalThis;
-// Requests and the pauses before them.
+// Requests, and the delays in milliseconds before them.
 let log;
 
 // Timers fire at once.
@@ -47,8 +47,8 @@ const running = json(200, { isJobCompleted: false, contract: { match: null } });
 const done = (match, error) => json(200, { isJobCompleted: true, contract: { match }, error });
 const refused = (customCode, message) => ({ customCode, message, errorId: ID });
 
-// Verifies against these responses, of which the last repeats. Returns the outcome, the sent bodies and
-// the reported steps.
+// Verifies against these responses, of which the last one repeats. Returns the outcome, the sent bodies and the reported
+// steps.
 async function runVerify(responses, { contract = METADATA_CONTRACT, signal = new AbortController().signal } = {}) {
     const remaining = [...responses];
     const sent = [];
@@ -133,7 +133,7 @@ test("a verification in progress is not reported as failed", async () => {
     assert.deepEqual((await runVerify([twice])).outcome, { isUnknown: true, reason });
     const v1Conflict = json(429, { error: reason, message: reason });
     assert.deepEqual((await runVerify([html(404), v1Conflict])).outcome, { isUnknown: true, reason });
-    // The service's own rate limit is a refusal.
+    // If the service's own rate limit rejects the request, the outcome is known.
     const tooMany = problem(429, "too many requests");
     assert.deepEqual((await runVerify([tooMany])).outcome, { reason: "Too many requests." });
 });

@@ -2,8 +2,8 @@
 //
 // `services` are service URLs without a trailing slash: `plain`; `below`, the same below a base path; `first`, with
 // an upstream that has only the v1 API; `slow`, with an upstream whose jobs never finish; `down`, without a reachable
-// upstream. All serve the chains of `nodes` (anvils by chain id). The folder `shots` gets a screenshot of each state
-// in both colour schemes, wide and narrow.
+// upstream. All serve the chains of `nodes` (anvils by chain id). The tests save a screenshot of each state, wide and
+// narrow, in both colour schemes in the folder `shots`.
 
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
@@ -120,7 +120,7 @@ class Form {
         assert.equal(await this.page.getByText("Stop waiting").isVisible(), false);
     }
 
-    // Waits for these findings: a title and texts each.
+    // Waits for these findings, each with a title and texts.
     async waitForFindings(...expected) {
         const read = () => JSON.stringify([...document.querySelector("#findings").children].map((notice) =>
             [...notice.querySelectorAll("p, li")].map(({ textContent }) => textContent)));
@@ -244,14 +244,14 @@ scenario("a contract on the second chain is verified there", async (form) => {
     await form.waitForOutcome("Verification successful", `${SWITCH} at ${address} on saigon (202601)${EXACT}`);
 });
 
-// As `forge build --build-info` writes it, with members that the compiler does not accept.
+// A build-info as `forge build --build-info` writes it, with members that the compiler does not accept.
 const FOUNDRY_BUILD_INFO = JSON.stringify({
     _format: "ethers-rs-sol-build-info-1",
     input: { version: "0.8.28", ...input, allowPaths: [], basePath: "/home/user", includePaths: [] },
     output,
     solcLongVersion: "0.8.28",
 });
-// As Hardhat 3 writes it, without the compiler's output.
+// A build-info as Hardhat 3 writes it, without the compiler's output.
 const HARDHAT_3_BUILD_INFO = JSON.stringify({
     _format: "hh3-sol-build-info-1",
     solcLongVersion: "0.8.28+commit.7893614a",
@@ -280,7 +280,7 @@ scenario("a Hardhat 3 build-info is refused with a v1 upstream", async (form) =>
         "not accept a build-info without compiler output. Choose the metadata and its sources.");
 }, { service: "first" });
 
-// Places the same code with another metadata hash.
+// Sets Counter's code with another metadata hash at a random address and returns the address.
 async function placeInexactCode() {
     const code = `0x${compilerOutput("Counter").evm.deployedBytecode.object}`;
     const at = code.length - 30;
@@ -401,7 +401,7 @@ scenario("an invalid address is refused in the page", async (form, { requests })
     await form.address.press("Backspace");
     assert.equal(await form.address.getAttribute("aria-invalid"), "false");
     assert.deepEqual(requests.filter((request) => request.method() === "POST"), []);
-    // With blanks, as after copying.
+    // A copied address may have spaces around it.
     await form.submit(` ${address.toLowerCase()} `);
     await form.waitForOutcome("Verification successful",
         `${COUNTER} at ${address.toLowerCase()} on ronin (2020)${EXACT}`);
@@ -540,7 +540,7 @@ scenario("the keyboard suffices for a verification", async (form) => {
     assert.deepEqual(await focused(page), ["outcome-title", true]);
     await form.checkLayout("focus-outcome");
     await tabTo("again");
-    // Tab wraps around: nothing traps the focus.
+    // Tab wraps around, so nothing traps the focus.
     await keyboard.press("Tab");
     await keyboard.press("Tab");
     const wrapped = await focused(page);
@@ -569,7 +569,7 @@ scenario("Enter in a field submits the form", async (form) => {
     await form.waitForOutcome("Verification successful", `${COUNTER} at ${address} on ronin (2020)${EXACT}`);
 });
 
-// Role, name, description and states of every focusable element in the accessibility tree.
+// Returns role, name, description and states of every focusable element in the accessibility tree.
 async function controls(page) {
     const devtools = await page.context().newCDPSession(page);
     const { nodes } = await devtools.send("Accessibility.getFullAXTree");
@@ -595,7 +595,7 @@ scenario("screen readers get the names, roles and states of all controls", async
         ["DisclosureTriangle", "Where are these files?", ""],
     ];
     assert.deepEqual(await controls(page), atFirst);
-    // Status regions exist from the start, so their changes are announced.
+    // Status regions must exist from the start, or screen readers would not announce their changes.
     assert.equal(await page.getByRole("status").count(), 2);
     await form.choose(file("build-info.json", BUILD_INFO));
     await form.submit("0x12");
@@ -692,7 +692,7 @@ scenario("the policy blocks other origins, inline code and HTML injection", asyn
     assert.deepEqual(seen.violations, [
         `connect-src ${other}v1/chains`, `img-src ${other}x`, `style-src-elem ${other}verify/style.css`,
     ]);
-    // These were provoked here.
+    // The test provoked these, so `visit` must not see them.
     for (const list of [seen.violations, seen.errors, seen.requests]) list.length = 0;
 });
 

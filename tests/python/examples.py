@@ -28,7 +28,7 @@ def schema_examples(node):
 
 
 def walk(node, pointer):
-    """Yields the pointer of every schema, with its examples."""
+    """Yields the JSON pointer of every schema, with its examples."""
     if isinstance(node, list):
         for index, item in enumerate(node):
             yield from walk(item, f"{pointer}/{index}")

@@ -1,4 +1,4 @@
-"""Strategies of schemathesis for the formats in the OpenAPI document.
+"""Schemathesis strategies for the formats in the OpenAPI document.
 
 JSON Schema cannot express the checksum of an address, the length of a text in bytes, or a number of 256 bits.
 """
@@ -6,7 +6,7 @@ JSON Schema cannot express the checksum of an address, the length of a text in b
 import schemathesis
 from hypothesis import strategies as st
 
-# Mixed case would need a valid checksum.
+# Addresses in mixed case need a valid checksum, so generated ones have one case.
 addresses = st.one_of(
     st.text("0123456789abcdef", min_size=40, max_size=40),
     st.text("0123456789ABCDEF", min_size=40, max_size=40),

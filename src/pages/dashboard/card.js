@@ -1,4 +1,4 @@
-// A chain's card: shows the texts of format.js and the chart.
+// The card of a chain: shows the texts of format.js and the chart.
 
 import { copy } from "./copy.js";
 import { gwei } from "./format.js";
@@ -11,12 +11,12 @@ const BADGES = {
     old: "Not live",
     wait: "Loading…",
 };
-// How long a button shows whether copying succeeded.
+// Time for which a copy button shows the result.
 const FEEDBACK_MS = 2000;
 const CHART_TIMEOUT_MS = 10_000;
-// Delay before a chart that could not be loaded is requested again.
+// Delay before a chart that failed to load is requested again.
 const CHART_RETRY_MS = 10_000;
-// A shorter bar would only flicker.
+// Minimum duration of the bar: a shorter one would only flicker.
 const MIN_BAR_MS = 1000;
 
 export class Card {
@@ -25,7 +25,7 @@ export class Card {
      * @param {(text: string) => void} announce announces a text to screen readers
      */
     constructor(id, announce) {
-        // Names may be in a right-to-left script.
+        // The chain's name may be in a right-to-left script.
         this.name = element("h2", { id: `chain-${id}`, dir: "auto" });
         this.id = element("p", { className: "id" });
         this.badge = element("p", { className: "badge" });
@@ -161,7 +161,7 @@ class Row {
     }
 }
 
-/** An amount in gwei, exact, and in wei. */
+/** An amount in gwei, with all digits, and in wei. */
 class Amount {
     constructor() {
         this.number = element("span", { className: "number" });
@@ -216,7 +216,7 @@ class Market {
     }
 }
 
-/** The chart. It is replaced once the next one has loaded. */
+/** The chart. Its image is replaced once the next one has loaded. */
 class Chart {
     constructor() {
         this.image = undefined;
@@ -229,10 +229,10 @@ class Chart {
     }
 
     /**
-     * Shows the chart at the first of these URLs that loads. While another chart is loading, the latest call is
+     * Shows the chart at the first of these URLs that loads. While another chart is loading, only the latest call is
      * queued.
      *
-     * @param {string} key identifies the chart: one that is shown or loading is not requested again
+     * @param {string} key identifies the chart: a chart that is shown or loading is not requested again
      * @param {URL[]} urls
      * @param {string} text the text alternative
      */
@@ -266,12 +266,12 @@ class Chart {
     #replace(image) {
         const previous = this.image;
         this.image = image;
-        // Replacing it in one step keeps the scroll position.
+        // Replacing the image in one step keeps the scroll position.
         if (previous && image) return previous.replaceWith(image);
         previous?.remove();
         if (!image) return;
         this.node.prepend(image);
-        // On a narrow screen, the right end with the newest blocks and the prices is shown.
+        // A narrow screen first shows the right end of the chart, with the newest blocks and the prices.
         this.node.scrollLeft = this.node.scrollWidth;
     }
 }
@@ -286,7 +286,7 @@ async function loadFirst(urls, first) {
             await Promise.race([image.decode(), timeout]);
             return { image, index };
         } catch {
-            // Cancels the request if it is still in flight.
+            // Without a source, the browser cancels the request if it is still in flight.
             image.removeAttribute("src");
         }
     }
@@ -297,7 +297,7 @@ function pair(name, value) {
     return element("div", {}, element("dt", {}, name), value);
 }
 
-/** Sets the text only if it differs, which keeps a selection of the user. */
+/** Sets the text only if it differs, so that the user's selection is kept. */
 function setText(node, text) {
     if (node.textContent !== text) node.textContent = text;
 }

@@ -6,7 +6,7 @@
  */
 export async function copy(text) {
     try {
-        // Absent if the page was loaded over plain HTTP from another host.
+        // Insecure origins, which are plain HTTP from another host than localhost, have no clipboard API.
         await navigator.clipboard.writeText(text);
         return true;
     } catch {
@@ -20,7 +20,7 @@ function copySelected(text) {
     const field = document.createElement("textarea");
     field.className = "unseen";
     field.value = text;
-    // Keeps a phone's keyboard closed.
+    // Phones open no keyboard for a read-only field.
     field.readOnly = true;
     document.body.append(field);
     try {

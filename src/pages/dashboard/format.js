@@ -2,9 +2,9 @@
 
 import { staleAfter } from "./state.js";
 
-// The service counts no further.
+// Maximum of the service's `covers_full_blocks`.
 const MAX_COVERED_BLOCKS = 100;
-// Usual lag of the market data, which is requested only after the event with the price.
+// Usual lag of the market data: the page requests it only after the event with the price.
 const USUAL_LAG_BLOCKS = 2;
 export const TITLE = "Gas prices";
 const SECOND = 1000;
@@ -52,7 +52,7 @@ export function ago(milliseconds) {
 export function nextBlockText(sinceBlockMs, blockTimeMs) {
     if (sinceBlockMs === undefined) return "not known yet";
     const left = blockTimeMs - sinceBlockMs;
-    // The service polls about once per block time, so the arrival time is no more exact than that.
+    // The service polls about once per block time, so the arrival time is not more exact than that.
     if (-left >= Math.max(SECOND, blockTimeMs / 2)) return `overdue by ${duration(-left)}`;
     if (left <= 0) return "due now";
     return left < SECOND ? "in less than 1 s" : `in about ${duration(left + SECOND / 2)}`;
@@ -103,7 +103,7 @@ function nextBlockRow({ block, blockTimeMs }, isLive, sinceBlockMs) {
     return isLive ? nextBlockText(sinceBlockMs, blockTimeMs) : "unknown";
 }
 
-/** Start and duration of the bar that runs until the next block is due. */
+/** Returns start and duration of the bar that runs until the next block is due. */
 function progressBar({ blockArrivedAt, blockTimeMs }) {
     return { from: blockArrivedAt, milliseconds: blockTimeMs };
 }
@@ -137,7 +137,7 @@ function marketView(market, newest) {
     };
 }
 
-/** Market data usually arrives a moment after the price. Returns a text only for a longer lag. */
+/** Returns a text if the market data lags by more than usual. It normally arrives a moment after the price. */
 function lagText(blocks) {
     return blocks > USUAL_LAG_BLOCKS ? `, ${blocks} blocks behind` : "";
 }
@@ -154,19 +154,19 @@ function cardState(chain, isLive, connection, now) {
     }
     if (!isLive) return ["old"];
     if (chain.status === "fresh") return [connection === "polling" ? "polled" : "live"];
-    // The age is shown in whole seconds, rounded down.
+    // The service reports the age in whole seconds, rounded down.
     const isOld = chain.age && chain.age.atLeast + SECOND > staleAfter(chain);
     if (isOld) return ["stale", "Stale: the data is older than two block times."];
     const stalledMs = now - (chain.blockArrivedAt ?? chain.blockSeenAt);
     if (chain.blockArrivedAt !== undefined) return ["stale", `${STALLED} for ${duration(stalledMs)}.`];
-    // This page did not see the block arrive.
+    // The page did not see the block arrive, so it knows at most a lower bound of the time.
     return [
         "stale",
         stalledMs < MINUTE ? `${STALLED} for some time.` : `${STALLED} for at least ${duration(stalledMs)}.`,
     ];
 }
 
-/** Text alternative of a chart. */
+/** Returns the text alternative of a chart. */
 export function chartText(name, market) {
     const { nextBaseFee, averageBaseFee, averageOf, trend, gasUsed, block } = marketView(market);
     return (
@@ -199,7 +199,8 @@ export function bannerText({ connection, since, reason, pollMs, isFirst }) {
 
 /** Returns the text that announces a change of a chain's state; empty if the change needs no announcement. */
 export function announcementText(name, before, after) {
-    // The reason for missing data follows a little later. The duration of a stall changes all the time.
+    // Without data, the reason follows a little later and is announced too. Other problems of the same state are not:
+    // the duration of a stall changes all the time.
     const isSame = before.problem === after.problem || after.state !== "none";
     if (before.state === after.state && isSame) return "";
     if (after.state === "old" || after.state === "wait") return "";

@@ -1,19 +1,19 @@
-// Receives updates from the service: one stream of all chains' events, polls of the list of chains for changes
-// without an event, and the fee markets on request. Has no access to the page.
+// Receives updates from the service: a stream with the events of all chains, polls of the list of chains for changes
+// without an event, and fee markets on request. Has no access to the page.
 
 import { connectionState, isList, isMarket, isStreamSilent, pollInterval, readEvent, retryDelay } from "./state.js";
 
 // Timeout of a request.
 const TIMEOUT_MS = 5000;
-// Shortest time between two requests for a chain: blocks may come faster than a person can read.
+// Minimum time between two fee market requests for a chain: blocks may arrive faster than a person can read.
 const MIN_MARKET_INTERVAL_MS = 200;
 // Timeout for opening the stream.
 const OPEN_TIMEOUT_MS = 10_000;
-// How long this window leaves its connection to other windows.
+// Maximum time for which this window leaves its connection to other windows.
 const YIELD_MS = 60_000;
-// A stream that was open for this long does not count as a failure.
+// A stream that was open for this long resets the back-off when it ends.
 const STABLE_MS = 10_000;
-// Problem codes of a chain without a fee market.
+// Problem codes of the service for a chain without a fee market.
 const UNAVAILABLE = ["no_data", "stale_data"];
 
 /**
@@ -25,7 +25,7 @@ const UNAVAILABLE = ["no_data", "stale_data"];
  * @property {(connection: import('./state.js').Connection, reason?: string) => void} onConnection
  */
 
-/** Runs from its construction until `stop` is called. */
+/** Connection to the service. It is active from its construction until `stop` is called. */
 export class LiveUpdates {
     #base;
     /** @type {Listener} */
@@ -40,7 +40,7 @@ export class LiveUpdates {
     #failures = 0;
     // True while this window leaves its connection to other windows.
     #hasYielded = false;
-    // For the open stream: the newest block of each chain's events, and true if no event arrived since
+    // For the open stream: the newest block of each chain's events, and true if no event has arrived since
     // `#previousList`.
     #streamedBlocks = new Map();
     #isQuiet = true;
@@ -50,7 +50,7 @@ export class LiveUpdates {
     #mustPollAgain = false;
     #nextPoll;
     #pollMs = pollInterval([]);
-    // Chains with a recent request, by key; true if the market must be requested once more.
+    // Chains with a recent fee market request, by key. The value is true if the market must be requested once more.
     #marketRequests = new Map();
 
     /**
@@ -70,7 +70,7 @@ export class LiveUpdates {
         for (const timer of [this.#opening, this.#reopening, this.#nextPoll]) clearTimeout(timer);
     }
 
-    /** Requests the fee market of a chain. Requests that follow each other quickly are combined. */
+    /** Requests the fee market of a chain. Calls that follow each other quickly are combined. */
     async requestMarket(key) {
         const isTooSoon = this.#marketRequests.has(key);
         this.#marketRequests.set(key, isTooSoon);
@@ -108,7 +108,7 @@ export class LiveUpdates {
             const isReopened = this.#inputs.stream === "lost";
             this.#inputs.stream = "open";
             this.#report();
-            // The service may have been restarted with other chains.
+            // The service may have been restarted with other chains, so the list is polled at once.
             if (isReopened) this.#pollNow();
         });
         source.addEventListener("gas-suggestion", ({ lastEventId, data }) => {
@@ -121,11 +121,11 @@ export class LiveUpdates {
             this.#listener.onEvent(event, now);
             this.#report();
         });
-        // Browsers do not reconnect after a response that is not a stream.
+        // Browsers do not reconnect by themselves after a response that is not a stream.
         source.addEventListener("error", () => this.#onStreamLost());
     }
 
-    /** Reopens a stream that ended or could not be opened, after a back-off. */
+    /** Reopens a stream that ended or could not be opened, after a back-off delay. */
     #onStreamLost() {
         this.#hasYielded = false;
         const wasStable = performance.now() - this.#openedAt >= STABLE_MS;
@@ -161,8 +161,8 @@ export class LiveUpdates {
         const { status, json, isLate } = await this.#get("v1/chains");
         if (this.#abort.signal.aborted) return;
         if (isLate && this.#inputs.stream === "open") {
-            // Either the service hangs, or the streams of other windows take all connections: a browser opens six per
-            // host. This window gives up its stream; the next poll then shows which it is.
+            // Either the service hangs, or the streams of other windows occupy all connections: a browser opens six per
+            // host. This window closes its stream, so that the next poll shows which of the two it is.
             this.#isPolling = false;
             this.#hasYielded = true;
             this.#reopenAfter(YIELD_MS * (0.5 + Math.random() / 2));
@@ -196,7 +196,7 @@ export class LiveUpdates {
         this.#listener.onList(list, sentAt, this.#pollMs);
     }
 
-    /** Handles a failed poll: unless an event arrived since, the stream may be dead too. */
+    /** Handles a failed poll. Unless an event has arrived since it was sent, the stream may be dead too. */
     #onPollFailed(status, sentAt) {
         if (this.#inputs.lastEventAt > sentAt) return;
         this.#listener.onGap();
@@ -207,7 +207,7 @@ export class LiveUpdates {
         this.#listener.onConnection(connectionState(this.#inputs), this.#reason);
     }
 
-    /** Sends a GET request that bypasses caches. Without a response the status is 0. */
+    /** Sends a GET request that bypasses caches. Returns status 0 if there is no response. */
     async #get(path) {
         const signal = AbortSignal.any([this.#abort.signal, AbortSignal.timeout(TIMEOUT_MS)]);
         try {

@@ -13,10 +13,10 @@ import {
     newChain,
 } from "./state.js";
 
-// Ages are shown in seconds.
+// Update interval of the displayed ages, which are in seconds.
 const TICK_MS = 250;
-// Growth of the difference between `Date.now()` and `performance.now()`, which pauses while the computer sleeps, that
-// counts as sleep.
+// `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two changes
+// by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
 // Blocks on a chart, if the service keeps that many.
 const CHART_BLOCKS = 60;
@@ -83,7 +83,7 @@ const listener = {
 document.addEventListener("visibilitychange", startOrStop);
 startOrStop();
 
-/** Follows the service while the page is visible. */
+/** Starts the updates if the page is visible, otherwise stops them. */
 function startOrStop() {
     if (document.hidden) stop();
     else if (!live) start();
@@ -107,7 +107,7 @@ function stop() {
     document.title = TITLE;
 }
 
-/** After a sleep every age is unknown until the service reports it again. */
+/** Discards all ages if the computer has slept. They are unknown until the service reports them again. */
 function discardAgesAfterSleep() {
     const previousOffset = clockOffset;
     clockOffset = Date.now() - performance.now();
@@ -148,7 +148,7 @@ function updateCards(list, sentAt) {
 }
 
 function showChart({ chain: { key, name, market }, card }) {
-    // The parameter `of` gives each state its own URL, so that the browser does not reuse an older image.
+    // The parameter `of` gives each state of the market its own URL, so that the browser does not reuse an older image.
     const version = marketKey(market);
     const url = (query) => {
         const path = `v1/${encodeURIComponent(key)}/fee-history.svg`;

@@ -1,5 +1,5 @@
 // The state of the chains and of the connection, and how each message of the service changes it. Pure functions
-// without access to the page or the network. Instants are in milliseconds of `performance.now()`.
+// without access to the page or the network. Points in time are in milliseconds of `performance.now()`.
 
 /**
  * @typedef {object} Suggestion the body of the gas-suggestion route
@@ -14,7 +14,7 @@
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
- * @property {{ atLeast: number, at: number }} [age] minimum age of the data in milliseconds, at the instant `at`
+ * @property {{ atLeast: number, at: number }} [age] minimum age of the data in milliseconds, at the time `at`
  * @property {number} [blockArrivedAt] when the newest block arrived; absent if this page did not see it arrive
  * @property {number} [blockSeenAt] when this page first saw the newest block
  * @property {number} lastEventAt when the last event arrived
@@ -29,22 +29,22 @@ const MAX_POLL_MS = 5000;
 const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 15_000;
 
-/** Age in milliseconds above which the service reports a chain's data as stale. */
+/** Returns the age in milliseconds above which the service reports a chain's data as stale. */
 export function staleAfter({ blockTimeMs }) {
     return Math.max(2 * blockTimeMs, MIN_STALE_MS);
 }
 
-/** Poll interval in milliseconds for the list of chains: the shortest block time, within bounds. */
+/** Returns the poll interval of the list of chains in milliseconds: the shortest block time, within bounds. */
 export function pollInterval(chains) {
     const shortest = Math.min(...chains.map(({ blockTimeMs }) => blockTimeMs), MAX_POLL_MS);
     return Math.max(shortest, MIN_POLL_MS);
 }
 
 /**
- * Delay in milliseconds before the stream is reopened. Doubles with every failure, up to a maximum.
+ * Returns the delay in milliseconds before the stream is reopened. It doubles with every failure, up to a maximum.
  *
  * @param {number} failures number of consecutive streams that could not be opened or ended early
- * @param {number} chance random number from 0 to 1: spreads the reconnections of many pages
+ * @param {number} chance random number from 0 to 1, which spreads the reconnections of many pages
  */
 export function retryDelay(failures, chance) {
     return Math.min(FIRST_RETRY_MS * 2 ** failures, MAX_RETRY_MS) * (0.5 + chance / 2);
@@ -161,10 +161,10 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
     }
     const { newest_block: block, suggestion } = market;
     const isSame = block === chain.block && isEqual(suggestion, chain.suggestion);
-    // Another replica than the stream's may have responded, and may be behind.
+    // The response may come from another replica than the stream, and that replica may be behind.
     const isLower = isStreaming && block < chain.block;
     if ((isOvertaken && !isSame && !(block > chain.block)) || isLower) {
-        // The price is outdated, but this is the newest market data so far.
+        // The price in the response is outdated, but its market data is the newest so far.
         const isNewer = block < chain.block && !(block <= chain.market?.newest_block);
         return isNewer ? { ...chain, market } : chain;
     }
@@ -189,7 +189,7 @@ export function applyListEntry(chain, entry, sentAt) {
     return isStale ? { ...listed, status: "stale" } : listed;
 }
 
-/** Returns true if the fee market must be requested after this list, because no event may report the change. */
+/** Returns true if the page must request the fee market after this list, because an event may never report the change. */
 export function needsMarket(chain, entry, now, pollMs) {
     const isKnown = entry.status === chain.status && entry.newest_block === (chain.block ?? null);
     if (!isKnown || chain.market?.newest_block !== chain.block) return true;
@@ -197,7 +197,7 @@ export function needsMarket(chain, entry, now, pollMs) {
     return chain.age === undefined || now - chain.age.at >= pollMs;
 }
 
-/** Members without data, for a chain whose data may not be shown any more. */
+/** Empty members for a chain whose data must no longer be shown. */
 const NO_DATA = {
     block: undefined,
     suggestion: undefined,
@@ -235,8 +235,8 @@ export function connectionState({ stream, lostAt, lastEventAt, poll }) {
 }
 
 /**
- * Returns true if an open stream delivers nothing: in the previous list a chain was already ahead of the
- * events, and no event has arrived since.
+ * Returns true if an open stream delivers no events: a chain in the previous list was already ahead of its events,
+ * and no event has arrived since.
  *
  * @param {Map<number, number>} streamedBlocks the newest block of each chain's events, by chain id
  * @param {object[]} previousList the previous list of chains

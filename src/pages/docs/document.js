@@ -1,9 +1,9 @@
-// Reads an OpenAPI document, in the order in which the page shows it. Has no access to the page.
+// Reads the parts of an OpenAPI document that the page shows. Has no access to the page.
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
 
 /**
- * Returns the target of a reference, or `node` itself if it is no reference.
+ * Returns the target of a reference, or `node` itself if it is not a reference.
  *
  * @param {object} document
  * @param {object | undefined} node
@@ -18,7 +18,7 @@ export function resolve(document, node) {
     return found;
 }
 
-/** Returns the last part of a reference; `undefined` if `node` is no reference. */
+/** Returns the last part of a reference, or `undefined` if `node` is not a reference. */
 export const referenceName = (node) => node?.$ref?.split("/").at(-1);
 
 /**
@@ -110,8 +110,8 @@ export function initialValue({ required, example, schema = {} }) {
 }
 
 /**
- * Builds a request from the parameters' values by name. `target` is the URL relative to the base path. Empty values
- * are left out.
+ * Builds a request from the parameters' values by name, omitting empty ones. `target` is the URL relative to the base
+ * path.
  *
  * @param {object} operation
  * @param {Map<string, string>} values

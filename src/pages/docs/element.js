@@ -1,4 +1,4 @@
-// Creates parts of the page. Content of the document is always inserted as text, never as HTML.
+// Creates parts of the page. Content of the OpenAPI document is always inserted as text, never as HTML.
 
 /**
  * @param {string} name
@@ -22,7 +22,7 @@ export function prose(text = "") {
 
 /** Returns `value` as indented JSON. */
 export function json(value) {
-    // Focusable, because it can be scrolled.
+    // The element is focusable, so that it can be scrolled with the keyboard.
     const text = JSON.stringify(value, null, 2);
     return element("pre", { tabIndex: 0 }, element("code", {}, text));
 }

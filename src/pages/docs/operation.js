@@ -1,4 +1,4 @@
-// Shows one operation of the document.
+// Shows one operation of the OpenAPI document.
 
 import { namedExamples, referenceName } from "./document.js";
 import { element, entry, json, prose } from "./element.js";

@@ -64,7 +64,7 @@ function section(name, description, nodes) {
     return node;
 }
 
-/** Returns a section that its name expands and collapses. */
+/** Returns a section whose name expands and collapses it. */
 function collapsible(id, name, nodes) {
     const title = element("summary", {}, element("code", { className: "path" }, name));
     return element("details", { id, className: "part" }, title, element("div", { className: "content" }, ...nodes));

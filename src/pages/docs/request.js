@@ -3,7 +3,7 @@
 import { buildRequest, initialValue } from "./document.js";
 import { element } from "./element.js";
 
-// Length at which a displayed body is cut off.
+// Maximum number of displayed characters of a body.
 const MAX_CHARACTERS = 20_000;
 // Time after which reading a stream stops.
 const STREAM_TIMEOUT_MS = 5000;

@@ -1,4 +1,4 @@
-// Shows the schemas of the document.
+// Shows the schemas of the OpenAPI document.
 
 import { limitTexts, referenceName, typeText } from "./document.js";
 import { element, entry, prose } from "./element.js";

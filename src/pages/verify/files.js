@@ -1,8 +1,8 @@
-// Checks whether the chosen files match and finds their contracts. Has no access to the page or the network.
+// Checks that the chosen files match, and finds their contracts. Has no access to the page or the network.
 
 import { keccak_256 } from "./noble/sha3.js";
 
-// Number of ignored files that are listed by name.
+// Maximum number of ignored files that are listed by name.
 const MAX_NAMES = 10;
 
 /**
@@ -111,12 +111,12 @@ function decodeFile(file) {
     return decodedFiles.get(file);
 }
 
-/** Fully qualified name of a contract: `contracts/Counter.sol:Counter`. */
+/** Returns the fully qualified name of a contract, such as `contracts/Counter.sol:Counter`. */
 export function qualifiedName({ path, name }) {
     return `${path}:${name}`;
 }
 
-/** Returns a sentence about the problem of an address; `undefined` if it is valid. */
+/** Returns a sentence about the problem of an address, or `undefined` if the address is valid. */
 export function addressProblem(address) {
     if (address === "") return "The address is missing.";
     if (!/^0x[0-9a-fA-F]{40}$/.test(address)) {
@@ -140,7 +140,7 @@ function examineMetadata(found, file, metadata, files) {
         found.problems.push(`${file} does not name its contract.`);
         return;
     }
-    // Kept as entries, because a source may be named `__proto__`.
+    // The sources are kept as entries, because a source may be named `__proto__`.
     const sources = [];
     const problems = [];
     const listedHashes = Object.values(metadata.sources).map(sourceHash);
@@ -234,7 +234,7 @@ function examineBuildInfo(found, file, { input, output, userSourceNameMap, ...bu
     }
 }
 
-/** Returns the contracts of the compiler output that have bytecode, so neither interfaces nor abstract contracts. */
+/** Returns the contracts of the compiler output that have bytecode. Interfaces and abstract contracts have none. */
 function deployableContracts(contracts) {
     return Object.entries(contracts).flatMap(([path, inFile]) =>
         Object.entries(isObject(inFile) ? inFile : {})
@@ -247,7 +247,7 @@ function deployableContracts(contracts) {
     );
 }
 
-/** Returns the contracts that source code declares, for build-infos without compiler output. */
+/** Returns the contracts that the source code declares. Used for build-infos without compiler output. */
 function declaredContracts(contents, paths = [...contents.keys()]) {
     return paths.flatMap((path) => {
         const code = (contents.get(path) ?? "").replace(
@@ -263,7 +263,7 @@ function declaredContracts(contents, paths = [...contents.keys()]) {
     });
 }
 
-/** Returns the compiler's metadata, also from within a Foundry artifact. */
+/** Returns the compiler's metadata, which may also be inside a Foundry artifact. */
 function findMetadata(json) {
     const candidates = [json, parse(json?.rawMetadata), json?.metadata];
     return candidates.find(
@@ -274,7 +274,7 @@ function findMetadata(json) {
     );
 }
 
-/** Says why a JSON file is neither metadata nor a build-info. */
+/** Returns a sentence that says why a JSON file is neither metadata nor a build-info. */
 function unusableReason(name, json) {
     if (json === undefined) return `${name} is not JSON.`;
     if (json?._format === "hh-sol-artifact-1" || json?._format === "hh3-artifact-1") {

@@ -1,14 +1,14 @@
-// The form: shows the findings of files.js and the outcome of submit.js.
+// The verification form: shows the findings of files.js and the outcome of submit.js.
 
 import { addressProblem, examine, isJson, qualifiedName } from "./files.js";
 import { verify } from "./submit.js";
 
 // Larger than the upstream's limit: a build-info contains compiler output, which is not sent.
 const MAX_BYTES = 256 * 1024 * 1024;
-// A folder dropped by mistake may hold any number of files.
+// Maximum number of files: a folder that is dropped by mistake may contain any number.
 const MAX_FILES = 1000;
 
-// Hint for an unknown outcome.
+// Hint that is shown with an unknown outcome.
 const CHECK_AGAIN = "Verify again to check the result.";
 
 const nodes = Object.fromEntries(
@@ -23,7 +23,7 @@ let pending;
 
 nodes.picker.addEventListener("change", async () => {
     const files = [...nodes.picker.files];
-    // Otherwise choosing the same file again, after a change, would not fire an event.
+    // Without a reset, choosing the same file again after a change would not fire an event.
     nodes.picker.value = "";
     await addFiles(files.map((file) => ({ name: file.name, file })));
 });
@@ -39,7 +39,7 @@ addEventListener("dragleave", (event) => {
 addEventListener("drop", async (event) => {
     event.preventDefault();
     nodes.drop.classList.remove("over");
-    // The event loses its items at the first `await`. A file that is not from a disk has no entry.
+    // The event loses its items at the first `await`, so they are copied first. A file that is not on a disk has no entry.
     const items = [...event.dataTransfer.items]
         .filter(({ kind }) => kind === "file")
         .map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
@@ -65,7 +65,7 @@ nodes.again.addEventListener("click", () => {
     show();
     nodes.picker.focus();
 });
-// A displayed outcome does not apply to changed details.
+// After a change of the details, a displayed outcome no longer applies.
 nodes.form.addEventListener("input", () => (nodes.outcome.hidden = true));
 nodes.form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -211,7 +211,7 @@ async function submit() {
     };
     pending = new AbortController();
     const stopClock = startClock();
-    // `disabled` would remove the focus from the button.
+    // The attribute `disabled` would remove the focus from the button.
     nodes.verify.setAttribute("aria-disabled", "true");
     nodes.outcome.hidden = true;
     nodes.waiting.hidden = false;
@@ -268,14 +268,14 @@ function showOutcome(kind, title, text) {
     nodes["outcome-title"].focus();
 }
 
-/** Marks a field as invalid and shows the problem below it; without a `problem`, clears both. */
+/** Marks a field as invalid and shows the problem below it. Without a `problem`, clears both. */
 function setProblem(field, node, problem) {
     field.setAttribute("aria-invalid", String(problem !== undefined));
     node.textContent = problem ?? "";
     node.hidden = problem === undefined;
 }
 
-/** Shows the elapsed time until the returned function is called. */
+/** Shows the elapsed time. Returns a function that stops the clock. */
 function startClock() {
     const start = performance.now();
     const tick = () =>

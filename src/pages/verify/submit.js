@@ -99,7 +99,7 @@ export async function verify(request, { base, signal, onStep }) {
         if (response.status === 200 && ["perfect", "partial"].includes(result?.status)) {
             return { match: result.status === "perfect" ? "exact" : "partial" };
         }
-        // The v1 API responds with 409 only if a partial match is stored and this one is no better.
+        // The v1 API responds with 409 only if it has stored a partial match and the new match is no better.
         if (response.status === 409) return { isAlreadyVerified: true, match: "partial" };
         return messageFrom(result) === undefined ? errorOutcome(response) : { reason: messageFrom(result) };
     }
@@ -134,8 +134,8 @@ function matchKind(match) {
 }
 
 /**
- * Returns the outcome of an error response to a submission. It is unknown for a 429 of the upstream, which both API
- * versions send while the contract is being verified, and if the upstream's response was lost on the way.
+ * Returns the outcome of an error response to a submission. It is unknown in two cases: the upstream sent a 429, as both
+ * API versions do while the contract is being verified, or the upstream's response was lost on the way.
  */
 function errorOutcome(response) {
     const { status, isProblem, json } = response;

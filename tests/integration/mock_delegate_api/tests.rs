@@ -1,4 +1,4 @@
-//! The mock API rejects invalid requests.
+//! Tests of the mock API: it rejects invalid and excessive requests.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use axum::http::Method;
 
 use super::{MockDelegateApi, Rates};
 
-/// Takes the recorded violations and rate limit rejections.
+/// Returns and resets the numbers of violations and of rate limit rejections.
 fn take_violations(api: &MockDelegateApi) -> (usize, usize) {
     let mut state = api.state();
     (std::mem::take(&mut state.violations).len(), std::mem::take(&mut state.rates.rejected))
@@ -72,7 +72,7 @@ async fn mock_api_records_invalid_and_excessive_requests() {
         let expected = if number < 25 { 200 } else { 429 };
         assert_eq!(send(Method::GET, &list, &[]).await, expected, "{number}");
     }
-    // A key has no limit.
+    // Requests with a key are not limited.
     assert_eq!(send(Method::GET, &list, &key).await, 200);
     assert_eq!(take_violations(&api), (0, 1));
 }
@@ -85,7 +85,7 @@ fn the_stand_in_counts_in_every_window() {
     for number in 0..25 {
         assert_eq!(rates.record(at(number * 300)), None);
     }
-    // The first two have left every window by then, and the third has not.
+    // The first two requests (at 0 and 300 ms) have left the window of 10 s. The third (at 600 ms) has not.
     assert_eq!(rates.record(at(10_300)), None);
     assert_eq!(rates.record(at(10_300)), None);
     assert_eq!(rates.record(at(10_599)), Some(Duration::from_millis(1)));

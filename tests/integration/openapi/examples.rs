@@ -8,7 +8,7 @@ use crate::raw_client::{RawClient, get};
 use crate::registry::{self, Registry};
 use crate::test_server::{Response, TestServer};
 
-/// The example response of the operation at `path`.
+/// Returns the example response of the operation at `path`.
 fn example(document: &Value, verb: &str, path: &str) -> Value {
     let content = &document["paths"][path][verb]["responses"]["200"]["content"];
     let content = content.as_object().unwrap_or_else(|| panic!("no content at {path}"));
@@ -17,7 +17,7 @@ fn example(document: &Value, verb: &str, path: &str) -> Value {
     example
 }
 
-/// The example request body of the operation at `path`.
+/// Returns the example request body of the operation at `path`.
 fn example_request(document: &Value, path: &str) -> Value {
     let body =
         document["paths"][path]["post"]["requestBody"]["content"]["application/json"].clone();

@@ -34,7 +34,7 @@ impl Harness {
     }
 }
 
-/// Verification upstream with exactly the documented routes. It refuses path parameters of the wrong form.
+/// Verification upstream with exactly the documented routes. It responds with 400 to malformed path parameters.
 #[derive(Debug)]
 struct Upstream {
     url: String,
@@ -54,7 +54,7 @@ impl Upstream {
                 continue;
             };
             let route = if item["get"].is_null() { post(respond) } else { get(respond) };
-            // Express responds with 404 to another method.
+            // Like Express, the upstream responds with 404 to any other method.
             routes = routes.route(route_path, route.fallback(async || StatusCode::NOT_FOUND));
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -66,7 +66,7 @@ impl Upstream {
 
 async fn respond(
     Path(segments): Path<HashMap<String, String>>,
-    // A response before the end of the body resets the connection of a client that is still sending.
+    // The body is read, because an early response resets the connection of a client that is still sending.
     _body: Bytes,
 ) -> (StatusCode, Json<Value>) {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -91,7 +91,7 @@ impl Drop for Upstream {
     }
 }
 
-/// Configuration with a chain at `node`, every feature enabled and no client limits.
+/// Returns a configuration with a chain at `node`, every feature enabled and no client limits.
 fn config(node: &str, verification: &str) -> String {
     format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\

@@ -1,4 +1,4 @@
-//! Access of replicas to Redis (passwords, ACL, TLS), and replicas without access.
+//! Tests of replicas' access to Redis (passwords, ACL, TLS), and of replicas without access.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,7 +38,7 @@ async fn start(
 /// Name and Redis URL of a replica, and its environment variables.
 type Scenario<'a> = (&'a str, String, &'a [(&'a str, &'a str)]);
 
-/// Checks that each of these replicas runs standalone.
+/// Starts these replicas and checks that each of them polls standalone.
 async fn check_all_standalone(replicas: &[Scenario<'_>]) {
     let checks = replicas.iter().map(async |(name, url, variables)| {
         let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
@@ -48,7 +48,7 @@ async fn check_all_standalone(replicas: &[Scenario<'_>]) {
     futures_util::future::join_all(checks).await;
 }
 
-/// Checks that the replica polls once per block by itself, logs the reason once, and leaks no secret.
+/// Checks that the replica polls once per block by itself, logs the reason once, and reveals no secret.
 async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
     let (clock, settings) = (node.clock(), PricingSettings::default());
     let monitor = Monitor::start(replica, "a", clock, settings, READ_INTERVAL);
@@ -69,7 +69,7 @@ async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
     check_no_secret(replica).await;
 }
 
-/// Checks that the log, the metrics and the responses contain nothing secret from the URL.
+/// Checks that the log, the metrics and the responses contain neither the secrets nor the Redis URL.
 async fn check_no_secret(replica: &Replica) {
     let secrets = [SECRET, "redis://", "rediss://"];
     assert_no_secrets(&secrets, "the log", &replica.log());
@@ -110,7 +110,7 @@ async fn redis_never_contains_the_urls_of_nodes() {
         }
         String::from_utf8_lossy(&output.join(&b'\n')).into_owned()
     };
-    // All kinds of keys and messages.
+    // Wait for all kinds of keys and messages.
     let wait_for_keys = async |parts: &[&str]| {
         wait_until("keys and messages", async || {
             let output = output();
@@ -161,7 +161,7 @@ async fn minimal_acl_user_with_special_characters_in_the_password_shares() {
     let encoded =
         percent_encoding::utf8_percent_encode(password, percent_encoding::NON_ALPHANUMERIC);
     let url = redis.url_with_credentials(&format!("gas:{encoded}"));
-    // The environment overrides the file.
+    // The environment variable overrides the unreachable URL in the file.
     let variables = [("GAS_REDIS__URL", url.as_str()), TRACE];
     let nowhere = "redis://127.0.0.1:1/";
     let replicas = [

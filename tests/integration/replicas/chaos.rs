@@ -1,6 +1,6 @@
-//! Eight replicas; each second one of them is killed or frozen.
+//! Chaos test: of eight replicas, about one per second is killed or frozen.
 //!
-//! `tests/replicas.sh` runs this for five minutes with a random seed.
+//! `tests/replicas.sh` runs it for five minutes with a random seed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ const NODE_DELAY: Duration = Duration::from_millis(60);
 const READ_INTERVAL: Duration = Duration::from_millis(150);
 /// Time until a killed process is started again.
 const RESTART_DELAY: Duration = Duration::from_millis(300);
-/// Time that a thawed process has to catch up before its reads count.
+/// Time that a thawed process gets to catch up before its reads count.
 const GRACE: Duration = Duration::from_millis(1500);
 /// Maximum number of calls to a node per hundred blocks.
 const MAX_CALLS: u64 = 105;
-/// Minimum number of calls; a chain that is not polled is far below.
+/// Minimum number of calls per hundred blocks. A chain that is not polled is far below.
 const MIN_CALLS: u64 = 80;
 
 /// Returns the number in an environment variable, or the `default`.
@@ -54,7 +54,7 @@ impl Rng {
     }
 }
 
-/// A replica and its monitors.
+/// A replica and its monitors, one for each chain.
 struct Member {
     replica: Arc<Replica>,
     monitors: Vec<Monitor>,
@@ -171,7 +171,7 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
     let (mut kills, mut freezes, mut slowest_start) = (0, 0, Duration::ZERO);
     while started.elapsed() < Duration::from_secs(seconds) {
         if Instant::now() >= next_action {
-            // With jitter, because slots begin at a fixed time within each second.
+            // The jitter varies the time within a slot, because slots begin at a fixed time within each second.
             next_action += Duration::from_millis(500 + rng.below(1001));
             let mut running: Vec<_> =
                 members.iter_mut().filter(|member| member.next.is_none()).collect();

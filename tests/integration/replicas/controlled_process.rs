@@ -3,12 +3,12 @@
 use std::process::{Child, Command};
 use std::sync::Mutex;
 
-/// The running process, if any; dropping this kills it.
+/// The running process, if any. Dropping this kills it.
 #[derive(Debug, Default)]
 pub(crate) struct ControlledProcess(Mutex<Option<Child>>);
 
 impl ControlledProcess {
-    /// Takes over a started process; none may be running.
+    /// Takes over a started process. Panics if another one is running.
     pub(crate) fn set(&self, process: Child) {
         let before = self.0.lock().unwrap().replace(process);
         assert!(before.is_none(), "the process is still running");
@@ -21,7 +21,7 @@ impl ControlledProcess {
         process.wait().unwrap();
     }
 
-    /// Stops the process (SIGSTOP) until [`thaw`](Self::thaw).
+    /// Suspends the process (SIGSTOP) until [`thaw`](Self::thaw).
     pub(crate) fn freeze(&self) {
         self.signal("-STOP");
     }

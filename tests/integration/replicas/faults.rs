@@ -1,5 +1,5 @@
-//! Faults of Redis with three replicas that are read continuously: no read fails, the served head advances,
-//! and the replicas share again within five seconds after the fault.
+//! Tests of Redis faults, with three replicas that are read continuously. No read fails, the served head advances, and
+//! the replicas share polls again within five seconds after the fault.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ const FAULT_DURATION: Duration = Duration::from_secs(5);
 /// Interval at which a repeated fault is injected.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Additional blocks of lag until a replica detects the fault.
+/// Blocks of additional lag until a replica detects the fault.
 const DETECTION_LAG: u64 = 1;
 
 /// One fault of Redis.
@@ -30,18 +30,18 @@ struct Scenario {
     start: fn() -> Redis,
     /// Injects the fault.
     inject: fn(&Redis),
-    /// Repeated while the fault lasts.
+    /// Called every [`REPEAT_INTERVAL`] while the fault lasts.
     repeat: fn(&Redis),
     /// Ends the fault.
     end: fn(&Redis),
-    /// True if nothing can be shared during the fault.
+    /// True if replicas cannot share polls during the fault.
     is_standalone: bool,
-    /// True if a replica must reject shared values during the fault.
+    /// True if at least one replica must reject a shared value during the fault.
     expects_rejection: bool,
 }
 
 impl Scenario {
-    /// A fault during which each replica polls by itself.
+    /// Creates a fault during which each replica polls by itself.
     fn standalone(name: &'static str, inject: fn(&Redis), end: fn(&Redis)) -> Self {
         Self {
             name,
@@ -54,18 +54,18 @@ impl Scenario {
         }
     }
 
-    /// A fault that happens once.
+    /// Creates a fault that happens once.
     fn once(name: &'static str, inject: fn(&Redis)) -> Self {
         Self { is_standalone: false, ..Self::standalone(name, inject, |_| {}) }
     }
 
-    /// A fault that is repeated.
+    /// Creates a fault that is repeated every [`REPEAT_INTERVAL`].
     fn repeated(name: &'static str, inject: fn(&Redis)) -> Self {
         Self { repeat: inject, ..Self::once(name, inject) }
     }
 }
 
-/// Number of scenarios that run concurrently; they mostly wait.
+/// Number of scenarios that run concurrently. They mostly wait.
 const WORKERS: usize = 4;
 
 /// Runs all scenarios and reports those that fail.
@@ -154,7 +154,7 @@ impl Scenario {
             }
         }
         for monitor in &harness.monitors {
-            // Each change between shared and standalone is logged, and each change of the reason.
+            // A replica logs each change between shared and standalone polls, and each change of the reason.
             monitor.replica.check_redis_log_volume(if self.is_standalone { 5 } else { 20 });
         }
     }
@@ -180,14 +180,14 @@ fn replicas_poll_standalone_without_redis_and_share_again_later() {
         Scenario::standalone(
             "paused",
             |redis| command(redis, "CLIENT PAUSE 5500 ALL"),
-            // Redis responds when the pause is over.
+            // Redis responds to PING when the pause is over.
             |redis| command(redis, "PING"),
         ),
         Scenario::once("restarted empty", |redis| {
             redis.kill();
             redis.start_again();
         }),
-        // Each sleep blocks Redis for half a second.
+        // Redis executes no other command during the sleep of half a second.
         Scenario::repeated("slow", |redis| command(redis, "DEBUG SLEEP 0.5")),
     ];
     run_scenarios(scenarios);
@@ -231,7 +231,7 @@ fn replicas_poll_standalone_while_redis_rejects_commands() {
             },
             |redis| command(redis, "CONFIG SET maxclients 1000"),
         ),
-        // Values can be read, but messages are not delivered.
+        // Replicas can read values, but receive no messages.
         Scenario {
             is_standalone: false,
             ..Scenario::standalone(
@@ -262,7 +262,7 @@ fn data_lost_by_redis_is_shared_again() {
                     redis,
                     &format!("CONFIG SET maxmemory {max_memory} maxmemory-policy allkeys-lru"),
                 );
-                // More than `maxmemory` each time.
+                // Each repetition writes 6.4 MB, more than the 4 MiB left by `maxmemory`.
                 for index in 0..64 {
                     redis
                         .try_command(&["SET", &format!("junk-{index}"), &"x".repeat(100_000)])
@@ -290,7 +290,8 @@ fn data_lost_by_redis_is_shared_again() {
 /// Prefix of the service's keys and channels.
 const PREFIX: &str = "gas:v1:";
 
-/// Replaces the value of each key of the service, and publishes replaced messages, where `replacement` returns one.
+/// Replaces the value of each key of the service, and publishes each of its last messages with another content.
+/// Values and messages for which `replacement` returns `None` are left out.
 fn replace_values(redis: &Redis, replacement: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     for key in redis.keys(PREFIX) {
         // The key may expire at any moment, and may have another type.
@@ -308,7 +309,7 @@ fn replace_values(redis: &Redis, replacement: impl Fn(&[u8]) -> Option<Vec<u8>>)
     }
 }
 
-/// Replaces the values by lists.
+/// Replaces the value of each key of the service by a list.
 fn replace_by_lists(redis: &Redis) {
     const BY_A_LIST: &str =
         "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], 'junk', 'junk')";
@@ -317,7 +318,7 @@ fn replace_by_lists(redis: &Redis) {
     }
 }
 
-/// Waits until a value and messages have been published.
+/// Subscribes to the service's channels and waits until it has stored a value and published messages.
 fn wait_for_messages(redis: &Redis) {
     redis.subscribe(PREFIX);
     let since = Instant::now();
@@ -329,7 +330,7 @@ fn wait_for_messages(redis: &Redis) {
 }
 
 impl Scenario {
-    /// A fault in which invalid data is written to the service's keys and channels.
+    /// Creates a fault in which `repeat` writes invalid data to the service's keys and channels.
     fn invalid_data(name: &'static str, repeat: fn(&Redis)) -> Self {
         Self { inject: wait_for_messages, expects_rejection: true, ..Self::repeated(name, repeat) }
     }
@@ -361,8 +362,8 @@ fn foreign_data_in_redis_is_never_served() {
     ]);
 }
 
-/// Adds `offset` to each number of `text` in the range and keeps the number of digits. Returns `None` if there is
-/// no such number.
+/// Adds `offset` to each number of `text` in the range and pads it to its previous number of digits. Returns `None` if
+/// `text` has no such number.
 fn shift_numbers(text: &[u8], range: &std::ops::Range<u128>, offset: i128) -> Option<Vec<u8>> {
     let text = str::from_utf8(text).ok()?;
     let (mut out, mut is_found) = (String::new(), false);
@@ -394,18 +395,18 @@ fn shift_all_numbers(redis: &Redis, range: &std::ops::Range<u128>, offset: i128)
     replace_values(redis, |text| shift_numbers(text, range, offset));
 }
 
-/// Returns the range of block numbers.
+/// Returns the range of the chain's block numbers in a test.
 fn block_numbers() -> std::ops::Range<u128> {
     u128::from(MockClockNode::FIRST_HEAD) - 100..u128::from(MockClockNode::FIRST_HEAD) + 1000
 }
 
-/// Returns the range of times in microseconds.
+/// Returns the range of current times in microseconds: one minute before and after Redis's clock.
 fn times(redis: &Redis) -> std::ops::Range<u128> {
     let (now, minute) = (redis.time_micros(), 60_000_000);
     now - minute..now + minute
 }
 
-/// Returns the range of slot numbers, in slots of one second.
+/// Returns the range of current slot numbers, with slots of one second.
 fn slot_numbers(redis: &Redis) -> std::ops::Range<u128> {
     let now = redis.time_micros() / 1_000_000;
     now - 60..now + 60
@@ -422,7 +423,7 @@ fn wait_for_numbers(redis: &Redis, range: &std::ops::Range<u128>) {
 }
 
 impl Scenario {
-    /// A fault in which numbers in the service's own values are shifted.
+    /// Creates a fault in which `repeat` shifts numbers in the service's own values.
     fn shifted(name: &'static str, inject: fn(&Redis), repeat: fn(&Redis)) -> Self {
         Self { inject, ..Self::invalid_data(name, repeat) }
     }
@@ -448,14 +449,14 @@ fn implausible_values_are_never_served() {
         Scenario::shifted("from the future", wait_for_times, |redis| {
             shift_all_numbers(redis, &times(redis), HOUR);
         }),
-        // The publishing replica only checks that the value is its own.
+        // A replica ignores values that it published itself, whatever their time, so it may reject none.
         Scenario {
             expects_rejection: false,
             ..Scenario::shifted("from the past", wait_for_times, |redis| {
                 shift_all_numbers(redis, &times(redis), -HOUR);
             })
         },
-        // The blocks are valid, only the slots are wrong.
+        // Only the slots are wrong. The blocks are valid, so replicas may adopt them.
         Scenario {
             expects_rejection: false,
             ..Scenario::shifted("slots to come", wait_for_slot_numbers, |redis| {
@@ -483,7 +484,7 @@ fn clock_steps_of_redis_are_tolerated() {
     ]);
 }
 
-/// A Redis that accepts connections and then fails repeatedly does not cause additional polls.
+/// The three Redis servers accept connections, but reject commands or close the connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flapping_redis_causes_no_additional_standalone_polls() {
     const OBSERVATION: Duration = Duration::from_secs(12);
@@ -511,7 +512,7 @@ async fn flapping_redis_causes_no_additional_standalone_polls() {
     for (_, replica, _) in &servers {
         before.push(replica.counts("a").await);
     }
-    // Additional polls would need this time to show.
+    // Additional polls would appear within this time.
     while since.elapsed() < OBSERVATION {
         for (redis, _, repeat) in &servers {
             repeat(redis);

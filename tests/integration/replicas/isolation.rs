@@ -1,4 +1,5 @@
-//! Replicas with different configurations or Redis databases do not share.
+//! Tests that replicas with different pricing windows or Redis databases do not share polls, and that other differences
+//! do not matter.
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ async fn replicas_with_different_pricing_windows_do_not_share() {
 async fn replicas_share_despite_settings_that_do_not_affect_polls() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    // Different chain keys, names and serving rules for the same blocks.
+    // The replicas have different chain keys, names and serving rules for the same blocks.
     let config = |key: &str, more: &str| {
         redis_section(&redis.url(0)) + &chain_section(key, CHAIN_ID, &node.url(), more)
     };
@@ -85,7 +86,7 @@ async fn replicas_share_despite_settings_that_do_not_affect_polls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_in_two_databases_do_not_share() {
     let redis = Redis::start();
-    // The same chain id but different heads: an adopted value would show as a lower head or a jump.
+    // The two chains have the same id but different heads, so an adopted value would show as a lower head or a jump.
     let nodes = [
         MockClockNode::start(CHAIN_ID, BLOCK_TIME).await,
         MockClockNode::start(CHAIN_ID, BLOCK_TIME).await,

@@ -1,4 +1,4 @@
-//! A mock node whose head follows the clock, and which records its calls.
+//! A mock node that records its calls and whose head follows the clock.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,7 +26,7 @@ pub(crate) struct MockClockNode {
     task: JoinHandle<()>,
 }
 
-/// The node's clock, to compare responses of the service with.
+/// The state of the node, with which tests compare responses of the service.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock(Arc<Mutex<NodeState>>);
 
@@ -59,15 +59,16 @@ pub(crate) enum Behaviour {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) at: Instant,
-    /// The second path segment; empty without one.
+    /// The path segment after `/rpc/`, which identifies the replica. Empty for `/rpc`.
     pub(crate) client: String,
     pub(crate) method: String,
-    /// The newest block of the returned fee history and the time of the response; `None` for other calls.
+    /// The newest block of the returned fee history and the time of the response. `None` if no fee history was
+    /// returned.
     pub(crate) response: Option<(u64, Instant)>,
 }
 
 impl MockClockNode {
-    /// The head at the start, longer than any window.
+    /// The head at the start, larger than any window.
     pub(crate) const FIRST_HEAD: u64 = 10_000_000;
 
     /// Starts a chain with one block per `block_time`.
@@ -92,7 +93,7 @@ impl MockClockNode {
         format!("http://{}/rpc", self.address)
     }
 
-    /// Returns the URL that identifies its `client`.
+    /// Returns a URL that identifies the replica `client` to the node.
     pub(crate) fn url_for(&self, client: &str) -> String {
         format!("http://{}/rpc/{client}", self.address)
     }
@@ -145,7 +146,7 @@ impl MockClockNode {
         state.calls[first..].iter().filter_map(|call| Some(call.response?.1)).collect()
     }
 
-    /// Returns the newest block and the time of the last fee history response.
+    /// Returns the newest block and the time of the last fee history response, if any.
     pub(crate) fn last_response(&self) -> Option<(u64, Instant)> {
         self.state().calls.iter().filter_map(|call| call.response).max_by_key(|(_, at)| *at)
     }
@@ -184,8 +185,8 @@ impl Clock {
         self.0.lock().unwrap().head()
     }
 
-    /// Checks, to a second, the age of a suggestion from block `newest` that was requested at `requested` and has just
-    /// arrived. The node may have returned that block more than once.
+    /// Checks the `seconds` of age of a suggestion from block `newest` that was requested at `requested` and has just
+    /// arrived. One second of difference is allowed. The node may have returned that block more than once.
     pub(crate) fn check_age(
         &self,
         newest: u64,
@@ -312,8 +313,8 @@ impl Default for PricingSettings {
 }
 
 impl PricingSettings {
-    /// Calculates the suggestion for the window that ends with `newest`, independently of the service. Each block has
-    /// a different one.
+    /// Calculates the suggestion for the window that ends with `newest`, independently of the service. Every `newest`
+    /// yields a different suggestion.
     pub(crate) fn expected_suggestion(&self, name: &str, newest: u64) -> String {
         let blocks = || newest + 1 - self.window..=newest;
         let average = |value: &dyn Fn(u64) -> u128| {
@@ -360,7 +361,7 @@ fn history(newest: u64, PricingSettings { window, percentiles }: &PricingSetting
     })
 }
 
-/// Sends a call like the service.
+/// Sends a call as the service does. Returns the status and the JSON body.
 #[cfg(test)]
 async fn call(url: &str, method: &str, params: Value) -> (u16, Value) {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });

@@ -2,8 +2,8 @@
 //!
 //! Measured for each read:
 //!
-//! - *lag*: the node's head just before the request, minus the served one. A block may be newer than the last
-//!   poll, so a lag of 0 or 1 is normal. Each further one is a block that the replica should have served.
+//! - *lag*: the node's head just before the request, minus the served head. A block may be newer than the last
+//!   poll, so a lag of 0 or 1 is normal. With a lag of 3, the replica should have served two more blocks.
 //! - *jump*: the served head minus that of the previous read. With a jump of 3, two blocks were never served.
 //!
 //! A gap of two blocks is thus a lag or a jump of 3, [`MAX_GAP`].
@@ -37,9 +37,9 @@ struct MonitorState {
     stats: ReadStats,
     /// Incremented each time the process is killed, started, frozen or thawed.
     epoch: u64,
-    /// Reads from this time on count; `None` while the process is down or frozen.
+    /// Reads that begin at or after this time count. `None` while the process is down or frozen.
     counts_from: Option<Instant>,
-    /// When the process was thawed; `None` once it has caught up.
+    /// Time at which the process was thawed. `None` once it has caught up.
     thawed: Option<Instant>,
     /// The head of the previous read that counts.
     last: Option<u64>,
@@ -70,7 +70,7 @@ impl ReadStats {
         self.jumps.keys().next_back().copied().unwrap_or_default()
     }
 
-    /// Merges the statistics of two monitors.
+    /// Merges the statistics of another monitor into these.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.reads += other.reads;
         self.failures.extend(other.failures);
@@ -197,7 +197,7 @@ impl Reader {
         let mut state = self.state.lock().unwrap();
         let is_same_epoch = state.epoch == epoch;
         if !is_same_epoch && response.is_err() {
-            // The process was killed or frozen meanwhile.
+            // The process was killed or frozen during the read.
             return;
         }
         let counts = is_same_epoch && state.counts_from.is_some_and(|from| requested >= from);
@@ -216,7 +216,7 @@ impl Reader {
             Ok(newest) => newest,
             Err(failure) => {
                 let failure = format!("{} {}: {failure}", self.replica.name, self.chain);
-                // There may be hundreds; the first ones suffice.
+                // There may be hundreds of failures, of which the first ones suffice.
                 if state.stats.failures.len() < 10 {
                     eprintln!("{failure}");
                     state.stats.failures.push(failure);
@@ -240,7 +240,7 @@ impl Reader {
         }
     }
 
-    /// Checks a response by itself and returns its head.
+    /// Checks status, head and suggestion of a response, and returns its head.
     fn check(&self, response: &Response) -> Result<u64, String> {
         if response.status != 200 {
             return Err(format!("{response:?}"));

@@ -1,4 +1,4 @@
-//! Shared polls when nodes fail, rate-limit or reset, and when replicas are killed, frozen or cut off.
+//! Tests of shared polls when nodes fail, limit the rate or reset, and when replicas are killed, frozen or cut off.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-/// Tolerance for times that are compared across two processes.
+/// Tolerance when times of two processes are compared.
 const SECOND: Duration = Duration::from_secs(1);
 
 fn newest(response: &Response) -> Option<u64> {
@@ -49,7 +49,7 @@ async fn replica_started_during_a_node_outage_serves_shared_data_until_expiry() 
     .await;
 
     node.set_behaviour(Behaviour::Failing);
-    // Right after a poll, so that the next one is a block time away.
+    // The third replica starts right after a poll, so that the next poll is a block time away.
     let calls = node.progress().calls;
     wait_until("a failed poll", async || node.progress().calls > calls).await;
     let (head, observed) = node.last_response().unwrap();
@@ -125,18 +125,18 @@ async fn shared_value_received_late_keeps_its_age_and_expiry() {
         + &chain_section("a", CHAIN_ID, &node.url(), "max_age = \"9s\"\n");
     let start = |name: &str| Arc::new(Replica::start(name, &config));
     let harness = Harness::from_replicas(redis, node, &["late-0", "late-1"].map(start)).await;
-    // The polling replica tends to keep polling; the other one is frozen when the last value is published.
+    // A replica that polls tends to keep polling. The other one is frozen before the last value is published.
     let counts = harness.counts().await;
     let late = &harness.monitors[usize::from(counts[0].claimed > counts[1].claimed)];
     let calls = harness.node.progress().calls;
     wait_until("a poll", async || harness.node.progress().calls > calls).await;
-    // The replicas are read directly from here on.
+    // From here on, the test reads the replicas itself.
     harness.monitors.iter().for_each(Monitor::pause);
     late.replica.freeze();
     wait_until("another poll", async || harness.node.response_times(calls + 1).len() == 1).await;
     harness.node.set_behaviour(Behaviour::Failing);
     let (head, observed) = harness.node.last_response().unwrap();
-    // The elapsed time is what is tested.
+    // The frozen replica receives the value only after this time.
     tokio::time::sleep(FROZEN).await;
     late.replica.thaw();
 
@@ -199,7 +199,7 @@ async fn replica_that_cannot_reach_the_node_serves_shared_values() {
     };
     check_sharing("all run").await;
 
-    // Alone, the cut-off replica claims the slots; the others take over when they are back.
+    // While the others are frozen, the cut-off replica claims the slots. The others take over once they are thawed.
     let cut_off = async || harness.monitors[2].replica.counts("a").await;
     let claimed = cut_off().await.claimed;
     for monitor in &harness.monitors[..2] {
@@ -226,7 +226,7 @@ async fn rate_limit_of_one_replica_is_respected_by_all_and_after_a_restart() {
     harness.node.set_behaviour(Behaviour::RateLimited(LIMIT.as_secs()));
     wait_until("a rate-limited call", async || harness.node.progress().calls > first).await;
     let rate_limited = harness.node.calls()[first].at;
-    // A call from now on would succeed and be counted.
+    // A call during the cool-down would now succeed and be noticed.
     harness.node.set_behaviour(Behaviour::Healthy);
     // The rate-limited replica may be the one that is killed, so wait until it has published the cool-down.
     let is_cooldown = |key: &Vec<u8>| String::from_utf8_lossy(key).contains(":cooldown:");
@@ -295,7 +295,7 @@ async fn replica_killed_or_frozen_during_its_poll_costs_one_block() {
             interrupted.replica.wait_until_ready().await;
             interrupted.resume();
         } else {
-            // The result of its interrupted poll is older than what the others have by now.
+            // The result of its interrupted poll is now older than the values of the other replicas.
             interrupted.replica.thaw();
             interrupted.resume_after_thaw(SECOND);
         }
@@ -305,8 +305,8 @@ async fn replica_killed_or_frozen_during_its_poll_costs_one_block() {
         println!("{} is {by}: {stats:?}", interrupted.replica.name);
         assert_eq!(stats.failures, [""; 0]);
         assert!(stats.max_lag() <= MAX_GAP && stats.max_jump() <= MAX_GAP, "{stats:?}");
-        // The result of the interrupted poll is lost: one slot is missed, and the next one may be claimed a
-        // little later.
+        // The result of the interrupted poll is lost: one slot is missed, and the next one may be claimed a little
+        // later.
         let polls: Vec<_> = harness.node.calls()[first..].to_vec();
         for two in polls.windows(2) {
             let pause = two[1].at - two[0].at;
@@ -358,7 +358,7 @@ async fn failed_poll_is_retried_within_seconds_by_one_replica() {
         replica.wait_until_live().await;
     }
     wait_until("a failed poll", async || node.progress().calls > 0).await;
-    // Expected in this time: one poll per five seconds, not one per replica.
+    // All replicas together are expected to poll once per five seconds in this time.
     tokio::time::sleep(FAILING).await;
     let failed = node.progress().calls;
     node.set_behaviour(Behaviour::Healthy);
@@ -432,13 +432,14 @@ async fn poll_result_reaches_the_other_replicas_at_once() {
     }
     delays.sort_unstable();
     println!("{delays:?}");
-    // Without messages a replica would find the value an eighth of a slot later, when it looks for a slot. A busy
-    // machine may delay some, but hardly all.
+    // Without messages, a replica would find the value an eighth of a slot later, when it tries to claim the slot. A
+    // busy machine may delay some messages, but hardly all of them.
     assert!(delays[0] < BLOCK_TIME / 8, "{delays:?}");
     harness.check_no_failures();
 }
 
-/// Waits until all replicas serve a head of the chain that was reset to `first` less than a minute ago.
+/// Waits until all replicas serve a head of the chain, which was reset to `first` less than a minute ago. Returns how
+/// long that took.
 async fn wait_for_reset(monitors: &[Monitor], first: u64) -> Duration {
     let since = Instant::now();
     wait_until("all follow", async || {
@@ -461,7 +462,7 @@ async fn chain_reset_reaches_all_replicas() {
     harness.check_no_failures();
     let resets = [
         (5_000_000, false),
-        // Redis loses the epoch of the previous reset.
+        // Redis is restarted empty, so it loses the epoch of the previous reset.
         (3_000_000, true),
         (1_000_000, false),
     ];
@@ -485,7 +486,7 @@ async fn chain_reset_reaches_all_replicas() {
         println!("from {first} on: followed after {took:?}, after being frozen {took_frozen:?}");
         assert!(took <= 10 * SECOND && took_frozen <= 3 * SECOND);
 
-        // A replica that returned to the old chain would serve a block above the head.
+        // A replica that fell back to the old chain would serve a block above the new head.
         harness.monitors.iter().for_each(Monitor::resume_after_reset);
         harness.wait_for_blocks(6).await;
         let stats = harness
@@ -512,7 +513,7 @@ async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
     for replica in &replicas {
         replica.wait_until_ready().await;
     }
-    // Wait until all three have the same block.
+    // Wait until all three replicas have the same block.
     let paths = ["fee-market", "fee-history?blocks=20", "gas-suggestion"];
     let responses = async |replica: &Replica| {
         let mut responses = Vec::new();
@@ -557,7 +558,7 @@ async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
         client.send(&stream).await;
         client.read_bytes_until(b"\ndata: {\"chain_name\":\"a\",", 3).await;
     }
-    // Prices follow each replica's own configuration.
+    // Each replica prices the blocks by its own configuration.
     assert_eq!(expensive[1].json(), default[1].json());
     let base = |responses: &[Response]| -> u128 {
         responses[2].json()["base_fee_per_gas"].as_str().unwrap().parse().unwrap()

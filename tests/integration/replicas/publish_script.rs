@@ -7,7 +7,8 @@ const SCRIPT: &str = include_str!("../../../src/replicas/publish.lua");
 /// A past slot, in slots of one second.
 const SLOT: u64 = 1_000_000;
 
-/// Publishes for this slot, epoch and newest block. Returns the stored value if it has precedence, else "".
+/// Publishes a value with this slot, epoch and newest block. Returns "" if it was stored, otherwise the stored value,
+/// which has precedence.
 fn publish(redis: &Redis, slot: u64, epoch: u64, head: u64) -> String {
     let (slot, head) = (format!("{slot:020}"), format!("{head:020}"));
     let epoch = epoch.to_string();
@@ -34,7 +35,7 @@ fn publish(redis: &Redis, slot: u64, epoch: u64, head: u64) -> String {
 fn older_slots_epochs_and_heads_never_replace_newer_values() {
     let redis = Redis::start();
     let slot = |ahead| SLOT + ahead;
-    // Published in this order: slot, epoch, head, and whether the value is stored.
+    // Slot, epoch and head of each published value, in order, and true if it is stored.
     let values = [
         (slot(5), 1, 100, true),
         (slot(4), 1, 101, false),
@@ -45,7 +46,7 @@ fn older_slots_epochs_and_heads_never_replace_newer_values() {
         (slot(7), 2, 10, true),
         (slot(8), 1, 500, false),
         (slot(8), 2, 9, false),
-        // Lua numbers cannot distinguish this from the previous integer.
+        // Lua numbers are doubles and cannot distinguish these heads.
         (slot(8), 2, u64::MAX - 1, true),
         (slot(9), 2, u64::MAX - 2, false),
         (slot(9), 2, u64::MAX, true),

@@ -12,7 +12,7 @@ use super::controlled_process::ControlledProcess;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::wall_clock::WallClock;
 
-/// A server on its own loopback ports, without persistence. Dropping it kills the process.
+/// A Redis server on its own loopback ports, without persistence. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Redis {
     port: u16,
@@ -84,7 +84,7 @@ impl Redis {
         redis
     }
 
-    /// Starts the killed server again, empty, on the same ports, and waits until it responds.
+    /// Starts the killed server again, without data, on the same ports, and waits until it responds.
     pub(crate) fn start_again(&self) {
         let port = self.port.to_string();
         let log = std::fs::File::create(self.folder.join("log")).unwrap();
@@ -116,7 +116,7 @@ impl Redis {
         self.process.kill();
     }
 
-    /// Stops the process until [`thaw`](Self::thaw): the kernel accepts connections, but there is no response.
+    /// Suspends the process until [`thaw`](Self::thaw): the kernel accepts connections, but no response is sent.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
     }
@@ -144,7 +144,7 @@ impl Redis {
         client.stream.get_ref().set_read_timeout(None).unwrap();
         client.send(&["PSUBSCRIBE", &format!("{prefix}*")]).unwrap();
         let messages = Arc::clone(&self.messages);
-        // Ends when the server closes the connection.
+        // The thread ends when the server closes the connection.
         std::thread::spawn(move || {
             while let Ok(message) = client.next() {
                 let mut parts = message.into_list().into_iter().skip(2).map(Reply::into_bytes);
@@ -228,8 +228,8 @@ impl Redis {
     }
 }
 
-/// Returns the environment of a server with this clock. Redis's own allocator reads the time before libfaketime
-/// is ready, so the server gets the allocator of libc.
+/// Returns the environment of a server with this clock. Redis's own allocator reads the time before libfaketime is
+/// ready, so the server uses the allocator of libc.
 fn server_environment(clock: &WallClock) -> Vec<(&'static str, String)> {
     let with_allocator = |(name, value)| match name {
         "LD_PRELOAD" => (name, value + ":libc.so.6"),
@@ -272,7 +272,7 @@ impl Reply {
     }
 }
 
-/// A connection with the parts of RESP2 that the tests need.
+/// A connection that implements the parts of RESP2 that the tests need.
 #[derive(Debug)]
 struct Client {
     stream: BufReader<TcpStream>,

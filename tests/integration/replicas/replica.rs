@@ -1,4 +1,4 @@
-//! A replica: a service process that a test kills, freezes and starts again with the same configuration.
+//! A replica: a service process that a test can kill, freeze and start again with the same configuration.
 
 use std::fs::File as LogFile;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::command::{File, command};
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::Response;
 
-/// A replica with fixed ports, configuration and log file across restarts.
+/// A replica that keeps its ports, configuration and log file across restarts.
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) name: String,
@@ -26,26 +26,26 @@ pub(crate) struct Replica {
     client: Client,
 }
 
-/// Metrics of a replica; counters start at 0 with each process.
+/// Metrics of a replica. Counters start at 0 with each process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Slots that it claimed: it polled for all replicas.
+    /// Slots that the replica claimed, in which it polled for all replicas.
     pub(crate) claimed: u64,
-    /// Slots that it yielded to another replica.
+    /// Slots that the replica yielded to another one.
     pub(crate) yielded: u64,
-    /// Slots in which it polled standalone.
+    /// Slots in which the replica polled standalone.
     pub(crate) standalone: u64,
-    /// Shared values that it adopted.
+    /// Shared values that the replica adopted.
     pub(crate) adopted: u64,
-    /// Shared values that it rejected as invalid, implausible or older.
+    /// Shared values that the replica rejected as invalid, implausible or older.
     pub(crate) rejected: u64,
     pub(crate) redis_up: u64,
     pub(crate) redis_failures: u64,
 }
 
 impl Replica {
-    /// Starts a replica on free ports; `more` is the configuration of the chains. `name` is unique within the test
-    /// process.
+    /// Starts a replica on free ports. `more` is the configuration of Redis and the chains. `name` must be unique within
+    /// the test process.
     pub(crate) fn start(name: &str, more: &str) -> Self {
         Self::with_environment(name, more, &[])
     }
@@ -63,7 +63,7 @@ impl Replica {
             ),
         );
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        // No pooled connections, because they break when the process is killed.
+        // The client pools no connections, because they break when the process is killed.
         let client = Client::builder().pool_max_idle_per_host(0).no_proxy().build().unwrap();
         let replica = Self {
             name: name.to_owned(),
@@ -79,7 +79,7 @@ impl Replica {
         replica
     }
 
-    /// Starts the killed process again, like a supervisor. Does not wait until it listens.
+    /// Starts the killed process again, as a supervisor would. Does not wait until it listens.
     pub(crate) fn start_again(&self) {
         let mut command = command(&["--config", self.config.path()], &[]);
         let log = LogFile::options().append(true).open(self.log.path()).unwrap();
@@ -93,7 +93,7 @@ impl Replica {
         self.process.kill();
     }
 
-    /// Stops the process (SIGSTOP) until [`thaw`](Self::thaw).
+    /// Suspends the process (SIGSTOP) until [`thaw`](Self::thaw).
     pub(crate) fn freeze(&self) {
         self.process.freeze();
     }
@@ -107,7 +107,7 @@ impl Replica {
         self.process.has_exited()
     }
 
-    /// Returns the log of all its processes.
+    /// Returns the log, which spans all restarts.
     pub(crate) fn log(&self) -> String {
         self.log.text()
     }
@@ -125,7 +125,7 @@ impl Replica {
         assert!(lines.len() <= max, "{} lines of {}: {lines:#?}", lines.len(), self.name);
     }
 
-    /// Returns the response, or the reason why there is none within the timeout `within`.
+    /// Sends a GET request. Returns the response, or the reason if none arrives within `within`.
     pub(crate) async fn try_get(&self, path: &str, within: Duration) -> Result<Response, String> {
         self.try_get_at(self.address, path, within).await
     }
@@ -147,7 +147,7 @@ impl Replica {
         }
     }
 
-    /// Returns the response, which must arrive.
+    /// Sends a GET request and returns the response. Panics without a response.
     pub(crate) async fn get(&self, path: &str) -> Response {
         self.expect_response(self.try_get(path, TIMEOUT).await)
     }
@@ -208,7 +208,7 @@ impl Replica {
     }
 }
 
-/// Sums the samples of `gas_suggestion_{metric}` with these labels; 0 without any.
+/// Returns the sum of the samples of `gas_suggestion_{metric}` with these labels, 0 if there are none.
 fn sum(metrics: &str, metric: &str, labels: &[&str]) -> u64 {
     let samples = metrics.lines().filter_map(|line| {
         let rest = line.strip_prefix("gas_suggestion_")?.strip_prefix(metric)?;

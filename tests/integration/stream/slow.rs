@@ -1,4 +1,4 @@
-//! Subscribers that read too slowly.
+//! Tests of stream subscribers that read too slowly.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::{RawClient, get};
 use crate::test_server::TestServer;
 
-/// Size of one event, by a long chain name. Small events would take too long to fill the socket buffers.
+/// Size of one event, which has a long chain name. Small events would take too long to fill the socket buffers.
 const EVENT_BYTES: usize = 16 * 1024;
 
-/// A node with a new block for every poll, up to `last`, and a service that polls it 100 times a second. An
-/// event has a little more than `event_bytes`.
+/// Starts a node with a new block for every poll, up to block `last`, and a service that polls it 100 times per second.
+/// The size of an event is a little more than `event_bytes`.
 async fn start(limits: &str, event_bytes: usize, last: u64) -> (MockNode, TestServer) {
     let newest = Arc::new(AtomicU64::new(1000));
     let more = move |_| fee_history(newest.fetch_add(1, Ordering::Relaxed).min(last), 3, 40);
@@ -33,7 +33,7 @@ async fn start(limits: &str, event_bytes: usize, last: u64) -> (MockNode, TestSe
     (node, service)
 }
 
-/// A connection with a small receive buffer.
+/// Opens a connection with a small receive buffer.
 async fn connect(address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -51,7 +51,7 @@ async fn slow_reader_gets_the_newest_value_without_a_backlog() {
     slow.send(get(STREAM, "")).await;
     wait_for_streams(&service, 1).await;
     let mut quick = Subscriber::open(&service, STREAM, &[]).await;
-    // Several times what the buffers on the way hold.
+    // The size of 100 events is several times the capacity of all buffers between service and reader.
     let begun_at = newest_block(&service).await;
     for _ in 0..100 {
         quick.next().await;
@@ -85,10 +85,10 @@ async fn stalled_subscriber_is_disconnected_at_the_write_timeout() {
         assert!(Instant::now() < deadline, "the stalled stream is still open");
         quick.next().await;
     }
-    // The other subscriber still receives events.
+    // The quick subscriber still receives events.
     let last = quick.next().await;
     assert_ne!(quick.next().await, last);
-    // The stalled stream breaks off within an event, without the last chunk.
+    // The stalled stream ends within an event, without the last chunk.
     let rest = String::from_utf8_lossy(&silent.read_bytes_until_closed().await).into_owned();
     assert!(!rest.ends_with("0\r\n\r\n"), "{}", &rest[rest.len() - 20..]);
 }
@@ -96,7 +96,7 @@ async fn stalled_subscriber_is_disconnected_at_the_write_timeout() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn kernel_timeout_disconnects_a_stalled_subscriber() {
-    // The 30 events of 1 KiB fit into the socket buffers, so only the kernel sees that nothing is read.
+    // The 30 events of 1 KiB fit into the socket buffers, so only the kernel can detect that the client reads nothing.
     let (_node, service) = start("write_timeout = \"1s\"\n", 1024, 1030).await;
     let mut silent = RawClient::from_stream(connect(service.address()).await);
     silent.send(get(STREAM, "")).await;
@@ -119,6 +119,6 @@ async fn stalled_subscriber_does_not_delay_shutdown() {
     }
     let began = Instant::now();
     service.stop().await.unwrap();
-    // The grace period and the write timeout are 10 s each.
+    // The limit is below the sum of the grace period and the write timeout, 10 s each.
     assert!(began.elapsed() < TIMEOUT / 4, "{:?}", began.elapsed());
 }

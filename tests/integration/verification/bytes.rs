@@ -1,4 +1,4 @@
-//! Bodies and queries are forwarded byte for byte.
+//! Tests that bodies and queries are forwarded byte for byte.
 
 use std::io::Write;
 
@@ -75,7 +75,7 @@ async fn request_body_and_framing_are_forwarded_unchanged() {
 async fn empty_request_body_is_forwarded_as_empty() {
     let harness = Harness::start(healthy()).await;
     let path = "/verification/v2/verify/1/0xA";
-    // With a length of 0, without chunks, and without framing headers.
+    // The empty bodies: a length of 0, a chunked body without chunks, and no framing header.
     harness.request(post(path, "", b"")).await;
     assert_eq!(harness.upstream.request(0).await.header("content-length"), "0");
     harness.request(post_chunked(path, "", b"0\r\n\r\n")).await;
@@ -134,7 +134,7 @@ async fn query_is_forwarded_unchanged() {
         let first = harness.upstream.request(number).await.start_line;
         assert_eq!(first, format!("GET /server{path}{query} HTTP/1.1"));
     }
-    // The same for a POST with a body.
+    // The query of a POST with a body is unchanged too.
     harness.request(post("/verification/?a=%2C", "", b"{}")).await;
     let first = harness.upstream.request(queries.len()).await.start_line;
     assert_eq!(first, "POST /server/?a=%2C HTTP/1.1");

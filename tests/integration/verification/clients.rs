@@ -1,4 +1,4 @@
-//! Clients that stall, disconnect, send too much or read too slowly.
+//! Tests of clients that stall, disconnect, send too much or read too slowly.
 
 use std::time::{Duration, Instant};
 
@@ -115,7 +115,7 @@ async fn client_disconnect_while_waiting_aborts_the_upstream_request() {
 
 #[tokio::test]
 async fn early_response_ends_the_upstream_request() {
-    // The upstream responds after the head and keeps reading.
+    // The upstream responds after the request headers and keeps reading.
     let script =
         vec![Step::ReadHeaders, Step::Write(response("413 Payload Too Large", "", "too much"))];
     let harness =
@@ -150,7 +150,7 @@ async fn client_disconnect_in_a_response_aborts_the_upstream_request() {
 #[tokio::test]
 async fn back_pressure_from_the_upstream_reaches_the_client() {
     const BODY: usize = 25 * 1024 * 1024;
-    /// Upper bound of what both connections' sockets and the service buffer.
+    /// Upper bound of the bytes that the service and the sockets of both connections buffer.
     const MAX_BUFFERED: usize = 8 * 1024 * 1024;
     for is_chunked in [false, true] {
         let script = vec![Step::Wait, Step::ReadRequest, Step::Write(response("200 OK", "", "{}"))];

@@ -14,25 +14,25 @@ pub(super) struct Fault {
     pub(super) expected: Expected,
 }
 
-/// Response that the client receives.
+/// Expected response to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// 502, long before the deadline.
+    /// 502, long before the upstream timeout.
     Unreachable,
     /// 502, counted as an invalid response.
     Invalid,
-    /// 504, at the deadline.
+    /// 504, at the upstream timeout.
     Late,
-    /// A response that breaks off at once.
+    /// A response that is cut off at once.
     Broken,
-    /// A response that breaks off at the deadline.
+    /// A response that is cut off at the upstream timeout.
     Cut,
     /// The upstream's status and body.
     Passes(u16, &'static str),
 }
 
 impl Expected {
-    /// Outcome that the request is counted as, and the number of cut responses.
+    /// Returns the outcome in the request metric, and the number by which the count of truncated responses grows.
     pub(super) fn counted(self) -> (&'static str, u64) {
         match self {
             Unreachable => ("connection_closed", 0),
@@ -48,7 +48,7 @@ impl Expected {
     }
 }
 
-/// All faults that apply to a GET.
+/// Returns all faults that apply to a GET request.
 pub(super) fn faults() -> Vec<Fault> {
     [missing_responses(), bad_heads(), short_bodies(), long_bodies(), unusual_responses()].concat()
 }
@@ -252,7 +252,7 @@ pub(super) fn long_bodies() -> Vec<Fault> {
     ]
 }
 
-/// Unusual but valid responses.
+/// Returns unusual but valid responses.
 pub(super) fn unusual_responses() -> Vec<Fault> {
     let html = "<html>\r\n<h1>Bad Gateway</h1>\r\n</html>";
     let json =

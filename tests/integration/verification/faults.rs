@@ -1,4 +1,4 @@
-//! Upstream faults: each request ends, the next one works, and other requests are not affected.
+//! Tests of upstream faults: each request ends, the next one works, and other requests are not affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,18 +14,18 @@ use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::TestServer;
 
-/// Upstream timeout for faults that last until the deadline.
+/// Upstream timeout for faults that last until the timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_millis(400);
 /// Delay allowed for a busy machine.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
-/// Asserts that the client received what the fault calls for.
+/// Asserts that the client received the expected response of the fault.
 fn check(fault: &Fault, message: Option<&Message>, end: ConnectionEnd) {
     let name = fault.name;
     match fault.expected {
         Broken | Expected::Cut => {
             assert_ne!(end, ConnectionEnd::Complete, "{name}");
-            // The connection may break before any byte of the response.
+            // The connection may be cut off before any byte of the response.
             assert!(message.is_none_or(|response| response.status() == 200), "{name}");
             return;
         }
@@ -48,14 +48,14 @@ fn check(fault: &Fault, message: Option<&Message>, end: ConnectionEnd) {
     assert_eq!(response.header("access-control-allow-origin"), "*", "{name}");
 }
 
-/// Plays every fault. Those that end at once run with a far deadline.
+/// Plays every fault. Faults that end at once run with a long upstream timeout.
 async fn play(faults: Vec<Fault>) {
     let (late, at_once): (Vec<_>, Vec<_>) =
         faults.into_iter().partition(|fault| fault.expected.is_at_deadline());
     tokio::join!(play_with(late, UPSTREAM_TIMEOUT), play_with(at_once, TIMEOUT));
 }
 
-/// Plays the faults one after the other with a single permit, so a leaked permit fails the next request.
+/// Plays the faults one after the other. The service allows one request in flight, so a leaked permit fails the next.
 async fn play_with(faults: Vec<Fault>, timeout: Duration) {
     if faults.is_empty() {
         return;
@@ -98,7 +98,7 @@ async fn play_with(faults: Vec<Fault>, timeout: Duration) {
     reader.end().await;
 }
 
-/// Client that reads the suggestion all the time.
+/// A client that reads the suggestion continuously.
 struct BackgroundReader {
     is_over: Arc<AtomicBool>,
     reads: Arc<AtomicU64>,
@@ -162,7 +162,7 @@ async fn unusual_but_valid_responses_pass_unchanged() {
 async fn down_upstream_is_an_immediate_502_and_retried_next_time() {
     let port = free_port();
     let url = format!("url = \"http://127.0.0.1:{port}/server\"");
-    // The harness's own upstream stays unused.
+    // The service uses `url`. The upstream of the harness stays unused.
     let harness = Harness::with_upstream(MockUpstream::start(healthy()).await, "", &url, "").await;
     for request in [get("/verification/health").into_bytes(), post("/verification", "", b"{}")] {
         let sent_at = Instant::now();
@@ -211,7 +211,7 @@ async fn http_1_0_client_sees_truncation_as_a_reset() {
         let (_, end) = exchange(harness.service.address(), request.as_bytes()).await;
         assert_eq!(end, ConnectionEnd::Reset, "{}", fault.name);
     }
-    // A complete response ends with the connection.
+    // A complete response ends with a normal close of the connection.
     let body = "x".repeat(100_000);
     let chunks = chunked(body.as_bytes(), 7000);
     let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -1,10 +1,10 @@
-//! Forwarded headers in both directions, and responses without a body.
+//! Tests of forwarded headers in both directions, and of responses without a body.
 
 use super::{Harness, get, healthy, post};
 use crate::http_message::{Message, chunked};
 use crate::mock_upstream::{respond_with, response};
 
-/// Client headers, forwarded or not; the dropped ones contain the canary.
+/// Headers of the client. Most of those that must not be forwarded contain "canary".
 const CLIENT_HEADERS: &str = "Content-Type: application/json; charset=utf-8\r\n\
      Content-Encoding: gzip\r\n\
      Accept: application/json\r\n\
@@ -91,7 +91,7 @@ async fn request_headers_named_in_connection_are_not_forwarded() {
     assert_eq!(request.header("accept"), "c/d");
 }
 
-/// Upstream response headers, returned or not; the dropped ones contain the canary.
+/// Headers of the upstream's response. Most of those that must not be returned contain "canary".
 const UPSTREAM_HEADERS: &str = "Content-Type: application/json\r\n\
      Content-Encoding: identity\r\n\
      Deprecation: true\r\n\
@@ -188,7 +188,7 @@ async fn response_headers_named_in_connection_do_not_come_back() {
     harness.upstream.set_script(respond_with(response("200 OK", headers, "{}")));
     let response = harness.request(get("/verification/chains")).await;
     assert_eq!((response.header("content-type"), response.has_header("etag")), ("a/b", false));
-    // `Connection` is hop-by-hop.
+    // `Connection` itself is a hop-by-hop header.
     assert!(!response.has_header("connection"));
 }
 
@@ -261,7 +261,7 @@ async fn bodyless_responses_stay_bodyless() {
             let response = harness.request(request).await;
             assert_eq!(response.status().to_string(), status[..3]);
             assert!(!response.has_header("transfer-encoding"), "{method} {status} {response:#?}");
-            // A length would describe the corresponding 200 response (RFC 9110, section 8.6).
+            // The length of a 304 would be that of the corresponding 200 response (RFC 9110, section 8.6).
             assert_ne!(response.header("content-length"), "0", "{method} {status} {response:#?}");
             let has_length = response.has_header("content-length");
             assert!(!has_length || status.starts_with("304"), "{method} {status} {response:#?}");

@@ -1,4 +1,4 @@
-//! Concurrency limits and timeouts of the verification routes.
+//! Tests of the concurrency limits and timeouts of the verification routes.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

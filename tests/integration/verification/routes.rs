@@ -1,4 +1,4 @@
-//! Forwarded paths and their upstream targets.
+//! Tests of the forwarded paths and their upstream targets.
 
 use super::{Harness, get, healthy};
 use crate::mock_upstream::MockUpstream;
@@ -36,7 +36,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("/v2/1/2/3/4/5/6/7/8", "/v2/1/2/3/4/5/6/7/8", "GET,HEAD,POST"),
 ];
 
-/// Sends every row with every method and checks the upstream target below `prefix`.
+/// Requests every path of [`ROUTES`] with every method, and checks the upstream target below `prefix`.
 async fn assert_routes(harness: &Harness, base_path: &str, prefix: &str) {
     let mut forwarded = harness.upstream.connection_count();
     for (path, target, allowed) in ROUTES {

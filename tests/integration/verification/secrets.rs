@@ -1,4 +1,4 @@
-//! Secrets in the upstream URL stay out of responses, metrics, logs and errors.
+//! Tests that secrets in the upstream URL do not appear in responses, metrics, logs and errors.
 
 use gas_suggestion::config::Config;
 
@@ -53,7 +53,7 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
         upstream.release(1);
     }
     assert!(responses > 50, "{responses}");
-    // Requests that the service itself refuses.
+    // The service itself rejects these requests.
     upstream.set_script(vec![Step::ReadRequest]);
     for request in [
         get("/verification/v2/../x").into_bytes(),

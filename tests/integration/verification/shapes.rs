@@ -1,4 +1,5 @@
-//! Path traversal and request forgery: only allowed paths are requested upstream, and no other server is contacted.
+//! Tests of path traversal and request forgery: the service requests only allowed upstream paths and contacts no other
+//! server.
 
 use super::{Harness, exchange, healthy};
 use crate::mock_upstream::MockUpstream;
@@ -167,7 +168,7 @@ async fn only_allowed_upstream_paths_are_requested() {
             assert_eq!(status, 200, "{first}");
             continue;
         }
-        // A request that is not forwarded gets the service's own response: a refusal, a preflight or a page.
+        // A request that is not forwarded gets the service's own response: an error, a CORS preflight or a page.
         let is_preflight = request.starts_with("OPTIONS") && status == 200;
         let is_page =
             status == 200 && response.header("content-security-policy") == policy("'self' data:");

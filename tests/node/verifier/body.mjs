@@ -1,4 +1,4 @@
-// Reads a request's body like a server with body-parser, express-fileupload and a check of the media type.
+// Reads a request's body as a server with body-parser, express-fileupload and a check of the media type does.
 
 import { Writable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
@@ -54,8 +54,8 @@ async function readJson(request, type) {
     throw new Refusal(400, `Unexpected token in JSON: ${text.slice(0, 20)}`, { code: "invalid_json" });
 }
 
-// Pipes `request` through `stages`. A failing stage does not destroy the request's stream: the rest of the body is
-// still to be read.
+// Pipes `request` through `stages`. A failing stage does not destroy the request's stream, because the server still has
+// to read the rest of the body.
 function piped(request, stages) {
     return new Promise((resolve, reject) => {
         const fail = (error) => {
@@ -87,7 +87,7 @@ function readForm(request) {
         form.on("file", (field, stream, { filename }) => {
             const chunks = [];
             stream.on("data", (chunk) => chunks.push(chunk));
-            // A file that is too large closes the connection at once.
+            // The server closes the connection at once if a file is too large.
             stream.on("limit", () => fail(new Refusal(413, "File size limit has been reached", {
                 response: {
                     status: 413,

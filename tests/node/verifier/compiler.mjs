@@ -40,7 +40,7 @@ function runCompiler(input) {
             waiting.get(id)(JSON.parse(output));
             waiting.delete(id);
         });
-        // The server is useless without a compiler.
+        // The server must not continue without a compiler.
         worker.on("error", (error) => {
             throw error;
         });

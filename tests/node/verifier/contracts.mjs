@@ -5,11 +5,12 @@ import { getAddress, id as keccak256 } from "ethers";
 import { compile } from "./compiler.mjs";
 import { Refusal } from "./refusal.mjs";
 
-// Code matches exactly, or except for the metadata hash at its end, which changes with comments.
+// Kinds of matches. The code matches exactly, or except for the metadata at its end, whose hash changes with comments in
+// the sources.
 export const EXACT = "exact";
 export const INEXACT = "inexact";
 
-// In ascending order.
+// From worst to best.
 const MATCHES = [null, INEXACT, EXACT];
 
 const MISSING = "One or more sources are mentioned in the metadata but are missing or are invalid.";
@@ -28,13 +29,13 @@ export class Contracts {
         return this.#nodes.has(chain);
     }
 
-    // The verified contract, if any: `match` of its code, `creationMatch`, `best` of both, `isWhole` if both are
-    // exact, `source`, the compiler's `output` and so on.
+    // Returns the verified contract, if any. It has the `match` of the runtime code, the `creationMatch`, the `best` of
+    // both, `isWhole` (true if both are exact), `source`, the compiler's `output` and so on.
     find(chain, address) {
         return this.#verified.get(`${chain}:${getAddress(address)}`);
     }
 
-    // All verified contracts on a chain, or with one address.
+    // Returns all verified contracts on a chain or with an address.
     all({ chain, address }) {
         return [...this.#verified.values()].filter((contract) =>
             (!chain || contract.chain === chain) && (!address || contract.address === getAddress(address)));
@@ -44,8 +45,8 @@ export class Contracts {
         return this.#running.has(`${chain}:${getAddress(address)}`);
     }
 
-    // Verifies `source` (`version`, `input`, `target`), stores the result and returns it, not before `isDue`.
-    // Returns `undefined` if the stored result is as good.
+    // Verifies `source` (`version`, `input`, `target`), and stores and returns the result once the promise `isDue` has
+    // resolved. Returns `undefined` if the result is no better than the stored one.
     async verify(chain, address, source, isDue = Promise.resolve()) {
         const key = `${chain}:${getAddress(address)}`;
         if (this.#running.has(key)) {
@@ -134,8 +135,8 @@ export class Contracts {
         }
     }
 
-    // Hash of the transaction that created the contract, found by binary search over the blocks; `undefined`
-    // if the code was set in another way.
+    // Finds the hash of the transaction that created the contract, by binary search over the blocks. Returns `undefined`
+    // if no transaction created it.
     async #creator(chain, address) {
         const hex = (number) => `0x${number.toString(16)}`;
         let [first, last] = [0, Number(await this.#call(chain, "eth_blockNumber"))];
@@ -160,21 +161,21 @@ function compareCode(onChain, compiled) {
     return withoutMetadata(onChain) === withoutMetadata(compiled) ? INEXACT : null;
 }
 
-// Returns true if one match is better and the other not worse.
+// Returns true if one of the two matches is better than before and the other is not worse.
 function isBetter(found, known) {
     const gains = ["match", "creationMatch"].map((which) =>
         MATCHES.indexOf(found[which]) - MATCHES.indexOf(known[which]));
     return Math.max(...gains) > 0 && Math.min(...gains) >= 0;
 }
 
-// The code's last two bytes are the length of the CBOR metadata before them.
+// Removes the CBOR metadata, whose length is in the last two bytes of the code.
 function withoutMetadata(code) {
     const length = 2 * (parseInt(code.slice(-4), 16) + 2);
     return length <= code.length - 2 ? code.slice(0, -length) : code;
 }
 
-// Compiler input as described by `metadata`, with sources from `contents` matched by hash. Lists `missing` sources,
-// and `invalid` ones whose content has another hash.
+// Builds the compiler input that `metadata` describes, with sources from `contents` matched by hash. Lists `missing`
+// sources, and `invalid` ones whose content has another hash.
 export function fromMetadata(metadata, contents) {
     const byHash = new Map(contents.map((content) => [keccak256(content), content]));
     const sources = {};

@@ -1,5 +1,4 @@
-// A stand-in for a Sourcify server with both versions of its API:
-// `node server.mjs --chain 2020=http://127.0.0.1:8545`.
+// A mock Sourcify server with both versions of the API: `node server.mjs --chain 2020=http://127.0.0.1:8545`.
 //
 // Like a real server, it compiles the sources with solc 0.8.28 and compares the runtime code with the code at the
 // address, and the creation code with the creating transaction. It stores results in memory only. It does not
@@ -12,11 +11,11 @@
 // Options:
 //   --chain ID=URL       a chain and its node; repeatable
 //   --generation v1      an older server, without /v2; default `both`
-//   --prefix /server     all routes are below this path
+//   --prefix /server     path below which all routes are
 //   --job-ms N           minimum duration of a /v2 job in milliseconds; default 1000
 //   --job-polls N        a /v2 job finishes after more than N polls; default 0
 //
-// Prints `Listening on 127.0.0.1:PORT`, and ends when stdin closes or on SIGTERM. `GET /__received` (not below the
+// Prints `Listening on 127.0.0.1:PORT`, and exits when stdin closes or on SIGTERM. `GET /__received` (not below the
 // prefix) returns all requests so far.
 
 import { createHash } from "node:crypto";
@@ -80,7 +79,7 @@ function violations(request, path) {
     return found;
 }
 
-// The response of Express without a matching route.
+// Returns the response that Express sends if no route matches.
 function notFound({ method, path }) {
     const text = `Cannot ${method} ${path}`.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt()};`);
     const body = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
@@ -94,7 +93,7 @@ function notFound({ method, path }) {
 }
 
 const general = {
-    // Plain text; Express labels every string as HTML.
+    // The body is plain text, but Express labels every string as HTML.
     "/health": () => ({
         status: 200,
         headers: { "Content-Type": "text/html; charset=utf-8" },
@@ -195,7 +194,7 @@ const server = createServer(async (request, response) => {
     request.unpipe();
     request.resume();
 });
-// Malformed HTTP is a violation too. A request that breaks off is already recorded.
+// Malformed HTTP is a violation too. A request that is cut off has been recorded before.
 server.on("clientError", (error, socket) => {
     if (error.code?.startsWith("HPE_") && error.code !== "HPE_INVALID_EOF_STATE") {
         const violations = [error.code];

@@ -5,7 +5,7 @@ import { getAddress, isAddress } from "ethers";
 import { EXACT, fromMetadata } from "./contracts.mjs";
 import { Refusal, misfit } from "./refusal.mjs";
 
-// Each also works under its old name.
+// Each route also has an old name in camel case.
 const CHECKS = {
     "/check-by-addresses": checkExact,
     "/checkByAddresses": checkExact,
@@ -87,7 +87,7 @@ function verificationResult(contract) {
     return { address, chainId, onchainRuntimeBytecode, contractName, status: v1Status(contract) };
 }
 
-// Returns the chosen contract's source, or the response that lists several contracts.
+// Returns the source of the chosen contract. If none was chosen of several, returns the response that lists them.
 function choose(files, chosen) {
     const contents = [];
     const metadata = [];

@@ -142,7 +142,7 @@ function fromInput(chain, address, body, contracts) {
     if (Object.values(input.sources).some((source) => !source.content)) {
         throw invalid("Standard JSON input must contain a content field for each source.");
     }
-    // The path may contain colons.
+    // The path may contain colons, so the name follows the last one.
     const [, path, name] = contractIdentifier.match(/^(.*):([^:]*)$/s) ?? [];
     if (name === undefined) {
         throw invalid("The contractIdentifier must consist of the file path and the contract name " +
