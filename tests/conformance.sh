@@ -16,4 +16,4 @@ fi
 seed=${1:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 echo "seed $seed"
 export CONFORMANCE_SEED=$seed CONFORMANCE_EXAMPLES=400 CONFORMANCE_MIN_CASES=20000
-exec cargo test --locked --test integration conformance:: -- --nocapture
+exec cargo test --locked --test system conformance:: -- --nocapture

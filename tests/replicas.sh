@@ -16,4 +16,4 @@ if [ $# -gt 2 ]; then
 fi
 export REPLICAS_SECONDS=${1:-300}
 export REPLICAS_SEED=${2:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
-exec cargo test --release --locked --test integration replicas::chaos:: -- --nocapture
+exec cargo test --release --locked --test system replicas::chaos:: -- --nocapture

@@ -81,6 +81,7 @@ export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 step python3 tests/words.py --self-test
 step python3 tests/words.py
 step cargo fmt --check
-step cargo clippy --locked --all-targets -- -D warnings
+step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
 step cargo test --locked
+step cargo test --locked --test system

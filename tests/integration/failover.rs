@@ -1,21 +1,14 @@
 //! Failover between the RPC URLs of a chain.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::test_server::TestServer;
 
 fn chain(urls: &[String]) -> String {
     format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n")
-}
-
-/// Returns a URL that refuses connections: its port was just released.
-pub(crate) fn dead_url() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}/rpc", listener.local_addr().unwrap())
 }
 
 #[tokio::test]

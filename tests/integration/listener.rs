@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 
-use crate::command::{self, FREE_PORTS, Process};
+use crate::http_message::{Message, get};
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::raw_client::{RawClient, Response, TIMEOUT, get};
+use crate::process::{self, FREE_PORTS, Process};
+use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::TestServer;
 
 /// Timeout that the tests configure, and the maximum time until the connection is closed.
@@ -44,15 +45,15 @@ fn timeouts(deadline: &str) -> String {
 }
 
 /// Reads responses until the connection is closed. Checks that this happens soon after the timeout.
-async fn read_until_timeout(client: &mut RawClient, since: Instant) -> Vec<Response> {
+async fn read_until_timeout(client: &mut RawClient, since: Instant) -> Vec<Message> {
     let responses = client.read_until_closed().await;
     let elapsed = since.elapsed();
     assert!(elapsed >= DEADLINE && elapsed < MAX_CLOSE_DELAY, "closed after {elapsed:?}");
     responses
 }
 
-fn outcomes(responses: &[Response]) -> Vec<(u16, String)> {
-    responses.iter().map(Response::outcome).collect()
+fn outcomes(responses: &[Message]) -> Vec<(u16, String)> {
+    responses.iter().map(Message::outcome).collect()
 }
 
 #[tokio::test]
@@ -79,7 +80,7 @@ async fn slow_headers_get_408_and_the_connection_is_closed() {
             break response.unwrap().unwrap();
         }
     };
-    assert_eq!(response.outcome(), (408, "request_timeout".into()));
+    assert_eq!(response.own_outcome(), (408, "request_timeout".into()));
     assert!(response.closes_connection());
     assert_eq!(read_until_timeout(&mut client, since).await, []);
     assert_eq!(service.count(&timeouts("header")).await, 1);
@@ -91,7 +92,7 @@ async fn idle_connection_is_closed_without_a_response() {
     let (_node, service) = start(&limits, "").await;
     let mut client = RawClient::connect(service.address()).await;
     let since = Instant::now();
-    assert_eq!(client.request(get(SUGGESTION, "")).await.status, 200);
+    assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
     // An empty line does not start a request, so the idle timeout still applies.
     client.send("\r\n").await;
     assert_eq!(read_until_timeout(&mut client, since).await, []);
@@ -110,7 +111,7 @@ async fn pipelined_partial_request_has_the_header_timeout() {
         let responses = read_until_timeout(&mut client, since).await;
         assert_eq!(outcomes(&responses), [(200, String::new()), (408, "request_timeout".into())]);
         assert_eq!(
-            responses.iter().map(Response::closes_connection).collect::<Vec<_>>(),
+            responses.iter().map(Message::closes_connection).collect::<Vec<_>>(),
             [false, true]
         );
     }
@@ -156,7 +157,7 @@ async fn connections_over_the_limit_get_503_until_a_slot_is_free() {
     let mut held = Vec::new();
     for _ in 0..3 {
         let mut client = RawClient::connect(service.address()).await;
-        assert_eq!(client.request(get(SUGGESTION, "")).await.status, 200);
+        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
         held.push(client);
     }
     let rejected = RawClient::connect(service.address()).await.read_until_closed().await;
@@ -165,7 +166,7 @@ async fn connections_over_the_limit_get_503_until_a_slot_is_free() {
     assert!(rejected[0].closes_connection());
     // Accepted connections are not affected.
     for client in &mut held {
-        assert_eq!(client.request(get(SUGGESTION, "")).await.status, 200);
+        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
     }
     assert_eq!(service.count(&connections("accepted")).await, 3);
     assert_eq!(service.count(&connections("refused_overloaded")).await, 1);
@@ -191,7 +192,7 @@ async fn connections_are_limited_per_client() {
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut client = RawClient::connect(service.address()).await;
-        assert_eq!(client.request(get(SUGGESTION, "")).await.status, 200);
+        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
         held.push(client);
     }
     let rejected = RawClient::connect(service.address()).await.read_until_closed().await;
@@ -199,7 +200,7 @@ async fn connections_are_limited_per_client() {
     assert_eq!(rejected[0].header("retry-after"), "1");
     assert!(rejected[0].closes_connection());
     let mut other = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 2), service.address()).await;
-    assert_eq!(other.request(get(SUGGESTION, "")).await.status, 200);
+    assert_eq!(other.request(get(SUGGESTION, "")).await.status(), 200);
     assert_eq!(service.count(&connections("refused_client_limit")).await, 1);
     held.pop();
     wait_for_free_slot(service.address()).await;
@@ -213,7 +214,7 @@ async fn wait_for_free_slot(address: SocketAddr) {
         client.send(get(SUGGESTION, "")).await;
         // With short timeouts, a busy machine may delay the test until this connection is closed too.
         let response = client.read_response().await.ok().flatten();
-        match response.as_ref().map(|response| response.status) {
+        match response.as_ref().map(crate::http_message::Message::status) {
             Some(200) => return,
             Some(503 | 429) | None => {}
             _ => panic!("{response:#?}"),
@@ -226,10 +227,10 @@ async fn wait_for_free_slot(address: SocketAddr) {
 const RATE_LIMITED: &str = "gas_suggestion_requests_rate_limited_total";
 
 /// Sends requests until one is rejected. Returns the number of successes and the rejection.
-async fn exhaust_rate_limit(client: &mut RawClient, headers: &str) -> (usize, Response) {
+async fn exhaust_rate_limit(client: &mut RawClient, headers: &str) -> (usize, Message) {
     for count in 0..1000 {
         let response = client.request(get(SUGGESTION, headers)).await;
-        if response.status != 200 {
+        if response.status() != 200 {
             return (count, response);
         }
     }
@@ -244,14 +245,14 @@ async fn rate_limited_client_gets_retry_after_and_is_served_later() {
     let mut client = RawClient::connect(address).await;
     // Probes are not limited.
     for path in ["/livez", "/readyz"].repeat(5) {
-        assert_eq!(client.request(get(path, "")).await.status, 200);
+        assert_eq!(client.request(get(path, "")).await.status(), 200);
     }
     let since = Instant::now();
     let (count, rejected) =
         exhaust_rate_limit(&mut client, "Origin: https://app.example\r\n").await;
     let refills = usize::try_from(since.elapsed().as_secs()).unwrap() + 1;
     assert!((3..=3 + refills).contains(&count), "{count} were accepted");
-    assert_eq!(rejected.outcome(), (429, "rate_limited".into()));
+    assert_eq!(rejected.own_outcome(), (429, "rate_limited".into()));
     assert_eq!(rejected.header("retry-after"), "1");
     assert_ne!(rejected.header("access-control-expose-headers"), "");
     assert!(!rejected.closes_connection());
@@ -260,17 +261,17 @@ async fn rate_limited_client_gets_retry_after_and_is_served_later() {
     let mut second = RawClient::connect(address).await;
     let other = async || {
         let mut other = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 2), address).await;
-        other.request(get(SUGGESTION, "")).await.status
+        other.request(get(SUGGESTION, "")).await.status()
     };
     assert_eq!(other().await, 200);
     let mut rejections = 1;
     for path in ["/livez", "/readyz", "/livez"] {
-        rejections += u64::from(second.request(get(SUGGESTION, "")).await.status == 429);
-        assert_eq!(second.request(get(path, "")).await.status, 200);
+        rejections += u64::from(second.request(get(SUGGESTION, "")).await.status() == 429);
+        assert_eq!(second.request(get(path, "")).await.status(), 200);
     }
     assert!(rejections > 1, "a second connection has its own limit");
     let since = Instant::now();
-    while client.request(get(SUGGESTION, "")).await.status == 429 {
+    while client.request(get(SUGGESTION, "")).await.status() == 429 {
         rejections += 1;
         assert!(since.elapsed() < TIMEOUT, "the limit never refills");
     }
@@ -293,7 +294,7 @@ async fn x_forwarded_for_counts_only_from_trusted_proxies() {
     for count in 0..100 {
         let response =
             untrusted.request(get(SUGGESTION, &forwarded(&format!("192.0.3.{count}")))).await;
-        accepted += u64::from(response.status == 200);
+        accepted += u64::from(response.status() == 200);
     }
     assert!(accepted <= 5 + since.elapsed().as_secs() + 1, "{accepted} were accepted");
 }
@@ -317,7 +318,7 @@ async fn ipv6_network_is_one_client() {
     let since = Instant::now();
     let mut is_accepted = async |address: &str| {
         let headers = format!("X-Forwarded-For: {address}\r\n");
-        proxy.request(get(SUGGESTION, &headers)).await.status == 200
+        proxy.request(get(SUGGESTION, &headers)).await.status() == 200
     };
     let mut accepted = 0;
     for count in 1..=100 {
@@ -357,8 +358,8 @@ async fn oversized_headers_and_uris_get_431_and_414() {
 #[tokio::test]
 async fn service_survives_running_out_of_file_descriptors() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let mut bare = command::command(&[], &FREE_PORTS);
-    let file = command::File::new(
+    let mut bare = process::command(&[], &FREE_PORTS);
+    let file = process::File::new(
         "few-files",
         &format!(
             "[limits]\nmax_connections = 2\nrequests_per_second_per_client = 0\n\
@@ -367,11 +368,11 @@ async fn service_survives_running_out_of_file_descriptors() {
         ),
     );
     bare.args(["--config", file.path()]);
-    let service = Process::spawn(command::with_open_files(&bare, 96));
+    let service = Process::spawn(process::with_open_files(&bare, 96));
     let mut client = RawClient::connect(service.address).await;
     let mut admin = RawClient::connect(service.admin).await;
     let since = Instant::now();
-    while client.request(get(SUGGESTION, "")).await.status != 200 {
+    while client.request(get(SUGGESTION, "")).await.status() != 200 {
         assert!(since.elapsed() < TIMEOUT, "the node was not polled");
     }
     // Each rejected connection keeps its descriptor for a while, until the process has none left.
@@ -391,8 +392,8 @@ async fn service_survives_running_out_of_file_descriptors() {
     let since = Instant::now();
     while node.calls("eth_feeHistory") < polls + 5 {
         assert!(since.elapsed() < TIMEOUT, "polling has stopped");
-        assert_eq!(client.request(get(SUGGESTION, "")).await.status, 200);
-        assert_eq!(admin.request(get("/readyz", "")).await.status, 200);
+        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
+        assert_eq!(admin.request(get("/readyz", "")).await.status(), 200);
     }
     drop(flood);
     // The service accepts again: a connection over the limit gets 503. While the flood is still processed, some
@@ -421,7 +422,7 @@ fn open_descriptors(process: u32) -> usize {
 async fn disconnected_clients_leave_nothing_in_memory() {
     const MAX_GROWTH_KIB: u64 = 2 * 1024;
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let file = command::File::new(
+    let file = process::File::new(
         "memory",
         &format!(
             // The rate limit refills within a millisecond. Until then the service must remember the client.
@@ -446,14 +447,14 @@ async fn disconnected_clients_leave_nothing_in_memory() {
             }
             proxy.send(requests).await;
             for _ in 0..100 {
-                assert_eq!(proxy.read_response().await.unwrap().unwrap().status, 200);
+                assert_eq!(proxy.read_response().await.unwrap().unwrap().status(), 200);
             }
             for offset in 0..5 {
                 let source = Ipv4Addr::from_bits(0x7f01_0000 + next + offset);
                 let mut client = RawClient::connect_from(source, service.address).await;
                 // Large headers, so that a leak would show.
                 let headers = format!("X-A: {}\r\n", "x".repeat(12_000));
-                assert_eq!(client.request(get("/livez", &headers)).await.status, 200);
+                assert_eq!(client.request(get("/livez", &headers)).await.status(), 200);
             }
         }
         service.resident_kib()

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::command::{self, FREE_PORTS, File};
+use crate::http_message::get;
 use crate::logged_process;
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::raw_client::{RawClient, TIMEOUT, free_port, get};
+use crate::process::{self, FREE_PORTS, File};
+use crate::raw_client::{RawClient, TIMEOUT, free_port};
 
 /// A process. Killed when dropped.
 struct KillOnDrop(std::process::Child);
@@ -46,7 +47,7 @@ async fn every_request_except_probes_is_logged() {
     let [public, admin] = service.addresses;
     let mut client = RawClient::connect(public).await;
     let since = Instant::now();
-    while client.request(get("/readyz", "")).await.status != 200 {
+    while client.request(get("/readyz", "")).await.status() != 200 {
         assert!(since.elapsed() < TIMEOUT, "the node was not polled");
     }
     let with_id = |id: &str| format!("X-Request-Id: {id}\r\n");
@@ -88,16 +89,17 @@ async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
         ),
     );
     // The test stops reading the log from this pipe once the service listens.
-    let service = command::Process::start(&["--config", file.path()], &[]);
+    let service = process::Process::start(&["--config", file.path()], &[]);
     let mut client = RawClient::connect(service.address).await;
     for _ in 0..REQUESTS / BATCH {
         client.send(get("/v1/chains", "").repeat(BATCH)).await;
         for _ in 0..BATCH {
-            assert_eq!(client.read_response().await.unwrap().unwrap().status, 200);
+            assert_eq!(client.read_response().await.unwrap().unwrap().status(), 200);
         }
     }
     let mut operator = RawClient::connect(service.admin).await;
-    let metrics = operator.request(get("/metrics", "")).await.body;
+    let metrics = operator.request(get("/metrics", "")).await;
+    let metrics = metrics.text();
     let dropped = metrics
         .lines()
         .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "))
@@ -109,7 +111,7 @@ async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
 
 #[test]
 fn text_format_has_the_same_fields_on_one_line() {
-    let mut bare = command::command(&["demo"], &FREE_PORTS);
+    let mut bare = process::command(&["demo"], &FREE_PORTS);
     bare.env("GAS_LOG__FORMAT", "text");
     let mut child = KillOnDrop(bare.stderr(std::process::Stdio::piped()).spawn().unwrap());
     let mut log = std::io::BufReader::new(child.0.stderr.take().unwrap());
@@ -139,7 +141,7 @@ fn text_format_has_the_same_fields_on_one_line() {
 #[tokio::test]
 async fn unwritable_log_lines_are_counted() {
     let [public, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
-    let mut bare = command::command(&["demo"], &[]);
+    let mut bare = process::command(&["demo"], &[]);
     bare.env("GAS_SERVER__LISTEN", &public).env("GAS_SERVER__ADMIN_LISTEN", &admin);
     // Every write to this device fails with ENOSPC.
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
@@ -148,8 +150,9 @@ async fn unwritable_log_lines_are_counted() {
     loop {
         assert!(since.elapsed() < TIMEOUT, "no dropped lines were counted");
         let Ok(stream) = tokio::net::TcpStream::connect(&admin).await else { continue };
-        let metrics = RawClient::from_stream(stream).request(get("/metrics", "")).await.body;
+        let metrics = RawClient::from_stream(stream).request(get("/metrics", "")).await;
         let count = metrics
+            .text()
             .lines()
             .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "));
         // The service logs at least "listening" and the lines about upstreams.

@@ -1,4 +1,4 @@
-//! Tests of the service from outside: real sockets, real processes, real recordings.
+//! Tests of the service from outside, on real sockets, with recorded data. They need nothing but Rust.
 
 #![expect(
     clippy::as_conversions,
@@ -7,66 +7,57 @@
     reason = "a test ends at the first unexpected value"
 )]
 
-mod alerts;
-mod anvil;
-mod backtest;
-mod balancer;
 mod chart;
 mod command;
-mod conformance;
-mod contract;
 mod corpus;
-mod dashboard;
 mod delegation_api;
-mod delegation_chain;
-mod deployment;
-mod docs;
-mod expected;
+#[expect(dead_code, reason = "tests/system uses the rest")]
+#[path = "../rig/delegation_service.rs"]
+mod delegation_service;
 mod failover;
-mod fault_proxy;
-mod faults;
+#[path = "../rig/fixtures.rs"]
 mod fixtures;
 mod gauges;
 mod hostile_replies;
 mod http;
+#[path = "../rig/http_message.rs"]
 mod http_message;
-mod integrations;
 mod lifecycle;
 mod listener;
+#[expect(dead_code, reason = "tests/system uses the rest")]
+#[path = "../rig/logged_process.rs"]
 mod logged_process;
 mod logs;
+#[path = "../rig/mock_collector.rs"]
 mod mock_collector;
+#[expect(dead_code, reason = "tests/system uses the rest")]
+#[path = "../rig/mock_delegate_api.rs"]
 mod mock_delegate_api;
+#[expect(dead_code, reason = "tests/system uses the rest")]
+#[path = "../rig/mock_node.rs"]
 mod mock_node;
+#[path = "../rig/mock_read_node.rs"]
 mod mock_read_node;
+#[path = "../rig/mock_upstream.rs"]
 mod mock_upstream;
-mod new_heads;
-mod openapi;
-mod operations;
+#[expect(dead_code, reason = "tests/system uses the rest")]
+#[path = "../rig/pages.rs"]
 mod pages;
-mod pending;
 mod polling;
-mod programs;
+#[path = "../rig/process.rs"]
+mod process;
 mod properties;
+#[path = "../rig/raw_client.rs"]
 mod raw_client;
-mod raw_exchange;
 mod reads;
-mod real_node;
-mod registry;
-mod replicas;
-mod restart;
 mod rpc_bodies;
 mod shapes;
-mod smuggling;
 mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
+#[expect(dead_code, reason = "tests/system uses the rest")]
+#[path = "../rig/test_server.rs"]
 mod test_server;
 mod traces;
 mod verification;
-mod verification_clients;
-mod verifier;
-mod verify_form;
-mod wall_clock;
-mod web3_clients;

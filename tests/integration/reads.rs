@@ -7,22 +7,14 @@ use futures_util::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::command::{self, Process};
-use crate::mock_read_node::{MockReadNode, Read, Reply};
+use crate::mock_read_node::{MockReadNode, Read, Reply, chain, wait_until_polled};
+use crate::process::{self, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const HASH: &str = "0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d1527331a";
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
-
-/// Returns the configuration of chain 2020 with these nodes. The block time is one hour unless `more` sets it.
-pub(crate) fn chain(nodes: &[&MockReadNode], more: &str) -> String {
-    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
-    let is_set = more.lines().any(|line| line.starts_with("block_time ="));
-    let block_time = if is_set { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
-    format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = {urls:?}\n{block_time}{more}\n")
-}
 
 async fn post(service: &TestServer, body: impl Into<String>) -> Response {
     let request = Client::new().post(service.url("/rpc/ronin")).body(body.into());
@@ -42,11 +34,6 @@ async fn error(service: &TestServer, body: impl Into<String>) -> Value {
     let response = post(service, body).await;
     assert_eq!(response.status, 200, "{response:?}");
     response.json()["error"].clone()
-}
-
-/// Waits until the service has polled the chain.
-pub(crate) async fn wait_until_polled(service: &TestServer) {
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
 }
 
 #[tokio::test]
@@ -952,13 +939,13 @@ async fn request_limits_are_enforced() {
     };
     let chunked = |body: &str| format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let response = send("Transfer-Encoding: chunked\r\n", chunked(&balance(1, "latest"))).await;
-    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.status(), 200, "{response:?}");
     let response = send("Transfer-Encoding: chunked\r\n", chunked(&padded(1025))).await;
-    assert_eq!(response.status, 413, "{response:?}");
+    assert_eq!(response.status(), 413, "{response:?}");
     let response = send("Content-Length: 100\r\n", "{\"jsonrpc\"".into()).await;
-    assert_eq!(response.status, 408, "{response:?}");
+    assert_eq!(response.status(), 408, "{response:?}");
     let response = send("Content-Encoding: gzip\r\nContent-Length: 2\r\n", "{}".into()).await;
-    assert_eq!(response.status, 415, "{response:?}");
+    assert_eq!(response.status(), 415, "{response:?}");
 
     let wrong_method = service.get("/rpc/ronin").await;
     assert_eq!((wrong_method.status, wrong_method.header("allow")), (405, "POST"));
@@ -992,7 +979,7 @@ async fn start_process(name: &str, node: &MockReadNode, more: &str) -> Process {
         "[limits]\nrequests_per_second_per_client = 0\nwrite_timeout = \"10m\"\n{}",
         chain(&[node], more)
     );
-    let file = command::File::new(name, &text);
+    let file = process::File::new(name, &text);
     let service = Process::start(&["--config", file.path()], &[]);
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     service
@@ -1007,12 +994,12 @@ async fn error_page_of_one_node_does_not_log_the_key_of_another() {
          rpc_urls = [{:?}, \"http://user:CanaryPass10@127.0.0.1:9/v2/CanaryPathKey77/?k=CanaryQuery1\"]\n",
         node.url()
     );
-    let file = command::File::new("other-key", &text);
+    let file = process::File::new("other-key", &text);
     let service = Process::start(&["--config", file.path()], &[]);
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     let mut client = RawClient::connect(service.address).await;
     let response = client.request(request(&balance(1, "pending"))).await;
-    assert!(response.body.contains("-32002"), "{response:?}");
+    assert!(response.text().contains("-32002"), "{response:?}");
     let (code, log) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
     assert!(log.contains("upstream read failed"), "{log}");
@@ -1090,7 +1077,7 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
     // Small responses and the gas suggestion still work. Large ones work again once the readers have disconnected.
     node.set_reply(Reply::Echo);
     let mut small = RawClient::connect(service.address).await;
-    assert!(small.request(request(&slot(98))).await.body.contains("result"));
+    assert!(small.request(request(&slot(98))).await.text().contains("result"));
     node.set_reply(Reply::Result(large));
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     drop(readers);

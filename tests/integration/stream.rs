@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use tokio::time::timeout;
 
+use crate::http_message::get;
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::raw_client::{RawClient, TIMEOUT, get};
+use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{self, TestServer};
 
 const STREAM: &str = "/v1/a/gas-suggestion/stream";

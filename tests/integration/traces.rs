@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::command::{FREE_PORTS, File, Process, command};
+use crate::http_message::get;
 use crate::logged_process;
 use crate::mock_collector::{MockCollector, Span};
 use crate::mock_read_node::{MockReadNode, Reply};
-use crate::raw_client::{RawClient, TIMEOUT, get};
+use crate::process::{FREE_PORTS, File, Process, command};
+use crate::raw_client::{RawClient, TIMEOUT};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -30,7 +31,7 @@ fn start(name: &str, node: &MockReadNode, more: &[(&str, &str)]) -> (Process, Fi
 async fn ready(address: SocketAddr) -> RawClient {
     let mut client = RawClient::connect(address).await;
     let since = Instant::now();
-    while client.request(get("/readyz", "")).await.status != 200 {
+    while client.request(get("/readyz", "")).await.status() != 200 {
         assert!(since.elapsed() < TIMEOUT, "the service does not become ready");
     }
     client
@@ -62,7 +63,7 @@ async fn requests_polls_and_calls_follow_span_naming_conventions() {
     let mut client = ready(service.address).await;
 
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    assert_eq!(client.request(get("/v1/a/gas-suggestion", &parent)).await.status, 200);
+    assert_eq!(client.request(get("/v1/a/gas-suggestion", &parent)).await.status(), 200);
     let suggestion = collector.wait_for(named("GET /v1/{chain}/gas-suggestion")).await;
     // The span continues the client's trace.
     assert_eq!((suggestion.trace.as_str(), suggestion.parent.as_str()), (TRACE, PARENT));
@@ -80,7 +81,7 @@ async fn requests_polls_and_calls_follow_span_naming_conventions() {
 
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance",
         "params": ["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "pending"]});
-    assert_eq!(client.request(post(&call)).await.status, 200);
+    assert_eq!(client.request(post(&call)).await.status(), 200);
     let request = collector.wait_for(named("POST /rpc/{chain}")).await;
     let read = collector.wait_for(named("eth_getBalance")).await;
     assert_eq!((&read.trace, &read.parent), (&request.trace, &request.id));
@@ -126,10 +127,10 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     let mut client = ready(service.addresses[0]).await;
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
     let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
-    let problem: Value = serde_json::from_str(&wrong.body).unwrap();
+    let problem: Value = serde_json::from_str(wrong.text()).unwrap();
     assert_eq!((&problem["trace_id"], &problem["status"]), (&json!(TRACE), &json!(404)));
     let unreachable = client.request(get("/verification/health", "")).await;
-    let problem: Value = serde_json::from_str(&unreachable.body).unwrap();
+    let problem: Value = serde_json::from_str(unreachable.text()).unwrap();
     let trace = problem["trace_id"].as_str().unwrap().to_owned();
     client.request("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
     // The process exports the remaining spans before it exits.
@@ -189,7 +190,7 @@ async fn otel_environment_variables_alone_export_nothing() {
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
     client.request(get("/v1/a/gas-suggestion", &parent)).await;
     let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
-    assert!(!wrong.body.contains("trace_id"), "{}", wrong.body);
+    assert!(!wrong.text().contains("trace_id"), "{}", wrong.text());
     // If there were any spans, the process would export them before it exits.
     let (code, log) = service.stop_with("-TERM");
     assert_eq!((code, collector.requests()), (Some(0), 0));
@@ -232,7 +233,7 @@ async fn unreachable_collector_is_logged_once() {
     // The loop lasts long enough for several batches, all of which fail.
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(2500) {
-        assert_eq!(client.request(get("/v1/a/gas-suggestion", "")).await.status, 200);
+        assert_eq!(client.request(get("/v1/a/gas-suggestion", "")).await.status(), 200);
     }
     let stopping = Instant::now();
     let (code, log) = service.stop_with("-TERM");
@@ -263,10 +264,11 @@ async fn spans_dropped_on_a_full_queue_are_counted_and_logged_once() {
     for _ in 0..REQUESTS / PIPELINED {
         client.send(get("/v1/chains", "").repeat(PIPELINED)).await;
         for _ in 0..PIPELINED {
-            assert_eq!(client.read_response().await.unwrap().unwrap().status, 200);
+            assert_eq!(client.read_response().await.unwrap().unwrap().status(), 200);
         }
     }
-    let metrics = RawClient::connect(service.admin).await.request(get("/metrics", "")).await.body;
+    let metrics = RawClient::connect(service.admin).await.request(get("/metrics", "")).await;
+    let metrics = metrics.text();
     let lost = metrics
         .lines()
         .find_map(|line| line.strip_prefix("gas_suggestion_spans_dropped_total "))

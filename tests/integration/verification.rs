@@ -13,11 +13,10 @@ mod shapes;
 
 use std::time::Instant;
 
-use crate::http_message::Message;
+use crate::http_message::{Message, get, post, post_chunked};
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::mock_upstream::{MockUpstream, ReceivedConnection, Step, respond_with, response};
-use crate::raw_client::TIMEOUT;
-use crate::raw_exchange::{ConnectionEnd, exchange, get, post, post_chunked};
+use crate::raw_client::{ConnectionEnd, TIMEOUT, exchange};
 use crate::test_server::TestServer;
 
 /// A service with one chain, and the scripted upstream to which it forwards.

@@ -63,8 +63,8 @@ export async function visit(browser, url, options, run) {
     }
 }
 
-// Checks in both colour schemes and at these widths that all texts have enough contrast and fit. Saves screenshots in the
-// folder `shots`, except for the widths in `unseen`.
+// Checks in both colour schemes and at these widths that all texts have enough contrast and fit. Saves screenshots in
+// the folder `shots`, except for the widths in `unseen`.
 export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
     for (const colorScheme of ["dark", "light"]) {
         await page.emulateMedia({ colorScheme });

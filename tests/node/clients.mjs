@@ -43,8 +43,8 @@ async function mine() {
     assert.equal((await response.json()).error, undefined);
 }
 
-// Repeats `read` until it returns the expected value. Earlier reads may come from the cache: the service caches `pending`
-// results and reverts for a flashblock, and `latest` results until it has read the next block.
+// Repeats `read` until it returns the expected value. Earlier reads may come from the cache: the service caches
+// `pending` results and reverts for a flashblock, and `latest` results until it has read the next block.
 async function eventually(read, expected) {
     for (const deadline = Date.now() + DEADLINE_MS; ; ) {
         const found = await read().catch((error) => error);
@@ -53,8 +53,8 @@ async function eventually(read, expected) {
     }
 }
 
-// Mines a block once `isWaiting` returns true, which is after the client's first look-up found nothing. Returns the value
-// of the promise.
+// Mines a block once `isWaiting` returns true, which is after the client's first look-up found nothing. Returns the
+// value of the promise.
 async function minedMeanwhile(promise, isWaiting) {
     for (const deadline = Date.now() + DEADLINE_MS; !isWaiting(); ) {
         assert(Date.now() < deadline, "the client does not wait");
@@ -235,8 +235,8 @@ async function ethersChecks() {
     // The default of 4 s would slow the test down.
     provider.pollingInterval = 250;
     const wallet = new ethers.Wallet(KEY, provider);
-    // ethers looks for a receipt at each block after the first head that it reads. So the test mines the block after that
-    // read, which has happened when ethers requests the head again.
+    // ethers looks for a receipt at each block after the first head that it reads. So the test mines the block after
+    // that read, which has happened when ethers requests the head again.
     const mineAndGetReceipt = (wait) => {
         const before = requested.length;
         const isWaiting = () => {

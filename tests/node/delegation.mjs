@@ -7,8 +7,8 @@
 // - `claim NODE CLAIM CALLER VAULT`: claims for VAULT, or for CALLER if VAULT is `0x0`. Prints
 //   `{"claimed": true, "for"}`, or `{"claimed": false, "reason"}` when the contract reverts with a reason.
 //
-// NODE is an anvil that mines automatically. Only the request for the transaction goes to the service, all other requests
-// go to NODE.
+// NODE is an anvil that mines automatically. Only the request for the transaction goes to the service, all other
+// requests go to NODE.
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";

@@ -1,9 +1,9 @@
 // Runs the examples of docs/integrations.md as web pages in Chromium: `node integrations-browser.mjs SETTINGS`.
 //
 // SETTINGS is JSON. `folders` has a folder with the examples for each of four services: `plain`; `full`, limited to one
-// stream; `stalled`, whose chain's head does not move; `empty`, without data. `service` is the URL of `plain`, `metrics`
-// that of its metrics, `full` and `stalled` are those of these services, and `node` is that of their anvil, which mines
-// on request. This script serves the pages, so their origin differs from the service's.
+// stream; `stalled`, whose chain's head does not move; `empty`, without data. `service` is the URL of `plain`,
+// `metrics` that of its metrics, `full` and `stalled` are those of these services, and `node` is that of their anvil,
+// which mines on request. This script serves the pages, so their origin differs from the service's.
 //
 // The environment variable CHROMIUM names a browser other than the one on the PATH.
 
@@ -68,8 +68,8 @@ const parseFees = ({ medium }) => ({
     maxPriorityFeePerGas: BigInt(medium.max_priority_fee_per_gas),
 });
 
-// Opens a page of another origin that serves the folder's files. If `service` is given, it replaces the service's URL in
-// them.
+// Opens a page of another origin that serves the folder's files. If `service` is given, it replaces the service's URL
+// in them.
 async function open(t, folder, service) {
     const server = createServer(({ url }, response) => {
         const type = url === "/" ? "text/html" : "text/javascript";

@@ -47,8 +47,8 @@ const running = json(200, { isJobCompleted: false, contract: { match: null } });
 const done = (match, error) => json(200, { isJobCompleted: true, contract: { match }, error });
 const refused = (customCode, message) => ({ customCode, message, errorId: ID });
 
-// Verifies against these responses, of which the last one repeats. Returns the outcome, the sent bodies and the reported
-// steps.
+// Verifies against these responses, of which the last one repeats. Returns the outcome, the sent bodies and the
+// reported steps.
 async function runVerify(responses, { contract = METADATA_CONTRACT, signal = new AbortController().signal } = {}) {
     const remaining = [...responses];
     const sent = [];

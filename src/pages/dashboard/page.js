@@ -15,8 +15,8 @@ import {
 
 // Update interval of the displayed ages, which are in seconds.
 const TICK_MS = 250;
-// `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two changes
-// by more than this, the computer has slept.
+// `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two
+// changes by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
 // Blocks on a chart, if the service keeps that many.
 const CHART_BLOCKS = 60;

@@ -189,7 +189,7 @@ export function applyListEntry(chain, entry, sentAt) {
     return isStale ? { ...listed, status: "stale" } : listed;
 }
 
-/** Returns true if the page must request the fee market after this list, because an event may never report the change. */
+/** Returns true if the page must request the fee market after this list, because no event may report the change. */
 export function needsMarket(chain, entry, now, pollMs) {
     const isKnown = entry.status === chain.status && entry.newest_block === (chain.block ?? null);
     if (!isKnown || chain.market?.newest_block !== chain.block) return true;

@@ -39,7 +39,8 @@ addEventListener("dragleave", (event) => {
 addEventListener("drop", async (event) => {
     event.preventDefault();
     nodes.drop.classList.remove("over");
-    // The event loses its items at the first `await`, so they are copied first. A file that is not on a disk has no entry.
+    // The event loses its items at the first `await`, so they are copied first. A file that is not on a disk has no
+    // entry.
     const items = [...event.dataTransfer.items]
         .filter(({ kind }) => kind === "file")
         .map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));

@@ -134,8 +134,8 @@ function matchKind(match) {
 }
 
 /**
- * Returns the outcome of an error response to a submission. It is unknown in two cases: the upstream sent a 429, as both
- * API versions do while the contract is being verified, or the upstream's response was lost on the way.
+ * Returns the outcome of an error response to a submission. It is unknown in two cases: the upstream sent a 429, as
+ * both API versions do while the contract is being verified, or the upstream's response was lost on the way.
  */
 function errorOutcome(response) {
     const { status, isProblem, json } = response;

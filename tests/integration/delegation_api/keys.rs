@@ -2,11 +2,10 @@
 
 use tokio::task::JoinSet;
 
-use super::{Harness, VAULT, check, check_at_api, source};
-use crate::http_message::Message;
+use crate::delegation_service::{Harness, VAULT, check, check_at_api, source};
+use crate::http_message::{Message, get};
 use crate::mock_delegate_api::MockDelegateApi;
-use crate::raw_client::{RawClient, get};
-use crate::raw_exchange::exchange;
+use crate::raw_client::{RawClient, exchange};
 
 const CLIENT_KEY_HEADER: &str = "X-API-KEY: mine\r\n";
 
@@ -179,7 +178,7 @@ async fn look_ups_with_client_keys_are_not_coalesced() {
     }
     api.release();
     for connection in &mut connections {
-        assert_eq!(connection.read_response().await.unwrap().unwrap().status, 200);
+        assert_eq!(connection.read_response().await.unwrap().unwrap().status(), 200);
     }
     assert_eq!(keys(&api), ["none", "mine", "mine", "other"]);
     assert_eq!(api.last_target(), check_at_api(1));

@@ -1,6 +1,6 @@
 //! Invalid parameters are refused without a request to an upstream.
 
-use super::{CONTRACT, HOT, Harness, VAULT};
+use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT};
 use crate::http_message::Message;
 use crate::mock_delegate_api::MockDelegateApi;
 

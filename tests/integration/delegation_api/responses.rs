@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::hex;
 
-use super::{CONTRACT, HOT, Harness, VAULT, address, check, source};
+use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT, address, check, source};
 use crate::http_message::Message;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::raw_client::TIMEOUT;

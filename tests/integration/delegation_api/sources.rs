@@ -1,9 +1,9 @@
 //! The configured source decides which upstreams are called.
 
-use super::{CONTRACT, HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
+use crate::delegation_service::{CONTRACT, HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
+use crate::http_message::post;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_read_node::Reply;
-use crate::raw_exchange::post;
 
 fn routes() -> Vec<String> {
     let ends = format!("from={VAULT}&to={HOT}&contract={CONTRACT}&tokenId=1");
@@ -20,13 +20,13 @@ async fn disabled_look_ups_reach_no_upstream() {
     for path in
         routes().into_iter().chain([format!("/registry/v2/{VAULT}"), "/registry/v2/x".into()])
     {
-        requests.push(crate::raw_client::get(&path, "X-API-KEY: mine\r\n").into_bytes());
+        requests.push(crate::http_message::get(&path, "X-API-KEY: mine\r\n").into_bytes());
         requests.push(post(&path, "", b"{}"));
     }
     for chain in ["2020", "a-chain", "none"] {
         let path = format!("/v1/{chain}/delegations/transactions");
         requests.push(post(&path, "", body.as_bytes()));
-        requests.push(crate::raw_exchange::get(&path).into_bytes());
+        requests.push(crate::http_message::get(&path, "").into_bytes());
     }
     for request in requests {
         let response = harness.send(&request).await;

@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CONTRACT, HOT, Harness, VAULT};
-use crate::http_message::{Message, chunked};
+use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT};
+use crate::http_message::{Message, chunked, get, post, post_chunked};
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_read_node::Reply;
-use crate::raw_exchange::{get, post, post_chunked};
 
 const PATH: &str = "/v1/2020/delegations/transactions";
 
@@ -265,7 +264,7 @@ async fn large_compressed_and_unknown_chain_requests_are_refused() {
         assert_eq!(response.outcome(), (404, "unknown_chain".into()), "{chain}");
     }
     for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE"] {
-        let request = get(PATH).replacen("GET", method, 1);
+        let request = get(PATH, "").replacen("GET", method, 1);
         let response = harness.send(request).await;
         assert_eq!((response.status(), response.header("allow")), (405, "POST"), "{method}");
         if method != "HEAD" {

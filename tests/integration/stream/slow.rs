@@ -8,8 +8,9 @@ use std::time::Instant;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{STREAM, SUGGESTION, Subscriber, TIMEOUT, wait_for_streams};
+use crate::http_message::get;
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::raw_client::{RawClient, get};
+use crate::raw_client::RawClient;
 use crate::test_server::TestServer;
 
 /// Size of one event, which has a long chain name. Small events would take too long to fill the socket buffers.

@@ -129,7 +129,7 @@ async fn query_is_forwarded_unchanged() {
     ];
     for (number, query) in queries.iter().enumerate() {
         let path = "/check-by-addresses";
-        let response = harness.request(get(&format!("/verification{path}{query}"))).await;
+        let response = harness.request(get(&format!("/verification{path}{query}"), "")).await;
         assert_eq!(response.status(), 200, "{query}");
         let first = harness.upstream.request(number).await.start_line;
         assert_eq!(first, format!("GET /server{path}{query} HTTP/1.1"));
@@ -145,7 +145,7 @@ async fn query_that_would_be_re_encoded_is_refused() {
     let harness = Harness::start(healthy()).await;
     for query in ["?a='b'", "?a=\"b\"", "?a=<b>", "?a=\u{e4}", "?a=\u{2028}"] {
         for request in [
-            get(&format!("/verification/check-by-addresses{query}")).into_bytes(),
+            get(&format!("/verification/check-by-addresses{query}"), "").into_bytes(),
             post(&format!("/verification/verify{query}"), "", b"{}"),
         ] {
             let (status, code) = harness.request(request).await.outcome();
@@ -196,13 +196,13 @@ async fn response_body_and_length_are_returned_unchanged() {
         let body = every_byte(length);
         let headers = "Content-Type: application/octet-stream\r\n";
         harness.upstream.set_script(respond_with(response("200 OK", headers, &body)));
-        let whole = harness.request(get("/verification/health")).await;
+        let whole = harness.request(get("/verification/health", "")).await;
         assert!(whole.body == body, "{length}: {}", whole.body.len());
         assert_eq!(whole.header("content-length"), length.to_string());
         let head = format!("HTTP/1.1 200 OK\r\n{headers}Transfer-Encoding: chunked\r\n\r\n");
         let bytes = [head.as_bytes(), &chunked(&body, 5003)].concat();
         harness.upstream.set_script(respond_with(bytes));
-        let whole = harness.request(get("/verification/health")).await;
+        let whole = harness.request(get("/verification/health", "")).await;
         assert!(whole.body == body, "in chunks: {length}: {}", whole.body.len());
     }
     let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";

@@ -98,7 +98,7 @@ async fn client_disconnect_in_the_body_aborts_the_upstream_request() {
 async fn client_disconnect_while_waiting_aborts_the_upstream_request() {
     let harness = Harness::with_settings("max_in_flight = 1", "", vec![Step::ReadRequest]).await;
     for (number, request) in
-        [post("/verification", "", b"{}"), get("/verification/health").into_bytes()]
+        [post("/verification", "", b"{}"), get("/verification/health", "").into_bytes()]
             .iter()
             .enumerate()
     {
@@ -109,7 +109,7 @@ async fn client_disconnect_while_waiting_aborts_the_upstream_request() {
         harness.upstream.wait_for_close(number).await;
     }
     harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/health")).await.status(), 200);
+    assert_eq!(harness.request_when_free(get("/verification/health", "")).await.status(), 200);
     assert_eq!(harness.count("cancelled").await, 2);
 }
 
@@ -139,12 +139,12 @@ async fn client_disconnect_in_a_response_aborts_the_upstream_request() {
     ];
     let harness = Harness::with_settings("max_in_flight = 1", "", endless).await;
     let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
-    client.write_all(get("/verification/health").as_bytes()).await.unwrap();
+    client.write_all(get("/verification/health", "").as_bytes()).await.unwrap();
     client.read_exact(&mut vec![0; 100_000]).await.unwrap();
     drop(client);
     harness.upstream.wait_for_close(0).await;
     harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/health")).await.status(), 200);
+    assert_eq!(harness.request_when_free(get("/verification/health", "")).await.status(), 200);
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn small_buffer_client(harness: &Harness) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
     let mut client = socket.connect(harness.service.address()).await.unwrap();
-    client.write_all(get("/verification/files/any/1/0xA").as_bytes()).await.unwrap();
+    client.write_all(get("/verification/files/any/1/0xA", "").as_bytes()).await.unwrap();
     client
 }
 
@@ -251,7 +251,7 @@ async fn reader_slower_than_the_timeout_is_cut_and_frees_its_permit() {
     harness.upstream.request(0).await;
     let sent_at = Instant::now();
     harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/health")).await.status(), 200);
+    assert_eq!(harness.request_when_free(get("/verification/health", "")).await.status(), 200);
     assert!(sent_at.elapsed() < Duration::from_secs(5), "{:?}", sent_at.elapsed());
     harness.upstream.wait_for_close(0).await;
     let mut received = Vec::new();

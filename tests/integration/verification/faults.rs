@@ -64,7 +64,8 @@ async fn play_with(faults: Vec<Fault>, timeout: Duration) {
     let harness = Harness::with_settings(&more, "", healthy()).await;
     let reader = BackgroundReader::start(&harness.service).await;
     for fault in faults {
-        for request in [get("/verification/health").into_bytes(), post("/verification", "", b"{}")]
+        for request in
+            [get("/verification/health", "").into_bytes(), post("/verification", "", b"{}")]
         {
             let (outcome, cut) = fault.expected.counted();
             let before = (harness.count(outcome).await, harness.count("truncated").await);
@@ -88,7 +89,7 @@ async fn play_with(faults: Vec<Fault>, timeout: Duration) {
             assert_eq!(harness.upstream.connection_count(), number + 1, "{name}");
             harness.upstream.release(1);
             harness.upstream.set_script(healthy());
-            let response = harness.request_when_free(get("/verification/health")).await;
+            let response = harness.request_when_free(get("/verification/health", "")).await;
             assert_eq!((response.status(), response.text()), (200, "{\"result\":[]}"), "{name}");
             let recovered = u64::from(outcome == "ok");
             let after = (harness.count(outcome).await, harness.count("truncated").await);
@@ -116,8 +117,8 @@ impl BackgroundReader {
             let mut ticks = tokio::time::interval(Duration::from_millis(10));
             while !over.load(Ordering::Relaxed) {
                 let sent_at = Instant::now();
-                let response = connection.request(get(path)).await;
-                assert_eq!(response.status, 200, "{response:#?}");
+                let response = connection.request(get(path, "")).await;
+                assert_eq!(response.status(), 200, "{response:#?}");
                 assert!(sent_at.elapsed() < TOLERANCE, "after {:?}", sent_at.elapsed());
                 count.fetch_add(1, Ordering::Relaxed);
                 ticks.tick().await;
@@ -164,7 +165,8 @@ async fn down_upstream_is_an_immediate_502_and_retried_next_time() {
     let url = format!("url = \"http://127.0.0.1:{port}/server\"");
     // The service uses `url`. The upstream of the harness stays unused.
     let harness = Harness::with_upstream(MockUpstream::start(healthy()).await, "", &url, "").await;
-    for request in [get("/verification/health").into_bytes(), post("/verification", "", b"{}")] {
+    for request in [get("/verification/health", "").into_bytes(), post("/verification", "", b"{}")]
+    {
         let sent_at = Instant::now();
         let response = harness.request(request).await;
         assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));
@@ -172,9 +174,9 @@ async fn down_upstream_is_an_immediate_502_and_retried_next_time() {
     }
     assert_eq!(harness.count("unreachable").await, 2);
     let up = MockUpstream::start_at(port, healthy()).await;
-    assert_eq!(harness.request(get("/verification/health")).await.status(), 200);
+    assert_eq!(harness.request(get("/verification/health", "")).await.status(), 200);
     drop(up);
-    assert_eq!(harness.request(get("/verification/health")).await.status(), 502);
+    assert_eq!(harness.request(get("/verification/health", "")).await.status(), 502);
 }
 
 #[tokio::test]

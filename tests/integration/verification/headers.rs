@@ -186,7 +186,7 @@ async fn response_headers_named_in_connection_do_not_come_back() {
     let harness = Harness::start(healthy()).await;
     let headers = "Content-Type: a/b\r\nETag: \"x\"\r\nConnection: etag, Close\r\n";
     harness.upstream.set_script(respond_with(response("200 OK", headers, "{}")));
-    let response = harness.request(get("/verification/chains")).await;
+    let response = harness.request(get("/verification/chains", "")).await;
     assert_eq!((response.header("content-type"), response.has_header("etag")), ("a/b", false));
     // `Connection` itself is a hop-by-hop header.
     assert!(!response.has_header("connection"));
@@ -241,7 +241,7 @@ async fn head_is_forwarded_as_head_with_the_upstream_content_length() {
     // A pipelined request after HEAD gets its own response.
     let address = harness.service.address();
     let mut connection = crate::raw_client::RawClient::connect(address).await;
-    connection.send([head("/verification/chains"), get("/livez")].concat()).await;
+    connection.send([head("/verification/chains"), get("/livez", "")].concat()).await;
     let bytes = connection.read_bytes_until(b"HTTP/1.1 200 OK", 2).await;
     assert_eq!(String::from_utf8(bytes).unwrap().matches("HTTP/1.1").count(), 2);
 }

@@ -21,7 +21,7 @@ async fn request_above_max_in_flight_is_refused_and_not_sent() {
     harness.upstream.request(0).await;
     harness.upstream.request(1).await;
     for request in
-        [post("/verification", "", &vec![b'x'; 100_000]), get("/verification/chains").into()]
+        [post("/verification", "", &vec![b'x'; 100_000]), get("/verification/chains", "").into()]
     {
         let sent_at = Instant::now();
         let response = harness.request(request).await;
@@ -32,14 +32,14 @@ async fn request_above_max_in_flight_is_refused_and_not_sent() {
     assert_eq!(harness.upstream.connection_count(), 2);
     assert_eq!(harness.count("overloaded").await, 2);
     // Other routes are not limited.
-    assert_eq!(harness.request(get("/v1/chains")).await.status(), 200);
-    assert_eq!(harness.request(get("/verification/nothing")).await.status(), 404);
+    assert_eq!(harness.request(get("/v1/chains", "")).await.status(), 200);
+    assert_eq!(harness.request(get("/verification/nothing", "")).await.status(), 404);
     harness.upstream.release(2);
     for answered in waiting {
         assert_eq!(answered.await.unwrap(), 200);
     }
     harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/chains")).await.status(), 200);
+    assert_eq!(harness.request_when_free(get("/verification/chains", "")).await.status(), 200);
 }
 
 /// Sends a request from this client address and returns its status.

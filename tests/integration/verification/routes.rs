@@ -75,7 +75,7 @@ async fn configured_url_may_end_in_a_slash_or_have_no_path() {
         for (number, (path, target)) in
             [("/chains", "/chains"), ("/v2//x/", "/v2/x")].iter().enumerate()
         {
-            harness.request(get(&format!("/verification{path}"))).await;
+            harness.request(get(&format!("/verification{path}"), "")).await;
             let request = harness.upstream.request(number).await;
             assert_eq!(
                 request.start_line,
@@ -98,7 +98,7 @@ async fn routes_move_with_the_base_path() {
     let harness = Harness::with_upstream(upstream, "base_path = \"/proxy/public\"", "", "").await;
     assert_routes(&harness, "/proxy/public", "/server").await;
     let forwarded = harness.upstream.connection_count();
-    assert_eq!(harness.request(get("/verification/chains")).await.status(), 404);
+    assert_eq!(harness.request(get("/verification/chains", "")).await.status(), 404);
     assert_eq!(harness.upstream.connection_count(), forwarded);
 }
 
@@ -121,7 +121,7 @@ async fn verifier_url_without_its_slash_gets_an_explanatory_404() {
             "version",
         ] {
             let path = format!("{base_path}/verification{path_without_slash}");
-            for request in [get(&path).into_bytes(), super::post(&path, "", b"{}")] {
+            for request in [get(&path, "").into_bytes(), super::post(&path, "", b"{}")] {
                 let response = harness.request(request).await;
                 assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
                 assert_eq!(
@@ -132,7 +132,7 @@ async fn verifier_url_without_its_slash_gets_an_explanatory_404() {
             }
         }
         for other in ["/verificatio", "/verification2", "/v1/nothing"] {
-            let response = harness.request(get(&format!("{base_path}{other}"))).await;
+            let response = harness.request(get(&format!("{base_path}{other}"), "")).await;
             assert_eq!(response.problem()["detail"], "no such route", "{other}");
         }
         assert_eq!(harness.upstream.connection_count(), 0);
@@ -145,13 +145,13 @@ async fn routes_are_404_without_a_configured_url() {
     let harness = Harness::with_upstream(upstream, "", "url = \"\"", "").await;
     for (path, ..) in ROUTES {
         let path = format!("/verification{path}").replace("{A}", ADDRESS);
-        for request in [get(&path).into_bytes(), super::post(&path, "", b"{}")] {
+        for request in [get(&path, "").into_bytes(), super::post(&path, "", b"{}")] {
             let response = harness.request(request).await;
             assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
         }
     }
     assert_eq!(harness.upstream.connection_count(), 0);
-    assert_eq!(harness.request(get("/v1/chains")).await.status(), 200);
+    assert_eq!(harness.request(get("/v1/chains", "")).await.status(), 200);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
         assert_clean(name, &message.as_ref().map(Message::searchable_text).unwrap_or_default());
         message
     };
-    let response = send("a response", get("/verification/chains").into()).await.unwrap();
+    let response = send("a response", get("/verification/chains", "").into()).await.unwrap();
     assert_eq!(response.text(), "{\"result\":[]}");
     // The upstream receives the secret.
     let request = upstream.request(0).await;
@@ -48,17 +48,18 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
     let mut responses = 0;
     for fault in faults() {
         upstream.set_script(fault.script);
-        responses +=
-            usize::from(send(fault.name, get("/verification/v2/verify/x").into()).await.is_some());
+        responses += usize::from(
+            send(fault.name, get("/verification/v2/verify/x", "").into()).await.is_some(),
+        );
         upstream.release(1);
     }
     assert!(responses > 50, "{responses}");
     // The service itself rejects these requests.
     upstream.set_script(vec![Step::ReadRequest]);
     for request in [
-        get("/verification/v2/../x").into_bytes(),
-        get("/verification/chains?a='b'").into_bytes(),
-        get("/verificationv2/x").into_bytes(),
+        get("/verification/v2/../x", "").into_bytes(),
+        get("/verification/chains?a='b'", "").into_bytes(),
+        get("/verificationv2/x", "").into_bytes(),
         b"PUT /verification HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
         b"OPTIONS /verification HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n".to_vec(),
         post("/verification", "", &vec![b'x'; 70_000]),
@@ -70,10 +71,10 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
     }
     drop(upstream);
     assert_eq!(
-        send("unreachable", get("/verification/chains").into()).await.unwrap().status(),
+        send("unreachable", get("/verification/chains", "").into()).await.unwrap().status(),
         502
     );
-    let metrics = exchange(admin, get("/metrics").as_bytes()).await.0.unwrap();
+    let metrics = exchange(admin, get("/metrics", "").as_bytes()).await.0.unwrap();
     assert!(metrics.text().contains("gas_suggestion_proxied_requests_total"));
     assert_clean("/metrics", &metrics.searchable_text());
     let output = process.stop();

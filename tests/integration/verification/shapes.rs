@@ -209,7 +209,7 @@ async fn redirects_are_not_followed_and_lose_their_location() {
         ));
         let number = harness.upstream.connection_count();
         for request in [
-            super::get("/verification/chains").into_bytes(),
+            super::get("/verification/chains", "").into_bytes(),
             super::post("/verification", "", b"{}"),
         ] {
             let response = harness.request(request).await;

@@ -5,8 +5,8 @@ import { getAddress, id as keccak256 } from "ethers";
 import { compile } from "./compiler.mjs";
 import { Refusal } from "./refusal.mjs";
 
-// Kinds of matches. The code matches exactly, or except for the metadata at its end, whose hash changes with comments in
-// the sources.
+// Kinds of matches. The code matches exactly, or except for the metadata at its end, whose hash changes with comments
+// in the sources.
 export const EXACT = "exact";
 export const INEXACT = "inexact";
 
@@ -135,8 +135,8 @@ export class Contracts {
         }
     }
 
-    // Finds the hash of the transaction that created the contract, by binary search over the blocks. Returns `undefined`
-    // if no transaction created it.
+    // Finds the hash of the transaction that created the contract, by binary search over the blocks. Returns
+    // `undefined` if no transaction created it.
     async #creator(chain, address) {
         const hex = (number) => `0x${number.toString(16)}`;
         let [first, last] = [0, Number(await this.#call(chain, "eth_blockNumber"))];

@@ -1,0 +1,76 @@
+//! The service as a process whose complete output a test can read.
+
+use std::io::Read;
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+use crate::process::{File, command};
+use crate::raw_client::TIMEOUT;
+
+/// A running command whose log goes to a file, because a pipe could fill up. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct LoggedProcess {
+    child: Child,
+    log: File,
+    /// Public and admin address.
+    pub(crate) addresses: [std::net::SocketAddr; 2],
+    _config: File,
+}
+
+impl LoggedProcess {
+    /// Starts the service with this configuration, which must set JSON logs. `name` must be unique in the test process.
+    pub(crate) fn start(name: &str, config: &str) -> Self {
+        let (config, log) = (File::new(name, config), File::new(&format!("{name}-log"), ""));
+        let mut command = command(&["--config", config.path()], &[]);
+        let to_log = std::fs::File::create(log.path()).unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
+        let deadline = Instant::now() + TIMEOUT;
+        let addresses = loop {
+            let text = log.text();
+            let is_listening = |line: &&str| line.contains("\"listening\"") && line.ends_with('\n');
+            if let Some(line) = text.split_inclusive('\n').find(is_listening) {
+                let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+                break ["address", "admin"]
+                    .map(|key| entry[key].as_str().unwrap().parse().unwrap());
+            }
+            assert!(Instant::now() < deadline, "the service does not listen: {text}");
+            std::thread::yield_now();
+        };
+        Self { child, log, addresses, _config: config }
+    }
+
+    /// Returns the peak of resident memory in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// Stops the process with SIGTERM and returns its standard output and log.
+    pub(crate) fn stop(mut self) -> String {
+        let id = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+        let mut output = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        output + &self.log.text()
+    }
+}
+
+impl Drop for LoggedProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Fails if `text`, described by `what`, contains one of the `secrets`, which are in lower case.
+pub(crate) fn assert_no_secrets(secrets: &[&str], what: &str, text: &str) {
+    let lower = text.to_lowercase();
+    for secret in secrets {
+        let Some(at) = lower.find(*secret) else { continue };
+        let from = lower[..at].rfind('\n').map_or(0, |end| end + 1);
+        let line: String = lower[from..].chars().take(600).collect();
+        panic!("{what} contains a secret: {line}");
+    }
+}

@@ -1,0 +1,325 @@
+//! A mock of the delegate.xyz REST API that checks requests and their rate.
+
+#[path = "mock_delegate_api/tests.rs"]
+mod tests;
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::raw_client::TIMEOUT;
+/// An API on a free loopback port. Dropping it stops it, and fails the test if it received an invalid request, or more
+/// requests without a key than the real API allows.
+#[derive(Debug)]
+pub(crate) struct MockDelegateApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    prefix: &'static str,
+    state: Mutex<ApiState>,
+    /// Path after `/registry/v2/` whose responses are held back, if any.
+    held_path: watch::Sender<Option<String>>,
+}
+
+#[derive(Debug, Default)]
+struct ApiState {
+    /// Responses by path after `/registry/v2/`. A key without a query applies to any query.
+    responses: HashMap<String, StoredResponse>,
+    /// Delay until a request arrives, like that of a network.
+    delay: Duration,
+    requests: Vec<ReceivedRequest>,
+    rates: Rates,
+    violations: Vec<String>,
+}
+
+/// Status, headers and body of a response.
+type StoredResponse = (u16, Vec<(&'static str, String)>, String);
+
+/// A received request.
+#[derive(Debug, Clone)]
+pub(crate) struct ReceivedRequest {
+    /// Path after `/registry/v2/`.
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) key: Option<String>,
+    pub(crate) at: Instant,
+}
+
+/// Rate limit of requests without a key: 25 per 10 s.
+#[derive(Debug, Default)]
+struct Rates {
+    arrivals: Vec<Instant>,
+    /// Start of each fixed window and the number of requests in it. Every request starts a window.
+    windows: Vec<(Instant, usize)>,
+    rejected: usize,
+}
+
+impl Rates {
+    const LIMIT: usize = 25;
+    const WINDOW: Duration = Duration::from_secs(10);
+
+    /// Records a request. Returns `None` if it is allowed, otherwise the time until the next one is.
+    ///
+    /// The limit applies to the sliding window and to each fixed window.
+    fn record(&mut self, now: Instant) -> Option<Duration> {
+        self.arrivals.push(now);
+        self.windows.push((now, 0));
+        let is_within = |from: Instant| now.duration_since(from) < Self::WINDOW;
+        let sliding = self.arrivals.iter().filter(|at| is_within(**at)).count();
+        for (from, count) in &mut self.windows {
+            *count += usize::from(is_within(*from));
+        }
+        let fixed = self.windows.iter().filter(|(from, _)| is_within(*from));
+        let max_count = fixed.map(|(_, count)| *count).max().unwrap_or_default().max(sliding);
+        if max_count <= Self::LIMIT {
+            return None;
+        }
+        self.rejected += 1;
+        let oldest = self.arrivals.iter().find(|at| is_within(**at));
+        oldest.map(|oldest| Self::WINDOW.saturating_sub(now.duration_since(*oldest)))
+    }
+}
+
+impl MockDelegateApi {
+    pub(crate) async fn start() -> Self {
+        Self::with_prefix("").await
+    }
+
+    /// Starts an API whose routes are below `prefix`.
+    pub(crate) async fn with_prefix(prefix: &'static str) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Mutex::new(ApiState::default());
+        let shared = Arc::new(Shared { prefix, state, held_path: watch::Sender::new(None) });
+        let app = Router::new().fallback(handle).with_state(Arc::clone(&shared));
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, shared, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}{}", self.address, self.shared.prefix)
+    }
+
+    /// Sets the response for a target below `/registry/v2/`. A target without a query applies to any query. By default,
+    /// lists are empty and nothing is delegated.
+    pub(crate) fn set_response(&self, target: impl Into<String>, body: impl Into<String>) {
+        self.set_response_with(target, 200, &[], body);
+    }
+
+    /// Like [`set_response`](Self::set_response), with a status and headers.
+    pub(crate) fn set_response_with(
+        &self,
+        target: impl Into<String>,
+        status: u16,
+        headers: &[(&'static str, &str)],
+        body: impl Into<String>,
+    ) {
+        let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.state().responses.insert(target.into(), (status, headers, body.into()));
+    }
+
+    /// Sets the delay until later requests arrive.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        self.state().delay = delay;
+    }
+
+    /// Holds responses for this path below `/registry/v2/` back until [`release`](Self::release).
+    pub(crate) fn hold(&self, path: &str) {
+        self.shared.held_path.send_replace(Some(path.to_owned()));
+    }
+
+    pub(crate) fn release(&self) {
+        self.shared.held_path.send_replace(None);
+    }
+
+    /// Returns all requests so far.
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.state().requests.clone()
+    }
+
+    /// Returns the number of requests so far.
+    pub(crate) fn request_count(&self) -> usize {
+        self.state().requests.len()
+    }
+
+    /// Returns path and query of the last request, after `/registry/v2/`.
+    pub(crate) fn last_target(&self) -> String {
+        let state = self.state();
+        let ReceivedRequest { path, query, .. } = state.requests.last().expect("a request");
+        format!("{path}?{query}")
+    }
+
+    /// Waits until `count` requests have arrived in total.
+    pub(crate) async fn wait_for_requests(&self, count: usize) {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.request_count() < count {
+            assert!(Instant::now() < deadline, "{:?}", self.requests());
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ApiState> {
+        self.shared.state.lock().unwrap()
+    }
+}
+
+impl Drop for MockDelegateApi {
+    fn drop(&mut self) {
+        self.task.abort();
+        if !std::thread::panicking() {
+            let state = self.state();
+            assert!(
+                state.violations.is_empty(),
+                "invalid requests to the API: {:#?}",
+                state.violations
+            );
+            assert_eq!(state.rates.rejected, 0, "requests over the rate limit");
+        }
+    }
+}
+
+async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let delay = shared.state.lock().unwrap().delay;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 64 * 1024).await.unwrap();
+    let path = parts.uri.path().to_owned();
+    let path = path.strip_prefix(shared.prefix).and_then(|path| path.strip_prefix("/registry/v2/"));
+    let path = path.unwrap_or_default().to_owned();
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let (stored, retry_after) = {
+        let mut state = shared.state.lock().unwrap();
+        let now = Instant::now();
+        let key = parts.headers.get("x-api-key");
+        let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+        state.requests.push(ReceivedRequest {
+            path: path.clone(),
+            query: query.clone(),
+            key: key.clone(),
+            at: now,
+        });
+        let checked = check_head(&parts).and_then(|()| check_target(&path, &query));
+        let checked = checked.and_then(|()| if body.is_empty() { Ok(()) } else { Err("a body") });
+        if let Err(violation) = checked {
+            state.violations.push(format!("{violation}: {parts:?}"));
+            return StatusCode::IM_A_TEAPOT.into_response();
+        }
+        let retry_after = if key.is_none() { state.rates.record(now) } else { None };
+        let target = format!("{path}?{query}");
+        let stored = state.responses.get(&target).or_else(|| state.responses.get(&path)).cloned();
+        let default = || (200, Vec::new(), empty_body(&path).to_owned());
+        (stored.unwrap_or_else(default), retry_after)
+    };
+    if let Some(wait) = retry_after {
+        let seconds = (wait.as_secs() + 1).to_string();
+        let body = "{\"error\":\"Too many requests\"}";
+        return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds)], body).into_response();
+    }
+    let mut held_path = shared.held_path.subscribe();
+    let _ = held_path.wait_for(|held_path| held_path.as_ref() != Some(&path)).await;
+    let (status, headers, body) = stored;
+    let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
+    let all = response.headers_mut();
+    all.insert("content-type", "application/json; charset=utf-8".parse().unwrap());
+    for (name, value) in headers {
+        all.append(name, value.parse().unwrap());
+    }
+    response
+}
+
+/// Returns the API's response body when nothing is delegated.
+fn empty_body(path: &str) -> &'static str {
+    match path {
+        "check/all" | "check/contract" | "check/erc721" => "false",
+        "check/erc20" | "check/erc1155" => "0",
+        _ => "[]",
+    }
+}
+
+/// Checks the method and the headers: none of the client's headers is forwarded except its key.
+fn check_head(parts: &Parts) -> Result<(), &'static str> {
+    const ALLOWED: [&str; 4] = ["host", "accept", "user-agent", "x-api-key"];
+    if parts.method != Method::GET {
+        return Err("not a GET");
+    }
+    let headers: &HeaderMap = &parts.headers;
+    if headers.keys().any(|name| !ALLOWED.contains(&name.as_str())) {
+        return Err("an unneeded header");
+    }
+    let is = |name, value| headers.get(name).is_some_and(|found| found == value);
+    if headers.len() != headers.keys_len() {
+        return Err("a header twice");
+    }
+    if !is("accept", "application/json") {
+        return Err("accept is not JSON");
+    }
+    if !headers["user-agent"].to_str().unwrap().starts_with("gas-suggestion/") {
+        return Err("another user agent");
+    }
+    if headers.get("x-api-key").is_some_and(HeaderValue::is_empty) {
+        return Err("an empty key");
+    }
+    Ok(())
+}
+
+/// Checks path and parameters against the documentation of the API.
+fn check_target(path: &str, query: &str) -> Result<(), &'static str> {
+    let mut parameters = HashMap::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').ok_or("a parameter without a value")?;
+        if parameters.insert(name, value).is_some() {
+            return Err("a parameter twice");
+        }
+    }
+    let chain_id = parameters.remove("chainId").ok_or("no chain")?;
+    if !is_decimal(chain_id) || chain_id.starts_with('0') {
+        return Err("a chain id that is not a number");
+    }
+    if let Some(rights) = parameters.remove("rights")
+        && !is_hex(rights, 64)
+    {
+        return Err("rights that are not 32 bytes");
+    }
+    let needed: &[&str] = match path {
+        "check/all" => &["to", "from"],
+        "check/contract" | "check/erc20" => &["to", "from", "contract"],
+        "check/erc721" | "check/erc1155" => &["to", "from", "contract", "tokenId"],
+        address if is_hex(address, 40) && !query.contains("rights") => &[],
+        _ => return Err("an unknown path"),
+    };
+    for name in needed {
+        let value = parameters.remove(name).ok_or("a parameter is missing")?;
+        let is_valid = if *name == "tokenId" { is_decimal(value) } else { is_hex(value, 40) };
+        if !is_valid {
+            return Err("an invalid parameter");
+        }
+    }
+    if parameters.is_empty() { Ok(()) } else { Err("an unknown parameter") }
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    let text = text.strip_prefix("0x");
+    text.is_some_and(|text| {
+        text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+fn is_decimal(text: &str) -> bool {
+    (1..=78).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}

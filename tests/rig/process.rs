@@ -1,0 +1,163 @@
+//! The `gas-suggestion` command as a process.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::test_server::{self, Response};
+
+/// A temporary configuration file. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct File(std::path::PathBuf);
+
+impl File {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("{}-{name}.toml", std::process::id()));
+        std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    /// Reads the current content.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.0).unwrap()).into_owned()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Builds the command without the `GAS_…` variables of the test's own environment.
+pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gas-suggestion"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GAS_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).envs(variables.iter().copied());
+    command
+}
+
+/// Wraps `command` so that it can open at most `limit` files.
+pub(crate) fn with_open_files(command: &Command, limit: usize) -> Command {
+    let mut limited = Command::new("sh");
+    let program = command.get_program();
+    limited.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(program);
+    limited.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
+}
+
+pub(crate) fn output(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command(arguments, variables).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A running `gas-suggestion` process. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// The unread rest of the log.
+    pub(crate) log: BufReader<ChildStderr>,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+pub(crate) const FREE_PORTS: [(&str, &str); 3] = [
+    ("GAS_SERVER__LISTEN", "127.0.0.1:0"),
+    ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
+    ("GAS_LOG__FORMAT", "json"),
+];
+
+impl Process {
+    pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = command(arguments, &FREE_PORTS);
+        command.envs(variables.iter().copied());
+        Self::spawn(command)
+    }
+
+    /// Spawns `command`, which has to log in JSON, and waits until it listens.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let [address, admin] = loop {
+            let mut line = String::new();
+            assert_ne!(
+                log.read_line(&mut line).unwrap(),
+                0,
+                "the process ended before it listened"
+            );
+            let entry: Value = serde_json::from_str(&line).unwrap();
+            if entry["message"] == "listening" {
+                break ["address", "admin"]
+                    .map(|key| entry[key].as_str().unwrap().parse().unwrap());
+            }
+        };
+        Self { child, log, address, admin }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        let url = format!("http://{}{path}", self.address);
+        Response::read(reqwest::get(url).await.unwrap()).await
+    }
+
+    pub(crate) async fn wait_for(
+        &self,
+        path: &str,
+        as_expected: impl Fn(&Response) -> bool,
+    ) -> Response {
+        let url = format!("http://{}{path}", self.address);
+        test_server::wait_for(&reqwest::Client::new(), &url, as_expected).await
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Sends `signal` and returns the exit code and the rest of the log.
+    pub(crate) fn stop_with(self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits for the exit and returns the exit code and the rest of the log.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        while self.log.read_line(&mut rest).unwrap() > 0 {}
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,170 @@
+//! The whole service in this process, on free ports.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use gas_suggestion::config::Config;
+use gas_suggestion::server::Server;
+use reqwest::{Client, Method};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::raw_client::TIMEOUT;
+
+/// A running service. Stopped when dropped.
+#[derive(Debug)]
+pub(crate) struct TestServer {
+    address: SocketAddr,
+    admin: SocketAddr,
+    client: Client,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl TestServer {
+    /// Starts the service with `chains` on free loopback ports.
+    pub(crate) async fn start(chains: &str) -> Self {
+        Self::with_server("", chains).await
+    }
+
+    /// Like [`start`](Self::start), with further lines in the `[server]` section, or sections after it.
+    pub(crate) async fn with_server(server_options: &str, chains: &str) -> Self {
+        let text = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+             drain_delay = \"0s\"\n{server_options}\n{chains}"
+        );
+        // Without this setting, the rate limit would apply, because all requests of a test come from one client.
+        let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
+        let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
+        Self::with_config(&text).await
+    }
+
+    /// Starts the service with a complete configuration.
+    pub(crate) async fn with_config(text: &str) -> Self {
+        let server = Server::bind(Config::from_toml(text).unwrap()).await.unwrap();
+        let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(async {
+            // The service stops when the sender is used or dropped.
+            let _ = stopped.await;
+        }));
+        Self { address, admin, client: Client::new(), stop, task }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        self.send(Method::GET, path, &[]).await
+    }
+
+    pub(crate) fn admin_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.admin)
+    }
+
+    pub(crate) async fn admin(&self, path: &str) -> Response {
+        Response::read(self.client.get(self.admin_url(path)).send().await.unwrap()).await
+    }
+
+    /// Returns the value of a counter, given as `name{a="b",c="d"}`.
+    pub(crate) async fn count(&self, counter: &str) -> u64 {
+        let text = self.admin("/metrics").await.body;
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(counter));
+        let count = lines.find_map(|rest| rest.strip_prefix(' '));
+        count.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Response {
+        let mut request = self.client.request(method, self.url(path));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Response::read(request.send().await.unwrap()).await
+    }
+
+    /// Repeats a GET request until the response satisfies `as_expected`.
+    pub(crate) async fn wait_for(
+        &self,
+        path: &str,
+        as_expected: impl Fn(&Response) -> bool,
+    ) -> Response {
+        wait_for(&self.client, &self.url(path), as_expected).await
+    }
+
+    /// Like [`wait_for`](Self::wait_for), on the admin listener, which has no rate limit.
+    pub(crate) async fn wait_for_admin(
+        &self,
+        path: &str,
+        as_expected: impl Fn(&Response) -> bool,
+    ) -> Response {
+        wait_for(&self.client, &self.admin_url(path), as_expected).await
+    }
+
+    /// Stops the service and returns the result of its run.
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        drop(self.stop);
+        self.task.await.unwrap()
+    }
+}
+
+/// Polls `condition` until it is true. `what` describes the condition in the panic message.
+pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "timed out: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Repeats a GET request to `url` until the response satisfies `as_expected`.
+pub(crate) async fn wait_for(
+    client: &Client,
+    url: &str,
+    as_expected: impl Fn(&Response) -> bool,
+) -> Response {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let response = Response::read(client.get(url).send().await.unwrap()).await;
+        if as_expected(&response) {
+            return response;
+        }
+        assert!(Instant::now() < deadline, "{url} stays at {response:#?}");
+        // The pause leaves the processor to the service and the nodes.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A whole response.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Response {
+    pub(crate) async fn read(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Self { status, headers, body: response.text().await.unwrap() }
+    }
+
+    /// Returns a header's value, or an empty string.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}

@@ -1,0 +1,336 @@
+//! Invalid and incomplete recordings.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::{ETHEREUM, GWEI, path, row, run, run_failing, run_json, uniform_recording};
+use crate::fixtures;
+use crate::process::File;
+
+/// Creates a temporary file with these bytes.
+fn file(name: &str, bytes: &[u8]) -> File {
+    let file = File::new(name, "");
+    std::fs::write(file.path(), bytes).unwrap();
+    file
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Returns the error about a file with these bytes, without the file name.
+fn error_of_file(name: &str, bytes: &[u8]) -> String {
+    let file = file(name, bytes);
+    let (code, stderr) = run_failing(&[file.path()]);
+    assert_eq!(code, Some(1), "{stderr}");
+    let prefix = format!("error: {}: ", file.path());
+    let message = stderr.strip_prefix(&prefix).unwrap_or_else(|| panic!("{stderr}"));
+    message.trim_end().to_owned()
+}
+
+/// Returns the error about a valid recording after `change`.
+fn error_after(name: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+    change(&mut recording);
+    error_of_file(name, recording.to_string().as_bytes())
+}
+
+#[test]
+fn unreadable_recordings_are_refused_with_file_name_and_reason() {
+    let whole = fixtures::read(ETHEREUM);
+    for (name, bytes, expected) in [
+        ("empty", b"".as_slice(), "line 1: no column number"),
+        ("text", b"hello\nworld\n", "line 1: no column number"),
+        ("binary", &[0xff, 0xfe, 0x00], "not text"),
+        (
+            "half-json",
+            b"{\"oldestBlock\":",
+            "not a fee history: EOF while parsing a value at line 1 column 15",
+        ),
+        ("array", b"[1,2]", "expected the result object of eth_feeHistory"),
+        ("object", b"{}", "oldestBlock: missing"),
+        ("null-result", b"{\"result\":null}", "oldestBlock: missing"),
+        (
+            "error",
+            b"{\"error\":{\"code\":-32000}}",
+            "error: found a node's error instead of a fee history",
+        ),
+        ("text-result", b"{\"result\":\"0x1\"}", "not a fee history: invalid type: string \"0x1\""),
+        ("cut-gzip", &whole[..whole.len() / 2], "broken gzip: "),
+        ("no-gzip", &[0x1f, 0x8b, 0x08, 0x00], "broken gzip: "),
+    ] {
+        let message = error_of_file(name, bytes);
+        assert!(message.starts_with(expected), "{name}: {message}");
+    }
+    let (code, stderr) = run_failing(&["/none.json"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with("error: /none.json: cannot be read: No such file"), "{stderr}");
+    let (code, stderr) = run_failing(&["/"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with("error: /: cannot be read: "), "{stderr}");
+}
+
+#[test]
+fn invalid_recording_members_are_reported_with_their_path() {
+    for (name, pointer, value, expected) in [
+        (
+            "type-1",
+            "/oldestBlock",
+            json!("latest"),
+            "oldestBlock: not a quantity such as \"0x3b9aca00\"",
+        ),
+        (
+            "type-2",
+            "/oldestBlock",
+            json!("0x10000000000000000"),
+            "oldestBlock: no block has that number",
+        ),
+        (
+            "type-3",
+            "/oldestBlock",
+            json!("0xffffffffffffffff"),
+            "oldestBlock: no block has that number",
+        ),
+        (
+            "type-4",
+            "/baseFeePerGas/7",
+            json!(null),
+            "baseFeePerGas[7]: not a quantity such as \"0x3b9aca00\"",
+        ),
+        (
+            "type-5",
+            "/baseFeePerGas/7",
+            json!("-0x1"),
+            "baseFeePerGas[7]: not a quantity such as \"0x3b9aca00\"",
+        ),
+        (
+            "type-6",
+            "/baseFeePerGas/7",
+            json!(format!("0x1{}", "0".repeat(32))),
+            "baseFeePerGas[7]: over 128 bits",
+        ),
+        (
+            "type-7",
+            "/reward/3/2",
+            json!(1.5),
+            "reward[3][2]: not a quantity such as \"0x3b9aca00\"",
+        ),
+        ("type-8", "/reward/3", json!(["0x1"]), "reward[3]: has 1 amounts for 4 percentiles"),
+        ("type-9", "/reward", json!([["0x1"]]), "reward: has 1 rows for 80 blocks"),
+        ("type-10", "/gasUsedRatio/5", json!("full"), "gasUsedRatio[5]: not a number"),
+        (
+            "type-11",
+            "/gasUsedRatio",
+            json!([0.5]),
+            "baseFeePerGas: has 81 amounts, but there are 1 blocks",
+        ),
+        (
+            "type-12",
+            "/baseFeePerGas",
+            json!([]),
+            "baseFeePerGas: has 0 amounts, but there are 80 blocks",
+        ),
+        (
+            "type-13",
+            "/rewardPercentiles",
+            json!([0, 20, 20, 60]),
+            "rewardPercentiles: must be from 0 to 100 in ascending order",
+        ),
+        (
+            "type-14",
+            "/rewardPercentiles",
+            json!([60, 20, 10, 0]),
+            "rewardPercentiles: must be from 0 to 100 in ascending order",
+        ),
+        (
+            "type-15",
+            "/rewardPercentiles",
+            json!([0, 20, 50, 101]),
+            "rewardPercentiles: must be from 0 to 100 in ascending order",
+        ),
+        (
+            "type-16",
+            "/rewardPercentiles",
+            json!(null),
+            "rewardPercentiles: the percentiles of the rewards are unknown; set --percentiles",
+        ),
+        ("type-17", "/rewardPercentiles", json!([0]), "reward[0]: has 4 amounts for 1 percentiles"),
+    ] {
+        let message =
+            error_after(name, |recording| *recording.pointer_mut(pointer).unwrap() = value);
+        assert_eq!(message, expected, "{pointer}");
+    }
+    for (name, pointer) in [("member-1", "baseFeePerGas"), ("member-2", "reward")] {
+        let message = error_after(name, |recording| recording[pointer] = json!("0x1"));
+        assert!(message.starts_with("not a fee history: invalid type: string"), "{message}");
+    }
+}
+
+#[test]
+fn invalid_base_fee_tables_are_reported_with_their_line() {
+    let header = "number,base_fee_per_gas_wei,gas_used,gas_limit";
+    for (name, text, expected) in [
+        ("csv-1", "number,fee\n1,2\n".into(), "line 1: no column base_fee_per_gas_wei"),
+        ("csv-2", "base_fee_per_gas_wei\n1\n".into(), "line 1: no column number"),
+        ("csv-3", format!("{header}\n"), "line 2: no block"),
+        ("csv-4", format!("{header}\n1,2,3\n"), "line 2: has 3 values for 4 columns"),
+        (
+            "csv-5",
+            format!("{header}\n1,2,3,4\n3,2,3,4\n"),
+            "line 3: block 3 does not follow block 1",
+        ),
+        (
+            "csv-6",
+            format!("{header}\n1,-2,3,4\n"),
+            "line 2, base_fee_per_gas_wei: found \"-2\", expected a whole number that fits",
+        ),
+        (
+            "csv-7",
+            format!("{header}\n1,{},3,4\n", "9".repeat(60)),
+            "line 2, base_fee_per_gas_wei: found \"9999999999999999999999999999999999999999\", expected a whole number that fits",
+        ),
+        (
+            "csv-8",
+            format!("{header}\n1,2,x\u{1b}[31m,4\n"),
+            "line 2, gas_used: found \"x\\u{1b}[31m\", expected a number",
+        ),
+        (
+            "csv-9",
+            format!("{header}\n,2,3,4\n"),
+            "line 2, number: found \"\", expected a whole number that fits",
+        ),
+        (
+            "csv-10",
+            format!("{header}\n1,2,3,4\n"),
+            "has 1 consecutive blocks, but at least 75 are required",
+        ),
+    ] {
+        assert_eq!(error_of_file(name, text.as_bytes()), expected, "{text}");
+    }
+}
+
+#[test]
+fn too_short_recordings_report_the_required_block_count() {
+    for count in [1, 74] {
+        let recording = uniform_recording(count, &json!([0, 50]), &[1, 2]).to_string();
+        let expected = format!("has {count} consecutive blocks, but at least 75 are required");
+        assert_eq!(error_of_file(&format!("few-{count}"), recording.as_bytes()), expected);
+    }
+    let enough =
+        file("enough", uniform_recording(75, &json!([0, 50]), &[1, 2]).to_string().as_bytes());
+    assert_eq!(run_json(&[enough.path()])["quotes"], 1);
+}
+
+#[test]
+fn decompression_stops_at_the_size_limit() {
+    let bomb = gzipped(&vec![b' '; 64 * 1024 * 1024 + 1]);
+    assert!(bomb.len() < 1024 * 1024);
+    assert_eq!(error_of_file("bomb", &bomb), "larger than 64 MiB");
+    // Nested gzip is not unpacked.
+    assert_eq!(error_of_file("nested", &gzipped(&bomb)), "not text");
+}
+
+#[test]
+fn overflowing_fees_yield_no_quote() {
+    let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+    let huge = json!(format!("0x{}", "f".repeat(32)));
+    for index in 0..81 {
+        recording["baseFeePerGas"][index] = huge.clone();
+    }
+    for row in recording["reward"].as_array_mut().unwrap() {
+        *row = json!(vec![&huge; 4]);
+    }
+    let file = file("huge", recording.to_string().as_bytes());
+    let result = run_json(&[file.path()]);
+    assert_eq!(row(&result, "alloy")["quotes"], 0);
+    assert_eq!(row(&result, "configured, medium")["quotes"], 0);
+}
+
+#[test]
+fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
+    let result = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+    let reply = json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string();
+    let mut bare = result.clone();
+    bare["rewardPercentiles"] = Value::Null;
+    let files = [
+        file("plain", result.to_string().as_bytes()),
+        file("reply", reply.as_bytes()),
+        file("marked", format!("\u{feff}{result}").as_bytes()),
+        file("zip", &gzipped(result.to_string().as_bytes())),
+    ];
+    let result = files.each_ref().map(|file| run_json(&[file.path()])["estimators"].take());
+    assert!(result.iter().all(|other| *other == result[0]));
+    let bare = file("bare", bare.to_string().as_bytes());
+    let message = run_json(&["--percentiles", "0,20,50,60", bare.path()])["estimators"].take();
+    assert_eq!(message, result[0]);
+}
+
+#[test]
+fn missing_percentiles_leave_scores_unknown_with_a_note() {
+    let text = |percentiles: &Value, rewards: &[u64]| {
+        let file = file("open", uniform_recording(80, percentiles, rewards).to_string().as_bytes());
+        (run(&[file.path()]), run_json(&[file.path()]))
+    };
+    let (table, result) = text(&json!([0, 20, 35, 50]), &[GWEI; 4]);
+    assert!(
+        table.contains("\nRundler: uses percentile 35 instead of 33, which is not recorded.\n"),
+        "{table}"
+    );
+    assert!(table.contains("\nAlto: unknown, because percentile 40 is not recorded.\n"), "{table}");
+    let quotes = |name: &str| row(&result, name)["quotes"].as_u64().unwrap();
+    assert_eq!((quotes("alloy"), quotes("Rundler"), quotes("Alto")), (6, 6, 0));
+    assert_eq!(row(&result, "Alto")["included_next"], Value::Null);
+    assert_eq!(row(&result, "alloy")["included_next"], 1.0);
+
+    // Inclusion is judged by percentile 0, which is missing here.
+    let (table, result) = text(&json!([20, 50]), &[GWEI; 2]);
+    assert!(
+        table.contains("\nwhat landed: unknown, because percentile 0 is not recorded.\n"),
+        "{table}"
+    );
+    assert_eq!(row(&result, "alloy")["included_next"], Value::Null);
+    assert_eq!(row(&result, "alloy")["tip_covered"], 1.0);
+}
+
+#[test]
+fn blocks_without_rewards_are_skipped_and_counted() {
+    let mut recording = uniform_recording(80, &json!([0, 20, 50]), &[GWEI; 3]);
+    for index in 52..54 {
+        recording["reward"][index] = Value::Null;
+    }
+    let file = file("gaps", recording.to_string().as_bytes());
+    let result = run_json(&[file.path()]);
+    let notes = result["notes"].as_array().unwrap();
+    assert!(
+        notes.contains(&"2 blocks have no rewards and are excluded from the tip measures.".into())
+    );
+    let alloy = row(&result, "alloy");
+    assert_eq!((&alloy["quotes"], &alloy["included_next"]), (&6.into(), &1.0.into()));
+    assert_eq!((&alloy["tip_covered"], &alloy["tip_gap_p99"]), (&1.0.into(), &"0".into()));
+}
+
+#[test]
+fn invalid_arguments_exit_with_2() {
+    let file = path(ETHEREUM);
+    for arguments in [
+        &[][..],
+        &["--json"],
+        &["--rpc-url", "http://127.0.0.1:9", &file],
+        &["--rpc-url", "ftp://127.0.0.1"],
+        &["--rpc-url", "http://127.0.0.1:9", "--blocks", "0"],
+        &["--rpc-url", "http://127.0.0.1:9", "--blocks", "65537"],
+        &["--blocks", "100", &file],
+        &["--landing-percentile", "101", &file],
+        &["--landing-percentile", "NaN", &file],
+        &["--percentiles", "50,10", &file],
+        &["--percentiles", "x", &file],
+    ] {
+        let (code, stderr) = run_failing(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
+    }
+}

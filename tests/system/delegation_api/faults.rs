@@ -1,0 +1,209 @@
+//! API faults: each look-up ends, the next one works, and the chain serves as the fallback.
+
+use std::time::{Duration, Instant};
+
+use super::fault_list::{
+    ExpectedResponse, Fault, LookUpKind, api_errors, broken_connections, invalid_responses,
+    late_responses, unusual_responses,
+};
+use crate::delegation_service::{Harness, source};
+use crate::http_message::Message;
+use crate::mock_read_node::Reply;
+use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
+use crate::raw_client::free_port;
+
+/// API timeout for faults that exceed it.
+const TIMEOUT: Duration = Duration::from_millis(400);
+/// Delay that a busy machine may add.
+const TOLERANCE: Duration = Duration::from_secs(5);
+
+fn healthy_script(kind: LookUpKind) -> Vec<Step> {
+    respond_with(response("200 OK", "Content-Type: application/json\r\n", kind.api_body()))
+}
+
+/// Asserts that `response` is the one expected after `fault`.
+fn assert_expected(fault: &Fault, response: &Message) {
+    let name = &fault.name;
+    let code = match &fault.expected {
+        ExpectedResponse::Unreachable => (502, "upstream_unreachable"),
+        ExpectedResponse::Invalid => (502, "upstream_invalid"),
+        ExpectedResponse::Timeout => (504, "upstream_timeout"),
+        ExpectedResponse::Forwarded(status, retry_after, body) => {
+            assert_eq!((response.status(), source(response)), (*status, "api"), "{name}");
+            assert_eq!(response.text(), body, "{name}");
+            assert_eq!(response.header("content-type"), "application/json", "{name}");
+            assert_eq!(response.header("retry-after"), *retry_after, "{name}");
+            let lifetime = if *status == 200 { "public, max-age=5" } else { "no-store" };
+            assert_eq!(response.header("cache-control"), lifetime, "{name}");
+            return;
+        }
+    };
+    assert_eq!(response.outcome(), (code.0, code.1.into()), "{name}: {response:#?}");
+    assert!(
+        !response.has_header("x-delegation-source") && !response.has_header("location"),
+        "{name}"
+    );
+}
+
+fn assert_from_chain(fault: &Fault, response: &Message) {
+    let (_, expected) = fault.kind.chain_reply();
+    let found = (response.status(), response.text(), source(response));
+    assert_eq!(found, (200, expected, "chain"), "{}: {response:#?}", fault.name);
+    assert_eq!(response.header("cache-control"), "no-store", "{}", fault.name);
+    assert!(!response.has_header("age") && !response.has_header("retry-after"), "{}", fault.name);
+}
+
+/// Plays each fault with the API as the only source and with the chain as the fallback. Faults that reach the
+/// timeout get a new service each, because the service pauses requests to an API that timed out.
+async fn play_faults(faults: Vec<Fault>) {
+    tokio::join!(play_with_source("api", &faults), play_with_source("api-then-chain", &faults));
+}
+
+async fn play_with_source(sources: &str, faults: &[Fault]) {
+    let upstream = MockUpstream::start(Vec::new()).await;
+    let is_late = |fault: &Fault| fault.expected == ExpectedResponse::Timeout;
+    let timeout = if faults.iter().any(is_late) { TIMEOUT } else { Duration::from_secs(30) };
+    // With a single slot, the next look-up fails if a fault leaks the slot.
+    let more = format!(
+        "timeout = \"{}ms\"\napi_key = \"of-the-service\"\nmax_in_flight = 1",
+        timeout.as_millis()
+    );
+    let url = upstream_url(&upstream);
+    let start = || Harness::start(&url, sources, &more);
+    let mut harness = start().await;
+    for (number, fault) in faults.iter().enumerate() {
+        let name = &fault.name;
+        if is_late(fault) {
+            harness = start().await;
+        }
+        let (result, _) = fault.kind.chain_reply();
+        harness.node.set_reply(Reply::Result(result.into()));
+        upstream.set_script(fault.script.clone());
+        let (before, reads) = (upstream.connection_count(), harness.reads());
+        let started = Instant::now();
+        let response = harness.get(&fault.kind.path(number)).await;
+        let took = started.elapsed();
+        let is_from_chain = sources == "api-then-chain" && fault.falls_back;
+        if is_from_chain {
+            assert_from_chain(fault, &response);
+            assert!(harness.reads() > reads, "{name}");
+        } else {
+            assert_expected(fault, &response);
+            assert_eq!(harness.reads(), reads, "{name}");
+        }
+        if is_late(fault) {
+            assert!(took >= timeout, "{name}: after {took:?}");
+        }
+        assert!(took < TIMEOUT + TOLERANCE, "{name}: after {took:?}");
+        assert_eq!(upstream.connection_count(), before + 1, "{name}");
+        upstream.release(1);
+        // The next look-up is not affected, except that the service pauses requests to a silent API.
+        upstream.set_script(healthy_script(fault.kind));
+        let response = harness.get(&fault.kind.path(number + 1000)).await;
+        if is_late(fault) && is_from_chain {
+            assert_from_chain(fault, &response);
+            assert_eq!(upstream.connection_count(), before + 1, "{name}");
+        } else {
+            let found = (response.status(), response.text(), source(&response));
+            assert_eq!(found, (200, fault.kind.api_body(), "api"), "{name}: {response:#?}");
+            let request = upstream.request(before + 1).await;
+            assert_eq!(request.header("x-api-key"), "of-the-service", "{name}");
+        }
+    }
+}
+
+fn upstream_url(upstream: &MockUpstream) -> String {
+    format!("http://{}", upstream.address())
+}
+
+#[tokio::test]
+async fn late_api_gives_504_or_falls_back_to_the_chain() {
+    play_faults(late_responses()).await;
+}
+
+#[tokio::test]
+async fn broken_api_connection_gives_502_or_falls_back_to_the_chain() {
+    play_faults(broken_connections()).await;
+}
+
+#[tokio::test]
+async fn invalid_api_response_gives_502_or_falls_back_to_the_chain() {
+    let other = MockUpstream::start(healthy_script(LookUpKind::List)).await;
+    play_faults(invalid_responses(&upstream_url(&other))).await;
+    assert_eq!(other.connection_count(), 0);
+}
+
+#[tokio::test]
+async fn api_errors_are_forwarded_unless_the_chain_can_help() {
+    play_faults(api_errors()).await;
+}
+
+#[tokio::test]
+async fn unusual_valid_responses_are_forwarded() {
+    play_faults(unusual_responses()).await;
+}
+
+#[tokio::test]
+async fn unreachable_api_gives_502_or_falls_back_and_is_retried_each_time() {
+    for sources in ["api", "api-then-chain"] {
+        let port = free_port();
+        let harness = Harness::start(&format!("http://127.0.0.1:{port}"), sources, "").await;
+        let down = async |number| {
+            let started = Instant::now();
+            let response = harness.get(&LookUpKind::All.path(number)).await;
+            assert!(started.elapsed() < TOLERANCE, "{:?}", started.elapsed());
+            if sources == "api" {
+                assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));
+            } else {
+                assert_eq!((response.text(), source(&response)), ("true", "chain"));
+            }
+        };
+        for number in 0..40 {
+            down(number).await;
+        }
+        let up = MockUpstream::start_at(port, healthy_script(LookUpKind::All)).await;
+        let response = harness.get(&LookUpKind::All.path(40)).await;
+        assert_eq!((response.text(), source(&response)), ("false", "api"));
+        drop(up);
+        // The response is cached.
+        let response = harness.get(&LookUpKind::All.path(40)).await;
+        assert_eq!((response.text(), source(&response)), ("false", "api"));
+        down(41).await;
+    }
+}
+
+#[tokio::test]
+async fn silent_api_is_skipped_when_the_chain_is_the_fallback() {
+    let upstream = MockUpstream::start(vec![Step::ReadRequest]).await;
+    let more = format!("timeout = \"{}ms\"", TIMEOUT.as_millis());
+    let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", &more).await;
+    let response = harness.get(&LookUpKind::All.path(0)).await;
+    assert_eq!((response.text(), source(&response)), ("true", "chain"));
+    upstream.wait_for_close(0).await;
+    for number in 1..50 {
+        let started = Instant::now();
+        let response = harness.get(&LookUpKind::All.path(number)).await;
+        assert_eq!((response.text(), source(&response)), ("true", "chain"));
+        assert!(started.elapsed() < TIMEOUT, "{:?}", started.elapsed());
+    }
+    assert_eq!(upstream.connection_count(), 1);
+}
+
+#[tokio::test]
+async fn chain_error_is_reported_when_both_sources_fail() {
+    let upstream = MockUpstream::start(vec![Step::Close]).await;
+    let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", "").await;
+    for (number, (reply, code)) in [
+        (Reply::Result("\"0x\"".into()), "registry_absent"),
+        (Reply::Result("\"0x01\"".into()), "upstream_invalid"),
+        (Reply::Raw(500, String::new()), "upstream_unreachable"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        harness.node.set_reply(reply);
+        let response = harness.get(&LookUpKind::All.path(number)).await;
+        assert_eq!(response.outcome(), (502, code.into()));
+    }
+    assert_eq!(upstream.connection_count(), 3);
+}

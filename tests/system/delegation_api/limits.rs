@@ -1,0 +1,252 @@
+//! Coalesced look-ups, and back-off after a 429 of the API.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::delegation_service::{HOT, Harness, VAULT, check, source};
+use crate::http_message::get;
+use crate::mock_delegate_api::MockDelegateApi;
+use crate::raw_client::RawClient;
+
+/// Requests each path on its own connection, and holds back the API's response until all requests were sent.
+async fn send_concurrently(
+    harness: &Harness,
+    api: &MockDelegateApi,
+    paths: &[String],
+) -> Vec<(u16, String)> {
+    let before = api.request_count();
+    let mut asking = JoinSet::new();
+    let mut connections = Vec::new();
+    for path in paths {
+        let mut connection = RawClient::connect(harness.service.address()).await;
+        // The service has accepted the connection.
+        assert_eq!(connection.request(get("/livez", "")).await.status(), 200);
+        connection.send(get(path, "")).await;
+        connections.push(connection);
+    }
+    api.wait_for_requests(before + 1).await;
+    // By the time of these responses the service has read the requests sent before.
+    for _ in 0..5 {
+        assert_eq!(harness.get("/livez").await.status(), 200);
+    }
+    api.release();
+    for (number, mut connection) in connections.into_iter().enumerate() {
+        asking.spawn(async move {
+            let response = connection.read_response().await.unwrap().unwrap();
+            (number, response.status(), response.text().to_owned())
+        });
+    }
+    let mut responses = asking.join_all().await;
+    responses.sort_unstable();
+    responses.into_iter().map(|(_, status, body)| (status, body)).collect()
+}
+
+#[tokio::test]
+async fn concurrent_identical_look_ups_are_coalesced() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"0s\"").await;
+    api.set_response("check/all", "true");
+    api.hold("check/all");
+    let [upper, lower] = [HOT.to_owned(), HOT.to_lowercase()];
+    let paths: Vec<_> = (0..20)
+        .map(|number| {
+            let to = if number % 2 == 0 { &upper } else { &lower };
+            format!("/registry/v2/check/all?to={to}&from={VAULT}")
+        })
+        .collect();
+    assert_eq!(send_concurrently(&harness, &api, &paths).await, vec![(200, "true".to_owned()); 20]);
+    assert_eq!((api.request_count(), harness.lookup_count("api").await), (1, 1));
+    assert_eq!(harness.lookup_count("coalesced").await, 19);
+}
+
+#[tokio::test]
+async fn concurrent_list_directions_are_coalesced() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"0s\"").await;
+    let to = format!("{{\"from\":\"{HOT}\",\"to\":\"{VAULT}\"}}");
+    let from = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\"}}");
+    api.set_response(VAULT, format!("[{to},{from}]"));
+    api.hold(VAULT);
+    let paths = ["", "?direction=incoming", "?direction=outgoing", "?direction=incoming&a=b"];
+    let paths = paths.map(|query| format!("/registry/v2/{VAULT}{query}"));
+    let (to, from) = (format!("[{to}]"), format!("[{from}]"));
+    let both = format!("[{},{}]", to.trim_matches(['[', ']']), from.trim_matches(['[', ']']));
+    assert_eq!(
+        send_concurrently(&harness, &api, &paths).await,
+        [both, to.clone(), from, to].map(|body| (200, body))
+    );
+    assert_eq!(api.request_count(), 1);
+}
+
+#[tokio::test]
+async fn coalesced_look_ups_share_an_error() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "").await;
+    api.set_response_with("check/all", 500, &[], "{\"error\":\"no\"}");
+    api.hold("check/all");
+    let paths = vec![check(1); 10];
+    let expected = vec![(500, "{\"error\":\"no\"}".to_owned()); 10];
+    assert_eq!(send_concurrently(&harness, &api, &paths).await, expected);
+    assert_eq!(api.request_count(), 1);
+}
+
+#[tokio::test]
+async fn retry_after_of_the_api_is_honoured() {
+    for (configured_source, code) in [("api", 429), ("api-then-chain", 200)] {
+        let api = MockDelegateApi::start().await;
+        let harness = Harness::start(&api.url(), configured_source, "").await;
+        let body_text = "{\"error\":\"Too many requests\", \"limit\":25}";
+        api.set_response_with("check/all", 429, &[("retry-after", "2")], body_text);
+        let started = Instant::now();
+        let response = harness.get(&check(1)).await;
+        assert_eq!(response.status(), code);
+        if configured_source == "api" {
+            assert_eq!((response.text(), source(&response)), (body_text, "api"));
+            assert_eq!(response.header("retry-after"), "2");
+            assert_eq!(response.header("cache-control"), "no-store");
+        }
+        api.set_response("check/all", "false");
+        let closed = Instant::now() + Duration::from_secs(2);
+        let mut refusals = 0;
+        let response = loop {
+            let response = harness.get(&check(2 + refusals)).await;
+            if source(&response) == "api" {
+                break response;
+            }
+            if configured_source == "api" {
+                assert_eq!(response.outcome(), (429, "rate_limited".into()));
+                let wait = Duration::from_secs(response.header("retry-after").parse().unwrap());
+                assert!(
+                    Instant::now() + wait + Duration::from_millis(250)
+                        >= started + Duration::from_secs(2)
+                );
+                assert!(wait <= Duration::from_secs(2));
+            } else {
+                assert_eq!((response.status(), source(&response)), (200, "chain"));
+            }
+            assert_eq!(api.request_count(), 1);
+            refusals += 1;
+            assert!(
+                Instant::now() < closed + Duration::from_secs(5),
+                "the API gets no further request"
+            );
+        };
+        assert_eq!((response.status(), response.text()), (200, "false"));
+        assert!(refusals > 0);
+        let requests = api.requests();
+        let between = requests[1].at.duration_since(requests[0].at);
+        assert!(between >= Duration::from_millis(1990), "{between:?}");
+    }
+}
+
+#[tokio::test]
+async fn api_429_without_retry_after_pauses_for_one_window() {
+    for (status, headers, body_text) in [
+        (429, &[][..], "{\"error\":\"Too many requests\"}"),
+        (429, &[("content-type", "text/html")][..], "<h1>429</h1>"),
+        (429, &[("retry-after", "in a while")][..], "{}"),
+    ] {
+        let api = MockDelegateApi::start().await;
+        let harness = Harness::start(&api.url(), "api", "").await;
+        api.set_response_with("check/all", status, headers, body_text);
+        let response = harness.get(&check(1)).await;
+        if body_text.starts_with('<') {
+            assert_eq!(response.outcome(), (502, "upstream_invalid".into()));
+        } else {
+            assert_eq!((response.status(), response.text()), (429, body_text));
+            assert_eq!(response.header("retry-after"), "10");
+        }
+        let response = harness.get(&check(2)).await;
+        assert_eq!(response.outcome(), (429, "rate_limited".into()));
+        let wait: u64 = response.header("retry-after").parse().unwrap();
+        assert!((9..=10).contains(&wait), "{wait}");
+        assert_eq!(api.request_count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn coalesced_request_survives_its_first_client() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "").await;
+    api.set_response("check/all", "true");
+    api.hold("check/all");
+    let mut first = RawClient::connect(harness.service.address()).await;
+    first.send(get(&check(1), "")).await;
+    api.wait_for_requests(1).await;
+    let mut second = RawClient::connect(harness.service.address()).await;
+    assert_eq!(second.request(get("/livez", "")).await.status(), 200);
+    second.send(get(&check(1), "")).await;
+    drop(first);
+    // By the time of these responses the service has noticed the closed connection.
+    for _ in 0..20 {
+        assert_eq!(harness.get("/livez").await.status(), 200);
+    }
+    api.release();
+    let response = second.read_response().await.unwrap().unwrap();
+    assert_eq!((response.status(), response.text()), (200, "true"));
+    assert_eq!(api.request_count(), 1);
+    // The only client of the request disconnects, and the next client receives the response.
+    api.hold("check/all");
+    let mut only = RawClient::connect(harness.service.address()).await;
+    only.send(get(&check(2), "")).await;
+    api.wait_for_requests(2).await;
+    drop(only);
+    api.release();
+    assert_eq!(harness.get(&check(2)).await.text(), "true");
+    assert_eq!(api.request_count(), 2);
+}
+
+#[tokio::test]
+async fn coalesced_look_ups_keep_the_first_deadline() {
+    let api = MockDelegateApi::start().await;
+    let harness = Harness::start(&api.url(), "api", "timeout = \"1s\"").await;
+    api.hold("check/all");
+    let mut leaving = RawClient::connect(harness.service.address()).await;
+    leaving.send(get(&check(1), "")).await;
+    api.wait_for_requests(1).await;
+    let started = Instant::now();
+    let path = check(1);
+    let waiting = harness.get(&path);
+    let leave = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        drop(leaving);
+    };
+    let (response, ()) = tokio::join!(waiting, leave);
+    assert_eq!(response.outcome(), (504, "upstream_timeout".into()));
+    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+    assert_eq!(api.request_count(), 1);
+    api.release();
+}
+
+#[tokio::test]
+async fn cached_responses_are_served_while_the_api_is_paused() {
+    let api = MockDelegateApi::start().await;
+    let more = "timeout = \"500ms\"\ncache_ttl = \"1h\"";
+    let harness = Harness::start(&api.url(), "api-then-chain", more).await;
+    api.set_response("check/all", "false");
+    assert_eq!(source(&harness.get(&check(1)).await), "api");
+    api.hold("check/all");
+    let response = harness.get(&check(2)).await;
+    assert_eq!((source(&response), response.text()), ("chain", "true"));
+    api.release();
+    // Repeats look-ups until the service sends one to the API again.
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let mut number = 3;
+    loop {
+        let cached = harness.get(&check(1)).await;
+        assert_eq!((source(&cached), cached.text()), ("api", "false"));
+        let response = harness.get(&check(number)).await;
+        if source(&response) == "api" {
+            break;
+        }
+        assert_eq!(response.text(), "true");
+        assert!(Instant::now() < deadline, "the API gets no further request");
+        number += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let requests = api.requests();
+    let pause = requests[2].at.duration_since(requests[1].at);
+    assert!(pause >= Duration::from_secs(10), "{pause:?}");
+    assert!(pause < Duration::from_secs(13), "{pause:?}");
+}

@@ -1,0 +1,156 @@
+//! API keys reach the API only, even if its responses contain them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::fault_list::{
+    api_errors, broken_connections, invalid_responses, late_responses, unusual_responses,
+};
+use crate::delegation_service::{HOT, VAULT, check};
+use crate::http_message::get;
+use crate::logged_process::{LoggedProcess, assert_no_secrets};
+use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_upstream::{MockUpstream, respond_with, response};
+use crate::raw_client::exchange;
+
+const CONFIGURED_KEY: &str = "canary-Configured/Key+1";
+const CLIENT_KEY: &str = "canary-callers-key";
+
+/// Marker of every secret, plain and in base64; both in lower case.
+const SECRETS: [&str; 2] = ["canary", "y2fuyxj5"];
+
+/// Context of requests whose response may contain the key that the client itself sent.
+const OWN_ECHO: &str = "the client's own key";
+
+fn config(api: &str, node: &str, source: &str, key: &str) -> String {
+    format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+         drain_delay = \"0s\"\nshutdown_grace = \"0s\"\n\
+         [limits]\nrequests_per_second_per_client = 0\n\
+         [log]\nfilter = \"trace\"\nformat = \"json\"\n\
+         [delegation]\nsource = \"{source}\"\n{key}timeout = \"200ms\"\ncache_ttl = \"0s\"\n\
+         api_url = \"http://canary-user:canary-password@{api}/canary-Path/canary\"\n\
+         [chains.a]\nchain_id = 2020\nrpc_urls = [{node:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n"
+    )
+}
+
+/// Returns responses that contain a key: with every status, as value, name and list member, in headers and as text.
+fn echoes(key: &str) -> Vec<Vec<u8>> {
+    let escaped = key.chars().map(|one| format!("\\u{:04x}", u32::from(one)));
+    let escaped = escaped.collect::<Vec<_>>().concat();
+    let encoded = STANDARD.encode(key);
+    let percent = key.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
+    let mut echoes = Vec::new();
+    for spelling in
+        [key, &key.to_uppercase(), &escaped, &encoded, &percent, &key.replace('/', "\\/")]
+    {
+        for status in
+            ["200 OK", "400 Bad", "401 No", "404 None", "429 Slow", "500 Oops", "503 Busy"]
+        {
+            for body in [
+                format!("{{\"error\":\"the key {spelling} is wrong\"}}"),
+                format!("{{\"{spelling}\":[\"{spelling}\"]}}"),
+                format!("[{{\"type\":\"ALL\",\"from\":\"{VAULT}\",\"to\":\"{spelling}\"}}]"),
+                format!("\"{spelling}\""),
+                spelling.to_owned(),
+                format!("<p>{spelling}</p>"),
+            ] {
+                echoes.push(response(status, "Content-Type: application/json\r\n", body));
+            }
+            let headers = format!(
+                "Retry-After: {key}\r\nX-Echo: {key}\r\nContent-Type: {key}\r\nETag: \"{key}\"\r\n\
+                 Warning: 199 - \"{key}\"\r\nSet-Cookie: a={key}\r\nLocation: /{key}\r\n\
+                 Cache-Control: max-age={key}\r\nContent-Encoding: {key}\r\n"
+            );
+            echoes.push(response(status, &headers, "{}"));
+            let headers = headers.split_once("Content-Encoding").unwrap().0.to_owned();
+            echoes.push(response(status, &headers, "{}"));
+        }
+    }
+    echoes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_never_leak() {
+    let node = MockReadNode::start(Reply::Result(crate::delegation_service::TRUE.into())).await;
+    let client_header = format!("X-API-KEY: {CLIENT_KEY}\r\n");
+    for (source, has_key) in [("api", true), ("api", false), ("api-then-chain", true)] {
+        let upstream = MockUpstream::start(Vec::new()).await;
+        let key = if has_key { format!("api_key = \"{CONFIGURED_KEY}\"\n") } else { String::new() };
+        let upstream_address = upstream.address().to_string();
+        let name = format!("delegation-{source}-{has_key}");
+        let process =
+            LoggedProcess::start(&name, &config(&upstream_address, &node.url(), source, &key));
+        let [address, admin] = process.addresses;
+        let mut sent = 0;
+        let mut send_request = async |context: &str, path: &str, headers: &str| {
+            let (response, _) =
+                exchange(address, crate::http_message::get(path, headers).as_bytes()).await;
+            sent += 1;
+            let response = response.unwrap();
+            if context != OWN_ECHO {
+                assert_no_secrets(&SECRETS, context, &response.searchable_text());
+            }
+            response
+        };
+        // The keys reach the API.
+        upstream.set_script(respond_with(response("200 OK", "", "true")));
+        assert_eq!(send_request("a response", &check(1), "").await.text(), "true");
+        let request = upstream.request(0).await;
+        assert!(
+            request.start_line.starts_with("GET /canary-Path/canary/registry/v2/check/all?to=")
+        );
+        assert_eq!(request.header("x-api-key"), if has_key { CONFIGURED_KEY } else { "" });
+        let user = "Basic Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk";
+        assert_eq!(request.header("authorization"), user);
+        assert_eq!(send_request("a response", &check(1), &client_header).await.text(), "true");
+        assert_eq!(upstream.request(1).await.header("x-api-key"), CLIENT_KEY);
+        let paths = [check(2), format!("/registry/v2/{HOT}")];
+        for echo in echoes(CONFIGURED_KEY).into_iter().filter(|_| has_key) {
+            upstream.set_script(respond_with(echo));
+            for path in &paths {
+                send_request("an echo", path, "").await;
+                send_request("an echo", path, &client_header).await;
+            }
+        }
+        for echo in echoes(CLIENT_KEY) {
+            upstream.set_script(respond_with(echo));
+            for path in &paths {
+                send_request(OWN_ECHO, path, &client_header).await;
+            }
+            upstream.set_script(respond_with(response("200 OK", "", "[]")));
+            for path in &paths {
+                send_request("a response to another client", path, "").await;
+            }
+        }
+        // The service pauses requests to an API that responds late, so late responses come last.
+        let faults = [
+            broken_connections(),
+            invalid_responses("http://127.0.0.1:1"),
+            api_errors(),
+            unusual_responses(),
+            late_responses(),
+        ];
+        for fault in faults.concat() {
+            upstream.set_script(fault.script);
+            send_request(&fault.name, &fault.kind.path(1), &client_header).await;
+            send_request(&fault.name, &fault.kind.path(1), "").await;
+            upstream.release(2);
+        }
+        for path in [check(3), check(3).replace("0x", "0y"), "/registry/v2/x".into()] {
+            send_request("a refusal", &path, &format!("{client_header}{client_header}")).await;
+            send_request("a refusal", &path, &client_header).await;
+        }
+        drop(upstream);
+        for headers in ["", &client_header] {
+            send_request("an unreachable API", &check(4), headers).await;
+        }
+        assert!(sent > 300, "{sent}");
+        let metrics = exchange(admin, get("/metrics", "").as_bytes()).await.0.unwrap();
+        assert!(metrics.text().contains("gas_suggestion_delegation_lookups_total"));
+        assert_no_secrets(&SECRETS, "/metrics", &metrics.searchable_text());
+        let output = process.stop();
+        assert!(output.contains("TRACE"), "the log has no trace lines");
+        assert_no_secrets(&SECRETS, "the log", &output);
+    }
+}

@@ -1,0 +1,302 @@
+//! Look-ups and transactions on nodes with arbitrary replies, or none.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::missing_registry::look_ups;
+use crate::mock_read_node::{MockReadNode, Read, Reply};
+use crate::mock_read_node::{chain, wait_until_polled};
+use crate::registry::{ADDRESS, DELEGATE, VAULT, assert_problem, look_up, post, request};
+use crate::test_server::{Response, TestServer};
+
+const TRANSACTIONS: &str = "/v1/ronin/delegations/transactions";
+const UNREACHABLE: (u16, &str, &str) =
+    (502, "upstream_unreachable", "no node of the chain returned a usable response");
+const INVALID: (u16, &str, &str) =
+    (502, "upstream_invalid", "the contract at the registry address is not a delegation registry");
+const INVALID_RESULT: (u16, &str, &str) =
+    (502, "upstream_invalid", "the chain's node returned an invalid response");
+const ABSENT: (u16, &str, &str) =
+    (502, "registry_absent", "this chain has no contract at the registry address");
+const REFUSED: (u16, &str, &str) =
+    (502, "upstream_invalid", "the chain's node reports that the transaction would fail");
+const OVERLOADED: (u16, &str, &str) =
+    (503, "overloaded", "too many concurrent requests of this kind; retry later");
+
+/// Starts the service with this node as the source of delegations.
+async fn start(node: &MockReadNode, rpc: &str, more: &str) -> TestServer {
+    let delegation = format!("[delegation]\nsource = \"chain\"\n[rpc]\n{rpc}\n");
+    let service = TestServer::with_server(&delegation, &chain(&[node], more)).await;
+    wait_until_polled(&service).await;
+    service
+}
+
+fn assert_is_problem(response: &Response, (status, code, detail): (u16, &str, &str)) {
+    assert_problem(response, status, code, detail);
+}
+
+async fn prepare(service: &TestServer) -> Response {
+    post(service, TRANSACTIONS, &request("delegate_all", json!({}))).await
+}
+
+fn result(json: impl Into<String>) -> Reply {
+    Reply::Result(json.into())
+}
+
+/// Returns `number` as a result of 32 bytes.
+fn word(number: u64) -> Reply {
+    result(format!("\"0x{number:064x}\""))
+}
+
+#[tokio::test]
+async fn node_failures_are_never_reported_as_delegations() {
+    let node = MockReadNode::start(Reply::Echo).await;
+    let service = start(&node, "", "").await;
+    let raw = |status, body: &str| Reply::Raw(status, body.into());
+    let error = |json: &str| Reply::Error(json.into());
+    for (reply, found, prepared) in [
+        (raw(500, "canary"), UNREACHABLE, UNREACHABLE),
+        (raw(200, "<html>canary</html>"), UNREACHABLE, UNREACHABLE),
+        (raw(307, "canary"), UNREACHABLE, UNREACHABLE),
+        (raw(200, ""), UNREACHABLE, UNREACHABLE),
+        (raw(200, "{\"jsonrpc\":\"2.0\",\"id\":{id}}"), UNREACHABLE, UNREACHABLE),
+        (error("{\"code\":-32601,\"message\":\"no such method\"}"), UNREACHABLE, UNREACHABLE),
+        (error("\"canary\""), UNREACHABLE, UNREACHABLE),
+        (error("{\"code\":3,\"message\":\"execution reverted: canary\"}"), INVALID, INVALID_RESULT),
+        (error("{\"code\":-32000,\"message\":\"canary\"}"), INVALID_RESULT, INVALID_RESULT),
+        (result("\"0x\""), ABSENT, ABSENT),
+        (result("null"), INVALID_RESULT, INVALID_RESULT),
+        (result("false"), INVALID_RESULT, INVALID_RESULT),
+        (result("0"), INVALID_RESULT, INVALID_RESULT),
+        (result("[]"), INVALID_RESULT, INVALID_RESULT),
+        (result("\"\""), INVALID_RESULT, INVALID_RESULT),
+        (result(format!("\"{}\"", "0".repeat(64))), INVALID_RESULT, INVALID_RESULT),
+        (result("\"0xcanary\""), INVALID_RESULT, INVALID_RESULT),
+        (result(format!("\"0x{}\"", "f".repeat(63))), INVALID_RESULT, INVALID_RESULT),
+        (result(format!("\"0x{}\"", "f".repeat(62))), INVALID, INVALID_RESULT),
+    ] {
+        node.set_reply(reply.clone());
+        // Results of earlier replies are not cached.
+        for (_, path) in look_ups() {
+            assert_is_problem(&service.get(&path).await, found);
+        }
+        assert_is_problem(&prepare(&service).await, prepared);
+    }
+}
+
+#[tokio::test]
+async fn rate_limiting_and_unreachable_nodes_give_502() {
+    let node = MockReadNode::start(Reply::Raw(429, "canary".into())).await;
+    let service = start(&node, "", "").await;
+    for (_, path) in look_ups() {
+        assert_is_problem(&service.get(&path).await, UNREACHABLE);
+    }
+    assert_is_problem(&prepare(&service).await, UNREACHABLE);
+    // After the first 429 the service backs off from the node.
+    assert_eq!(node.reads().len(), 1);
+
+    let unreachable = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let service =
+        TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{unreachable}")).await;
+    for (_, path) in look_ups() {
+        assert_is_problem(&service.get(&path).await, UNREACHABLE);
+    }
+}
+
+#[tokio::test]
+async fn silent_node_times_out_at_the_rpc_timeout() {
+    let node = MockReadNode::start(Reply::Echo).await;
+    let service = start(&node, "timeout = \"1s\"", "").await;
+    node.hold_reads();
+    let timed_out = (504, "upstream_timeout", "the chain's nodes did not respond in time");
+    let started = Instant::now();
+    let responses = look_ups().map(|(_, path)| {
+        let service = &service;
+        async move { service.get(&path).await }
+    });
+    for response in join_all(responses).await {
+        assert_is_problem(&response, timed_out);
+    }
+    let elapsed = started.elapsed();
+    assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&elapsed), "{elapsed:?}");
+    let service = start(&node, "timeout = \"1s\"", "").await;
+    assert_is_problem(&prepare(&service).await, timed_out);
+}
+
+#[tokio::test]
+async fn oversized_lists_are_refused() {
+    let huge = format!("\"0x{}\"", "0".repeat(10 * 1024 * 1024));
+    let node = MockReadNode::start(Reply::Result(huge)).await;
+    let service = start(&node, "", "").await;
+    let too_large = (502, "upstream_invalid", "the chain's response is too large");
+    for query in ["", "?direction=incoming"] {
+        assert_is_problem(&service.get(&format!("/registry/v2/{VAULT}{query}")).await, too_large);
+    }
+}
+
+#[tokio::test]
+async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
+    let node = MockReadNode::start(word(1)).await;
+    let service = start(&node, "max_in_flight = 1", "").await;
+    node.hold_reads();
+    let check = format!("/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
+    let in_flight = look_up(&service, &check);
+    let others = async {
+        node.wait_for_pending(1).await;
+        for (_, path) in look_ups().iter().filter(|(_, path)| *path != check) {
+            let response = service.get(path).await;
+            assert_is_problem(&response, OVERLOADED);
+            assert_eq!(response.header("retry-after"), "1");
+        }
+        assert_is_problem(&prepare(&service).await, OVERLOADED);
+        node.release_reads();
+    };
+    let (found, ()) = tokio::join!(in_flight, others);
+    assert_eq!(found, "true");
+    assert_eq!(node.reads().len(), 1);
+}
+
+#[tokio::test]
+async fn look_ups_ignore_the_client_method_allow_list() {
+    let node = MockReadNode::start(Reply::PerMethod(vec![
+        ("eth_call", word(1)),
+        ("eth_getCode", result("\"0x00\"")),
+        ("eth_estimateGas", result("\"0x5208\"")),
+    ]))
+    .await;
+    let service = start(&node, "", "rpc_methods = [\"eth_chainId\"]").await;
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{ "to": ADDRESS }, "latest"],
+    });
+    assert_eq!(post(&service, "/rpc/ronin", &call).await.json()["error"]["code"], -32601);
+    for (kind, path) in look_ups() {
+        match kind {
+            "bool" => assert_eq!(look_up(&service, &path).await, "true"),
+            "amount" => assert_eq!(look_up(&service, &path).await, "\"1\""),
+            _ => assert_is_problem(&service.get(&path).await, INVALID),
+        }
+    }
+    assert_eq!(prepare(&service).await.status, 200);
+}
+
+#[tokio::test]
+async fn concurrent_identical_look_ups_make_one_call() {
+    let node = MockReadNode::start(word(1)).await;
+    let service = start(&node, "", "").await;
+    node.hold_reads();
+    // Two spellings of the same look-up.
+    let paths = [
+        format!("/registry/v2/check/all?from={VAULT}&to={DELEGATE}"),
+        format!("/registry/v2/check/all?chainId=2020&to={}&from={VAULT}", DELEGATE.to_lowercase()),
+    ];
+    let look_ups = join_all((0..100).map(|index| look_up(&service, &paths[index % 2])));
+    let opening = async {
+        node.wait_for_pending(1).await;
+        node.release_reads();
+    };
+    let (found, ()) = tokio::join!(look_ups, opening);
+    assert_eq!(found, vec!["true"; 100]);
+    let [read] = &node.reads()[..] else { panic!("{:#?}", node.reads()) };
+    let data = format!(
+        "0xe839bd53{:0>64}{:0>64}{:064}",
+        DELEGATE[2..].to_lowercase(),
+        VAULT[2..].to_lowercase(),
+        0
+    );
+    let params: Value = serde_json::from_str(&read.params).unwrap();
+    assert_eq!(
+        (read.method.as_str(), params),
+        ("eth_call", json!([{ "to": ADDRESS, "data": data }, "latest"]))
+    );
+    let count = |metric: &str, outcome: &str| {
+        let name = format!("gas_suggestion_{metric}outcome=\"{outcome}\"}}");
+        let service = &service;
+        async move { service.count(&name).await }
+    };
+    let reads = "reads_total{chain=\"ronin\",";
+    assert_eq!(count(reads, "ok").await, 1);
+    assert_eq!(count(reads, "coalesced").await + count(reads, "cached").await, 99);
+    assert_eq!(count("delegation_lookups_total{", "chain").await, 100);
+}
+
+#[tokio::test]
+async fn preparing_a_transaction_reads_only_code_and_gas() {
+    let node = MockReadNode::start(Reply::PerMethod(vec![
+        ("eth_getCode", result("\"0x00\"")),
+        ("eth_estimateGas", result("\"0x5208\"")),
+    ]))
+    .await;
+    let service = start(&node, "", "").await;
+    let prepared = prepare(&service).await;
+    assert_eq!((prepared.status, &prepared.json()["gas"]), (200, &json!("0x5208")));
+    let call = json!({ "from": VAULT, "to": ADDRESS, "data": prepared.json()["data"] });
+    let read = |method: &str, params: Value| (method.to_owned(), params);
+    let mut reads: Vec<_> = node
+        .reads()
+        .into_iter()
+        .map(|Read { method, params }| (method, serde_json::from_str::<Value>(&params).unwrap()))
+        .collect();
+    reads.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(
+        reads,
+        [
+            read("eth_estimateGas", json!([call, "latest"])),
+            read("eth_getCode", json!([ADDRESS, "latest"])),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn unverified_code_or_gas_prepares_no_transaction() {
+    let error = || Reply::Error("{\"code\":3,\"message\":\"canary\"}".into());
+    let (code, gas) = (|| result("\"0x00\""), || result("\"0x5208\""));
+    for (code_reply, gas_reply, expected) in [
+        (result("\"0x\""), gas(), ABSENT),
+        (result("\"0x\""), error(), ABSENT),
+        (Reply::Raw(500, "canary".into()), gas(), UNREACHABLE),
+        (error(), gas(), INVALID_RESULT),
+        (result("null"), gas(), INVALID_RESULT),
+        (result("0"), gas(), INVALID_RESULT),
+        (result("\"\""), gas(), INVALID_RESULT),
+        (result("\"0x0\""), gas(), INVALID_RESULT),
+        (result("\"0xcanary\""), gas(), INVALID_RESULT),
+        (code(), Reply::Error("{\"code\":-32000,\"message\":\"canary\"}".into()), INVALID_RESULT),
+        (code(), error(), REFUSED),
+        (code(), Reply::Raw(500, "canary".into()), UNREACHABLE),
+        (code(), result("null"), INVALID_RESULT),
+        // One less than the least gas of a transaction, and more than 64 bits can hold.
+        (code(), result("\"0x5207\""), INVALID_RESULT),
+        (code(), result("\"0x10000000000000000\""), INVALID_RESULT),
+        (code(), result("\"0x\""), INVALID_RESULT),
+        (code(), result("\"21000\""), INVALID_RESULT),
+        (code(), result(format!("\"0x1{}\"", "0".repeat(32))), INVALID_RESULT),
+    ] {
+        let replies = vec![("eth_getCode", code_reply), ("eth_estimateGas", gas_reply)];
+        let node = MockReadNode::start(Reply::PerMethod(replies)).await;
+        let service = start(&node, "", "").await;
+        assert_is_problem(&prepare(&service).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn gas_estimates_are_not_shared() {
+    let node = MockReadNode::start(result("\"0x00\"")).await;
+    let service = start(&node, "", "").await;
+    node.hold_reads();
+    let others = async {
+        // A shared estimate may be older than the newest block.
+        node.wait_for_pending(2).await;
+        node.set_reply(result("\"0x5208\""));
+        node.release_reads();
+    };
+    let (one, other, ()) = tokio::join!(prepare(&service), prepare(&service), others);
+    for response in [one, other] {
+        // The node sends the same result to every call, so `0x5208` is also the code.
+        assert_eq!((response.status, response.json()["gas"].as_str()), (200, Some("0x5208")));
+    }
+    let methods: Vec<_> = node.reads().iter().map(|read| read.method.clone()).collect();
+    let count = |name: &str| methods.iter().filter(|method| *method == name).count();
+    assert_eq!((count("eth_getCode"), count("eth_estimateGas"), methods.len()), (2, 2, 4));
+}

@@ -1,0 +1,307 @@
+//! Prepared transactions as complete bodies with headers.
+
+use serde_json::{Value, json};
+
+use super::run_client;
+use crate::anvil::Anvil;
+use crate::mock_node::{self, MockNode};
+use crate::mock_read_node;
+use crate::mock_read_node::{MockReadNode, Reply};
+use crate::programs;
+use crate::registry::{
+    self, ADDRESS, ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, assert_problem, post,
+    request,
+};
+use crate::test_server::{Response, TestServer};
+
+const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
+
+/// Returns a decimal string as a hex quantity.
+fn hex(amount: &Value) -> String {
+    format!("{:#x}", amount.as_str().unwrap().parse::<u128>().unwrap())
+}
+
+/// Returns the calldata that cast encodes.
+async fn calldata(signature: &str, arguments: &[&str]) -> String {
+    programs::expect_success(programs::cast(&[&["calldata", signature], arguments].concat())).await
+}
+
+/// Returns requests that grant and revoke each kind of delegation, with their calldata.
+async fn actions() -> Vec<(Value, String)> {
+    let contract_members = json!({ "contract": CONTRACT, "rights": "claim" });
+    let token_members = json!({ "contract": CONTRACT, "token_id": MAX, "rights": "" });
+    let with = |mut members: Value, name: &str, value: Value| {
+        members[name] = value;
+        members
+    };
+    let revoked = |members: &Value| with(members.clone(), "enable", json!(false));
+    let with_amount =
+        |members: &Value, amount: &str| with(members.clone(), "amount", json!(amount));
+    let all = "delegateAll(address,bytes32,bool)";
+    let contract = "delegateContract(address,address,bytes32,bool)";
+    let erc721 = "delegateERC721(address,address,uint256,bytes32,bool)";
+    let erc20 = "delegateERC20(address,address,bytes32,uint256)";
+    let erc1155 = "delegateERC1155(address,address,uint256,bytes32,uint256)";
+    let mut actions = Vec::new();
+    for (action, more, signature, arguments) in [
+        ("delegate_all", json!({}), all, [DELEGATE, ANY, "true"].as_slice()),
+        ("delegate_all", revoked(&json!({})), all, &[DELEGATE, ANY, "false"]),
+        (
+            "delegate_contract",
+            contract_members.clone(),
+            contract,
+            &[DELEGATE, CONTRACT, CLAIM, "true"],
+        ),
+        (
+            "delegate_contract",
+            revoked(&contract_members),
+            contract,
+            &[DELEGATE, CONTRACT, CLAIM, "false"],
+        ),
+        ("delegate_erc721", token_members.clone(), erc721, &[DELEGATE, CONTRACT, MAX, ANY, "true"]),
+        (
+            "delegate_erc721",
+            revoked(&token_members),
+            erc721,
+            &[DELEGATE, CONTRACT, MAX, ANY, "false"],
+        ),
+        (
+            "delegate_erc20",
+            with_amount(&contract_members, "1000"),
+            erc20,
+            &[DELEGATE, CONTRACT, CLAIM, "1000"],
+        ),
+        ("delegate_erc20", revoked(&contract_members), erc20, &[DELEGATE, CONTRACT, CLAIM, "0"]),
+        (
+            "delegate_erc1155",
+            with_amount(&token_members, MAX),
+            erc1155,
+            &[DELEGATE, CONTRACT, MAX, ANY, MAX],
+        ),
+        (
+            "delegate_erc1155",
+            with_amount(&token_members, "0"),
+            erc1155,
+            &[DELEGATE, CONTRACT, MAX, ANY, "0"],
+        ),
+    ] {
+        actions.push((request(action, more), calldata(signature, arguments).await));
+    }
+    actions
+}
+
+/// Returns the expected transaction, with the node's gas estimate and the service's suggestion.
+async fn expected(registry: &Registry, from: &str, data: &str) -> String {
+    let call = json!([{ "from": from, "to": ADDRESS, "data": data }, "latest"]);
+    let gas = registry.node.call("eth_estimateGas", call).await;
+    let suggestion = registry.service.get(SUGGESTION).await.json();
+    let medium = &suggestion["medium"];
+    let fees = if suggestion["type"] == "legacy" {
+        format!(
+            "\"type\":\"0x0\",\"gas\":{gas},\"gasPrice\":\"{}\"",
+            hex(&medium["max_fee_per_gas"])
+        )
+    } else {
+        assert_ne!(medium, &suggestion["high"]);
+        format!(
+            "\"type\":\"0x2\",\"gas\":{gas},\"maxFeePerGas\":\"{}\",\"maxPriorityFeePerGas\":\"{}\"",
+            hex(&medium["max_fee_per_gas"]),
+            hex(&medium["max_priority_fee_per_gas"])
+        )
+    };
+    format!(
+        "{{\"chainId\":\"0x7e4\",\"from\":\"{from}\",\"to\":\"{ADDRESS}\",\"data\":\"{data}\",\
+         \"value\":\"0x0\",{fees}}}"
+    )
+}
+
+/// Asserts the headers of a transaction with fresh fees.
+fn assert_headers(response: &Response, newest_block: &str) {
+    let names = ["content-type", "cache-control", "x-newest-block", "x-stale", "etag"];
+    let headers = names.map(|name| response.header(name));
+    assert_eq!(headers, ["application/json", "no-store", newest_block, "", ""], "{response:?}");
+    assert!(response.header("age").parse::<u64>().unwrap() <= 1, "{response:?}");
+}
+
+#[tokio::test]
+async fn transactions_carry_calldata_estimated_gas_and_medium_fees() {
+    let registry = Registry::start().await;
+    registry.node.call("anvil_mine", json!(["0x3"])).await;
+    registry.service.wait_for_head("ronin", &registry.node).await;
+    for (request, data) in actions().await {
+        let response = registry.request_transaction(&request).await;
+        assert_eq!(response.body, expected(&registry, VAULT, &data).await, "{request}");
+        assert_headers(&response, "3");
+    }
+    // The service sends no transaction itself.
+    for tag in ["latest", "pending"] {
+        let count = registry.node.call("eth_getTransactionCount", json!([VAULT, tag])).await;
+        assert_eq!(count, "0x0");
+    }
+}
+
+#[tokio::test]
+async fn chain_id_and_base_path_are_accepted() {
+    let registry = Registry::start().await;
+    let chain = registry::chain("ronin", 2020, &registry.node.url());
+    let delegation = "base_path = \"/proxy/public\"\n[delegation]\nsource = \"chain\"\n";
+    let below = TestServer::with_server(delegation, &chain).await;
+    below.wait_for("/readyz", |response| response.status == 200).await;
+    let all = request("delegate_all", json!({}));
+    let path = "/delegations/transactions";
+    let by_key = registry.transaction(&all).await;
+    let by_id = post(&registry.service, &format!("/v1/2020{path}"), &all).await;
+    assert_eq!((by_id.status, by_id.json()), (200, by_key.clone()));
+    for chain in ["ronin", "2020"] {
+        let response = post(&below, &format!("/proxy/public/v1/{chain}{path}"), &all).await;
+        assert_eq!((response.status, response.json()), (200, by_key.clone()));
+        let detail = "no such route";
+        let response = post(&below, &format!("/v1/{chain}{path}"), &all).await;
+        assert_problem(&response, 404, "not_found", detail);
+    }
+    let check = format!("/proxy/public/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
+    assert_eq!(registry::look_up(&below, &check).await, "false");
+    assert_eq!(
+        registry::look_up(&below, &format!("/proxy/public/registry/v2/{VAULT}")).await,
+        "[]"
+    );
+    for chain in ["1", "Ronin", "0x7e4"] {
+        let response = post(&registry.service, &format!("/v1/{chain}{path}"), &all).await;
+        let detail = "unknown chain; GET /v1/chains lists the configured chains";
+        assert_problem(&response, 404, "unknown_chain", detail);
+    }
+}
+
+#[tokio::test]
+async fn accounts_without_funds_get_a_transaction() {
+    let registry = Registry::start().await;
+    let balance = json!([CONTRACT, "latest"]);
+    assert_eq!(registry.node.call("eth_getBalance", balance).await, "0x0");
+    let mut request = request("delegate_all", json!({}));
+    request["from"] = json!(CONTRACT.to_lowercase());
+    request["to"] = json!(DELEGATE.to_lowercase());
+    let response = registry.request_transaction(&request).await;
+    let data = calldata("delegateAll(address,bytes32,bool)", &[DELEGATE, ANY, "true"]).await;
+    assert_eq!(response.body, expected(&registry, CONTRACT, &data).await);
+}
+
+#[tokio::test]
+async fn zero_base_fee_gives_a_sendable_legacy_transaction() {
+    let registry = Registry::start().await;
+    registry.node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x0"])).await;
+    registry.node.call("anvil_mine", json!([])).await;
+    registry.service.wait_for_head("ronin", &registry.node).await;
+    for (request, data) in actions().await {
+        let response = registry.request_transaction(&request).await;
+        assert_eq!(response.body, expected(&registry, VAULT, &data).await, "{request}");
+        assert!(response.body.contains("\"type\":\"0x0\""), "{}", response.body);
+        assert_headers(&response, "1");
+    }
+    let (service, node) = (registry.service.url(""), registry.node.url());
+    for client in ["ethers-send", "ethers-sign", "viem-send", "as it is"] {
+        let all = request("delegate_all", json!({ "rights": client }));
+        if client == "as it is" {
+            registry.execute(&all).await;
+        } else {
+            let sent = run_client(&[client, &service, &node, "ronin", &all.to_string()]).await;
+            registry.wait_until_mined(sent["hash"].as_str().unwrap()).await;
+        }
+        let found = registry.check("all", &format!("&rights={}", client.replace(' ', "+"))).await;
+        assert_eq!(found, "true", "{client}");
+    }
+}
+
+#[tokio::test]
+async fn repeated_delegation_needs_less_gas() {
+    let registry = Registry::start().await;
+    let all = request("delegate_all", json!({}));
+    let gas = async |request: &Value| {
+        let gas = registry.transaction(request).await["gas"].as_str().unwrap().to_owned();
+        u64::from_str_radix(&gas[2..], 16).unwrap()
+    };
+    let first = gas(&all).await;
+    registry.execute(&all).await;
+    // The delegation's storage slots are set already.
+    assert!(gas(&all).await * 2 < first);
+}
+
+#[tokio::test]
+async fn chain_without_fees_gets_no_further_calls() {
+    // `MockNode` fails the test on any call except those for fees and chain id.
+    let node = MockNode::start(2020, mock_node::Reply::Error(-32000)).await;
+    let chain = format!(
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"3s\"\n",
+        node.url()
+    );
+    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
+    let path = "/v1/ronin/delegations/transactions";
+    let response = post(&service, path, &request("delegate_all", json!({}))).await;
+    assert_problem(&response, 503, "no_data", "no data has been read for this chain yet");
+    assert_eq!(response.header("retry-after"), "3");
+    // Invalid parameters are reported first.
+    let response = post(&service, path, &request("delegate_nothing", json!({}))).await;
+    assert_eq!((response.status, &response.json()["code"]), (400, &json!("invalid_parameter")));
+    service.stop().await.unwrap();
+    assert_eq!(node.calls("eth_estimateGas") + node.calls("eth_getCode"), 0);
+}
+
+#[tokio::test]
+async fn stale_fees_are_flagged_and_expired_fees_refused() {
+    let node = Anvil::start(0, &[]);
+    registry::install_code(&node, registry::runtime_code().await).await;
+    let second = MockReadNode::start(Reply::PerMethod(vec![
+        ("eth_getCode", Reply::Result("\"0x00\"".into())),
+        ("eth_estimateGas", Reply::Result("\"0x5208\"".into())),
+    ]))
+    .await;
+    let all = request("delegate_all", json!({}));
+
+    // The chain's head stalls.
+    let more = "block_time = \"250ms\"\nstall_after = \"500ms\"";
+    let text =
+        format!("[delegation]\nsource = \"chain\"\n{}", mock_read_node::chain(&[&second], more));
+    let service = TestServer::start(&text).await;
+    service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
+    let response = post(&service, "/v1/ronin/delegations/transactions", &all).await;
+    assert_eq!((response.status, response.header("x-stale")), (200, "true"));
+    assert_eq!(
+        (response.header("x-newest-block"), response.header("cache-control")),
+        ("1000", "no-store")
+    );
+
+    let chain = registry::chain("ronin", 2020, &node.url()) + "max_age = \"3s\"\n";
+    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
+    let prepare = async || post(&service, "/v1/ronin/delegations/transactions", &all).await;
+    assert_eq!(prepare().await.status, 200);
+    node.kill();
+    service.wait_for(SUGGESTION, |response| response.status == 503).await;
+    let response = prepare().await;
+    let detail = "the newest data for this chain is too old to serve";
+    assert_problem(&response, 503, "stale_data", detail);
+    assert_eq!(response.header("retry-after"), "1");
+}
+
+#[tokio::test]
+async fn mined_delegations_are_visible_before_the_next_poll() {
+    let node = Anvil::start(0, &[]);
+    registry::install_code(&node, registry::runtime_code().await).await;
+    // The service polls the first block only.
+    let chain = "block_time = \"1h\"\nmax_age = \"1day\"";
+    let text = format!(
+        "[delegation]\nsource = \"chain\"\n[chains.ronin]\nchain_id = 2020\nrpc_urls = [{:?}]\n{chain}\n",
+        node.url()
+    );
+    let service = TestServer::start(&text).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
+    let registry = Registry { node, service };
+    let delegate = |enable: bool| request("delegate_all", json!({ "enable": enable }));
+    for enable in [true, false, true] {
+        assert_eq!(registry.check("all", "").await, (!enable).to_string());
+        registry.transaction(&delegate(!enable)).await;
+        registry.transaction(&delegate(enable)).await;
+        let hash = registry.send(&delegate(enable)).await;
+        registry::wait_for_receipt(&registry.node, &hash).await;
+        assert_eq!(registry.check("all", "").await, enable.to_string());
+    }
+}

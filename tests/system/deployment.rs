@@ -1,0 +1,379 @@
+//! The deployment files: Dockerfile, docker-compose.yml and `config`. `tests/image.sh` builds and runs the image.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use gas_suggestion::config::{Config, Server};
+use serde_json::{Value, json};
+
+use crate::fixtures;
+use crate::process::{File, output};
+use crate::programs::python_tool;
+
+fn text(path: &str) -> String {
+    String::from_utf8(fixtures::read(path)).unwrap()
+}
+
+/// Runs `program` of the Debian package `package`, which has to succeed, and returns its standard output.
+fn run(program: &str, package: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(fixtures::path("."));
+    // docker-compose would substitute variables of this environment.
+    command.env_clear().env("PATH", std::env::var("PATH").unwrap_or_default());
+    let result = command.output();
+    let missing = format!("{program} is needed (Debian: apt-get install {package})");
+    let Output { status, stdout, stderr } = result.expect(&missing);
+    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(status.success(), "{command:?}\n{stdout}\n{stderr}");
+    stdout
+}
+
+/// Parses the documents of a YAML text.
+fn documents(yaml: &str) -> Vec<Value> {
+    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
+    let mut python = python_tool("python");
+    python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut python = python.spawn().unwrap();
+    // Python reads all input before it writes. The temporary is dropped here, which closes the pipe.
+    python.stdin.take().unwrap().write_all(yaml.as_bytes()).unwrap();
+    let Output { status, stdout, .. } = python.wait_with_output().unwrap();
+    assert!(status.success(), "{yaml}");
+    serde_json::from_slice(&stdout).unwrap()
+}
+
+/// Returns docker-compose.yml as docker-compose reads it with this profile.
+fn compose(profile: &[&str]) -> Value {
+    let arguments = [profile, &["--file", "docker-compose.yml", "config"]].concat();
+    documents(&run("docker-compose", "docker-compose", &arguments)).remove(0)
+}
+
+/// Returns one member of every service, by the service's name.
+fn service_members(compose: &Value, member: &str) -> Value {
+    let services = compose["services"].as_object().unwrap();
+    services.iter().map(|(name, service)| (name.clone(), service[member].clone())).collect()
+}
+
+/// Maps every service to `value`.
+fn for_every_service(compose: &Value, value: &Value) -> Value {
+    let services = compose["services"].as_object().unwrap();
+    services.keys().map(|name| (name.clone(), value.clone())).collect()
+}
+
+#[test]
+fn compose_starts_service_and_monitoring_and_the_rest_by_profile() {
+    for profile in [&[][..], &["--profile", "demo"], &["--profile", "replicas"]] {
+        assert_eq!(
+            service_members(&compose(profile), "profiles"),
+            json!({
+                "gas-suggestion": null, "prometheus": null, "grafana": null,
+                "demo": ["demo"],
+                "replica-1": ["replicas"], "replica-2": ["replicas"],
+                "nginx": ["replicas"], "redis": ["replicas"],
+            }),
+            "{profile:?}"
+        );
+    }
+}
+
+#[test]
+fn compose_restricts_the_privileges_of_every_container() {
+    let compose = compose(&[]);
+    let same = |value| for_every_service(&compose, &value);
+    assert_eq!(service_members(&compose, "read_only"), same(json!(true)));
+    assert_eq!(service_members(&compose, "cap_drop"), same(json!(["ALL"])));
+    assert_eq!(service_members(&compose, "cap_add"), same(json!(null)));
+    assert_eq!(service_members(&compose, "privileged"), same(json!(null)));
+    assert_eq!(service_members(&compose, "security_opt"), same(json!(["no-new-privileges:true"])));
+    assert_eq!(service_members(&compose, "restart"), same(json!("unless-stopped")));
+    let own = ["gas-suggestion", "demo", "replica-1", "replica-2"];
+    for (name, user) in service_members(&compose, "user").as_object().unwrap() {
+        let user = user.as_str().unwrap();
+        assert!(!user.starts_with("0:") && user.contains(':'), "{name} runs as {user}");
+        assert_eq!(own.contains(&name.as_str()), user == "65532:65532", "{name} runs as {user}");
+    }
+    for (name, limit) in service_members(&compose, "mem_limit").as_object().unwrap() {
+        assert!(limit.is_string(), "{name} has no memory limit");
+    }
+    // Prometheus and Grafana are not public, so they are bound to the loopback address.
+    assert_eq!(
+        service_members(&compose, "ports"),
+        json!({
+            "gas-suggestion": [{"published": 8080, "target": 8080}],
+            "demo": [{"published": 8081, "target": 8080}],
+            "nginx": [{"published": 8082, "target": 8080}],
+            "prometheus": ["127.0.0.1:9091:9090/tcp"],
+            "grafana": ["127.0.0.1:3000:3000/tcp"],
+            "replica-1": null, "replica-2": null, "redis": null,
+        })
+    );
+}
+
+#[test]
+fn compose_grace_period_covers_the_drain_and_health_is_checked() {
+    let compose = compose(&[]);
+    let server = server("");
+    for name in ["gas-suggestion", "demo", "replica-1", "replica-2"] {
+        let service = &compose["services"][name];
+        let test = &service["healthcheck"]["test"];
+        assert_eq!(*test, json!(["CMD", "/gas-suggestion", "healthcheck"]), "{name}");
+        let grace = humantime::parse_duration(service["stop_grace_period"].as_str().unwrap());
+        assert!(grace.unwrap() > server.drain_delay + server.shutdown_grace, "{name}");
+    }
+}
+
+#[test]
+fn compose_sets_only_valid_variables() {
+    let compose = compose(&[]);
+    for name in ["gas-suggestion", "demo", "replica-1", "replica-2"] {
+        let variables = compose["services"][name]["environment"].as_object().unwrap();
+        let set = variables.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?)));
+        let set: Vec<_> = set.collect();
+        assert!(set.contains(&("GAS_SERVER__ADMIN_LISTEN", "0.0.0.0:9090")), "{name}: {set:?}");
+        // Variables that are passed through from the host must have valid names too.
+        let passed = variables.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| {
+            let is_list = name.ends_with("_URLS");
+            (name.as_str(), if is_list { "[\"http://127.0.0.1:1\"]" } else { "secret" })
+        });
+        let all: Vec<_> = set.iter().copied().chain(passed).collect();
+        let (code, _, stderr) = output(&["check-config"], &all);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{name}");
+    }
+}
+
+#[test]
+fn compose_connects_the_replicas_to_redis() {
+    let compose = compose(&[]);
+    for name in ["replica-1", "replica-2"] {
+        let replica = &compose["services"][name];
+        assert_eq!(replica["environment"]["GAS_REDIS__URL"], "redis://redis:6379", "{name}");
+        // A list or a table, depending on the version of docker-compose.
+        assert!(replica["depends_on"].to_string().contains("\"redis\""), "{name}");
+    }
+    for name in ["gas-suggestion", "demo"] {
+        assert_eq!(compose["services"][name]["environment"]["GAS_REDIS__URL"], Value::Null);
+    }
+}
+
+#[test]
+fn compose_pins_the_release_of_every_image() {
+    for (name, image) in service_members(&compose(&[]), "image").as_object().unwrap() {
+        let image = image.as_str().unwrap();
+        if image != "gas-suggestion:local" {
+            assert!(is_pinned(image), "{name} is {image}");
+        }
+    }
+}
+
+/// Returns true if the tag names a release: it has a dot and begins with a digit, or with `v` and a digit.
+fn is_pinned(image: &str) -> bool {
+    let tag = image.rsplit('/').next().unwrap().split_once(':').map_or("", |(_, tag)| tag);
+    let tag = tag.strip_prefix('v').unwrap_or(tag);
+    tag.contains('.') && tag.starts_with(|first: char| first.is_ascii_digit())
+}
+
+#[test]
+fn compose_mounts_existing_files() {
+    let compose = compose(&[]);
+    let volumes = compose["volumes"].as_object().unwrap();
+    let root = format!("{}/", env!("CARGO_MANIFEST_DIR"));
+    let mut mounted = Vec::new();
+    for (name, all) in service_members(&compose, "volumes").as_object().unwrap() {
+        for volume in all.as_array().into_iter().flatten() {
+            let parts: Vec<_> = volume.as_str().unwrap().split(':').map(str::to_owned).collect();
+            let [source, target, mode] = &parts[..] else { panic!("{name}: {volume}") };
+            if source.starts_with('/') {
+                let is_in_repository = source.starts_with(&root) && Path::new(source).exists();
+                assert!(is_in_repository && mode == "ro", "{name}: {volume}");
+                mounted.push((source.clone(), target.clone()));
+            } else {
+                assert!(volumes.contains_key(source), "{name}: {volume}");
+            }
+        }
+    }
+    // True if a path inside a container is a mounted file of this repository.
+    let is_mounted = |path: &str| {
+        mounted.iter().any(|(source, target)| {
+            let rest = path.strip_prefix(target.as_str());
+            rest.is_some_and(|rest| Path::new(&format!("{source}{rest}")).exists())
+        })
+    };
+    let variables = &compose["services"]["grafana"]["environment"];
+    let home = &variables["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"];
+    let provider = documents(&text("config/grafana/provisioning/dashboards/dashboards.yml"));
+    let folder = &provider[0]["providers"][0]["options"]["path"];
+    for path in [
+        home.as_str().unwrap(),
+        folder.as_str().unwrap(),
+        "/etc/prometheus/prometheus.yml",
+        "/etc/nginx/nginx.conf",
+    ] {
+        assert!(is_mounted(path), "{path} is not mounted");
+    }
+}
+
+#[test]
+fn prometheus_configuration_is_valid_and_scrapes_the_services() {
+    let path = "config/prometheus/prometheus.yml";
+    // promtool also checks the rule files that the configuration names.
+    run("promtool", "prometheus", &["check", "config", path]);
+    let configuration = documents(&text(path)).remove(0);
+    let [job] = &configuration["scrape_configs"].as_array().unwrap()[..] else { panic!("one job") };
+    assert_eq!(job["job_name"], "gas-suggestion");
+    assert_eq!(job["static_configs"], json!([{"targets": ["gas-suggestion:9090"]}]));
+    let [discovery] = &job["dns_sd_configs"].as_array().unwrap()[..] else {
+        panic!("one discovery")
+    };
+    assert_eq!(
+        (&discovery["names"], &discovery["port"]),
+        (&json!(["demo", "replica"]), &json!(9090))
+    );
+    let compose = compose(&[]);
+    let networks = service_members(&compose, "networks");
+    let replica = json!({"default": {"aliases": ["replica"]}});
+    assert_eq!([&networks["replica-1"], &networks["replica-2"]], [&replica, &replica]);
+    assert_eq!(networks["demo"], json!({"offline": null}));
+    assert_eq!(networks["prometheus"], json!({"default": null, "offline": null}));
+    let source = documents(&text("config/grafana/provisioning/datasources/prometheus.yml"));
+    let [source] = &source[0]["datasources"].as_array().unwrap()[..] else { panic!("one source") };
+    assert_eq!(source["url"], "http://prometheus:9090");
+    assert_eq!(source["jsonData"]["timeInterval"], configuration["global"]["scrape_interval"]);
+}
+
+#[test]
+fn dockerfile_pins_its_base_images_and_the_rust_version() {
+    let file = text("Dockerfile");
+    let default = |name: &str| {
+        let mut defaults =
+            file.lines().filter_map(|line| line.strip_prefix(&format!("ARG {name}=")));
+        let only = defaults.next().unwrap();
+        assert_eq!(defaults.next(), None);
+        only
+    };
+    let builder = default("BUILDER");
+    let rust = env!("CARGO_PKG_RUST_VERSION");
+    let expected = format!("docker.io/library/rust:{rust}.");
+    assert!(builder.starts_with(&expected) && is_pinned(builder), "{builder} is not {rust}");
+    // Distroless images have the Debian release in their name instead of their tag.
+    assert_eq!(default("RUNTIME"), "gcr.io/distroless/static-debian13:nonroot");
+}
+
+/// Parses the `[server]` section of a configuration without chains.
+fn server(toml: &str) -> Server {
+    let chain = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\n";
+    Config::from_toml(&format!("{toml}\n{chain}")).unwrap().server
+}
+
+/// Returns the only document of this kind.
+fn document_of_kind(kind: &str) -> Value {
+    let mut all = documents(&text("config/kubernetes.yaml"));
+    all.retain(|document| document["kind"] == kind);
+    let [_] = &all[..] else { panic!("one {kind}: {all:#?}") };
+    all.remove(0)
+}
+
+#[test]
+fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
+    let resources = [
+        "configmap",
+        "deployment",
+        "service",
+        "horizontalpodautoscaler",
+        "poddisruptionbudget",
+        "networkpolicy",
+    ];
+    for minor in 27..=37 {
+        let version = format!("1.{minor}");
+        let mut command = python_tool("kubernetes-validate");
+        command.args(["--strict", "--kubernetes-version", &version]);
+        let output = command.arg(fixtures::path("config/kubernetes.yaml")).output().unwrap();
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success(), "{version}: {stdout}{stderr}");
+        let passed = stdout.lines().map(|line| {
+            let (_, rest) = line.split_once(" passed for resource ").expect(line);
+            rest.split_once('/').unwrap().0
+        });
+        assert_eq!(passed.collect::<Vec<_>>(), resources, "{version}: {stderr}");
+    }
+}
+
+#[test]
+fn kubernetes_configuration_is_valid_and_leaves_time_to_drain() {
+    let configuration = document_of_kind("ConfigMap");
+    let data = configuration["data"].as_object().unwrap();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["config.toml"]);
+    let toml = data["config.toml"].as_str().unwrap();
+    let file = File::new("kubernetes", toml);
+    let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+
+    let pod = &document_of_kind("Deployment")["spec"]["template"]["spec"];
+    let server = server(toml);
+    let grace = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
+    assert!(grace > server.drain_delay + server.shutdown_grace);
+    let readiness = &pod["containers"][0]["readinessProbe"];
+    let [period, failures] =
+        ["periodSeconds", "failureThreshold"].map(|key| readiness[key].as_u64().unwrap());
+    // Long enough for load balancers that learn of the shutdown only from the readiness probe.
+    assert!(server.drain_delay > Duration::from_secs(period * (failures + 1)));
+    assert_eq!(server.admin_listen.to_string(), "0.0.0.0:9090");
+}
+
+#[test]
+fn kubernetes_restricts_the_privileges_of_the_container() {
+    let pod = &document_of_kind("Deployment")["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(
+        pod["securityContext"],
+        json!({
+            "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        })
+    );
+    let [container] = &pod["containers"].as_array().unwrap()[..] else { panic!("one container") };
+    assert_eq!(
+        container["securityContext"],
+        json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        })
+    );
+    assert!(container["resources"]["limits"]["memory"].is_string());
+    assert_eq!(container["image"], format!("gas-suggestion:{}", env!("CARGO_PKG_VERSION")));
+    let [volume] = &container["volumeMounts"].as_array().unwrap()[..] else { panic!("one volume") };
+    assert_eq!(
+        container["args"],
+        json!(["--config", format!("{}/config.toml", volume["mountPath"].as_str().unwrap())])
+    );
+}
+
+#[test]
+fn kubernetes_probes_and_selectors_match_ports_and_pods() {
+    let deployment = document_of_kind("Deployment");
+    let template = &deployment["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    assert_eq!(
+        container["ports"],
+        json!([{"name": "http", "containerPort": 8080}, {"name": "admin", "containerPort": 9090}])
+    );
+    let probes = ["startupProbe", "livenessProbe", "readinessProbe"]
+        .map(|probe| container[probe]["httpGet"].clone());
+    let [live, ready] = ["/livez", "/readyz"].map(|path| json!({"path": path, "port": "admin"}));
+    assert_eq!(probes, [live.clone(), live, ready]);
+    let labels = json!({"app.kubernetes.io/name": "gas-suggestion"});
+    assert_eq!(template["metadata"]["labels"], labels);
+    let selectors = [
+        &deployment["spec"]["selector"]["matchLabels"],
+        &document_of_kind("Service")["spec"]["selector"],
+        &document_of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        &document_of_kind("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+    ]
+    .map(Clone::clone);
+    assert_eq!(selectors, [&labels; 4].map(Clone::clone));
+    assert_eq!(
+        document_of_kind("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["metadata"]["name"]})
+    );
+}

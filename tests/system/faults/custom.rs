@@ -1,0 +1,610 @@
+//! Faults that need checks of their own.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::chain_model::{self, Window, newest_of, whole_blocks};
+use super::harness::{
+    ChainSettings, Harness, MAX_AGE, SLACK, SUGGESTION, Suggestion, TestRun, Urls,
+};
+use super::{Rejected, SECOND, Scenario, check_rejected, fixed_reply};
+use crate::fault_proxy::{Fault, Reply, Scope};
+use crate::wall_clock::WallClock;
+
+const FEE_HISTORY: &str = "eth_feeHistory";
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        // The longest scenario starts first.
+        Scenario::custom_check(23, "429 for a day", |run, settings| {
+            Box::pin(rate_limited_for_a_day(run, settings))
+        }),
+        Scenario::custom_check(15, "only integer counts", |run, settings| {
+            Box::pin(integer_counts(run, settings))
+        }),
+        Scenario::custom_check(17, "every second reply lags", |run, settings| {
+            Box::pin(single_wrong_heads(run, settings, "head_behind", |call| call % 2 * -3))
+        }),
+        Scenario::custom_check(17, "a reset", |run, settings| {
+            Box::pin(permanent_jump(run, settings, -10_000))
+        }),
+        Scenario::custom_check(17, "a reset at two URLs", |run, settings| {
+            Box::pin(reset_at_both_upstreams(run, settings))
+        }),
+        Scenario::custom_check(17, "erratic lower heads", |run, settings| {
+            Box::pin(erratic_heads(run, settings, "head_behind", -1000))
+        }),
+        Scenario::custom_check(18, "every fourth reply is far ahead", |run, settings| {
+            Box::pin(single_wrong_heads(run, settings, "head_ahead", |call| {
+                if call % 4 == 3 { 1_000_000 } else { 0 }
+            }))
+        }),
+        Scenario::custom_check(18, "far ahead for good", |run, settings| {
+            Box::pin(permanent_jump(run, settings, 1_000_000))
+        }),
+        Scenario::custom_check(18, "erratic higher heads", |run, settings| {
+            Box::pin(erratic_heads(run, settings, "head_ahead", 1_000_000))
+        }),
+        Scenario::custom_check(20, "beyond head, with a second URL", |run, settings| {
+            Box::pin(beyond_head(run, settings))
+        }),
+        Scenario::custom_check(28, "a host that does not resolve", |run, settings| {
+            Box::pin(first_upstream_unreachable(
+                run,
+                ChainSettings { urls: Urls::AfterUnresolvableHost, ..settings },
+            ))
+        }),
+        Scenario::custom_check(28, "https at a plain port", |run, settings| {
+            Box::pin(first_upstream_unreachable(
+                run,
+                ChainSettings { urls: Urls::AfterPlainPort, ..settings },
+            ))
+        }),
+        Scenario::custom_check(28, "dead pooled connections", |run, settings| {
+            Box::pin(dead_pool(run, settings))
+        }),
+        Scenario::custom_check(31, "a silent subscription", |run, settings| {
+            Box::pin(silent_subscription(run, settings))
+        }),
+        Scenario::custom_check(32, "five times as many blocks", |run, settings| {
+            Box::pin(fast(run, settings))
+        }),
+        Scenario::custom_check(32, "a fifth of the blocks", |run, settings| {
+            Box::pin(slow(run, settings))
+        }),
+        Scenario::custom_check(33, "a wall clock that steps", |run, settings| {
+            Box::pin(clock_steps(run, settings))
+        }),
+        Scenario::custom_check(34, "hundreds of clients", |run, settings| {
+            Box::pin(stampede(run, settings))
+        }),
+        Scenario::custom_check(35, "a permanent redirect", |run, settings| {
+            Box::pin(redirect(run, settings, 301))
+        }),
+        Scenario::custom_check(35, "a redirect of the call", |run, settings| {
+            Box::pin(redirect(run, settings, 307))
+        }),
+        Scenario::custom_check(37, "a stalled head", |run, settings| {
+            Box::pin(stalled_head(run, settings))
+        }),
+        Scenario::custom_check(37, "a stalled head, with a second URL", |run, settings| {
+            Box::pin(one_of_two_heads_stalled(run, settings))
+        }),
+    ]
+}
+
+async fn rate_limited_for_a_day(run: TestRun, settings: ChainSettings) {
+    let max_pause = Duration::from_mins(1);
+    let harness = Harness::start(&run, settings, &[]).await;
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.enter_phase("steady state");
+    let calls = harness.proxies[0].call_times(FEE_HISTORY).len();
+    let fault = Fault::rewrite(|_, _| Reply::new(429, "").with("retry-after", "86400"));
+    harness.inject(&fault, Scope::FeeHistory).await;
+    harness.wait_for_attempt(0, "rate_limited", |_| {}).await;
+    let last = harness.read().await.served.unwrap();
+    harness.check_expiry(&last).await;
+
+    harness.enter_phase("recovery");
+    harness.clear_faults().await;
+    let mut ticks = tokio::time::interval(SECOND / 4);
+    let rejected = harness.proxies[0].call_times(FEE_HISTORY)[calls];
+    while harness.proxies[0].call_times(FEE_HISTORY).len() < calls + 2 {
+        assert!(rejected.elapsed() < max_pause * 11 / 10 + SLACK, "not called again");
+        ticks.tick().await;
+    }
+    let pause = harness.proxies[0].call_times(FEE_HISTORY)[calls + 1] - rejected;
+    assert!(pause >= max_pause, "called again after {pause:?}");
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.finish().await;
+}
+
+async fn integer_counts(run: TestRun, settings: ChainSettings) {
+    let refusing = |is_refused: fn(&serde_json::Value) -> bool| {
+        Fault::rewrite(move |call, reply| {
+            if is_refused(&call.json["params"][0]) {
+                Reply::error(call, -32602, "invalid argument 0")
+            } else {
+                Reply::json(&reply)
+            }
+        })
+    };
+    let quantities = refusing(serde_json::Value::is_string);
+    let harness = Harness::start(&run, settings, &[(quantities.clone(), Scope::FeeHistory)]).await;
+    for phase in ["start", "steady state"] {
+        harness.enter_phase(phase);
+        harness.inject(&quantities, Scope::FeeHistory).await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    // The service remembers the format that the node accepts.
+    assert_eq!(harness.proxies[0].hex_count_calls(), 1);
+
+    harness.enter_phase("steady state, with a node that rejects integers");
+    harness.inject(&refusing(serde_json::Value::is_u64), Scope::FeeHistory).await;
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+    let integers =
+        || harness.proxies[0].call_times(FEE_HISTORY).len() - harness.proxies[0].hex_count_calls();
+    let before = integers();
+    harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+    assert_eq!(integers(), before);
+    harness.check_outcomes(&["ok"]).await;
+    harness.finish().await;
+}
+
+/// Replaces the result by that of a window which ends `blocks` later.
+fn shift_window(result: &mut serde_json::Value, blocks: i64) {
+    *result = chain_model::history(newest_of(result).checked_add_signed(blocks).unwrap(), 1);
+}
+
+/// Returns a fault that moves the head by `shift(n)` blocks, where n is the number of earlier calls.
+fn shifted_heads(shift: fn(i64) -> i64) -> Fault {
+    let calls = AtomicI64::new(0);
+    Fault::result(move |result| shift_window(result, shift(calls.fetch_add(1, Ordering::Relaxed))))
+}
+
+/// Checks that single implausible heads are never served.
+async fn single_wrong_heads(
+    run: TestRun,
+    settings: ChainSettings,
+    reason: &'static str,
+    shift: fn(i64) -> i64,
+) {
+    let harness =
+        Harness::start(&run, settings, &[(shifted_heads(shift), Scope::FeeHistory)]).await;
+    for phase in ["start", "steady state"] {
+        harness.enter_phase(phase);
+        let first = harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.inject(&shifted_heads(shift), Scope::FeeHistory).await;
+        let newest = Mutex::new(first.newest);
+        for _ in 0..4 {
+            harness
+                .wait_for_attempt(0, reason, |read| {
+                    read.assert_fresh();
+                    let served = read.served.as_ref().unwrap();
+                    let mut newest = newest.lock().unwrap();
+                    assert!(
+                        (*newest..=harness.model.head()).contains(&served.newest),
+                        "{served:?}"
+                    );
+                    *newest = served.newest;
+                })
+                .await;
+        }
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    harness.check_outcomes(&["ok", reason]).await;
+    harness.finish().await;
+}
+
+/// Checks that a permanent jump of the head is accepted at the third poll, in both directions.
+async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
+    let fault = Fault::result(move |result| shift_window(result, blocks));
+    let (there, back) =
+        if blocks < 0 { ("head_behind", "head_ahead") } else { ("head_ahead", "head_behind") };
+    let is_elsewhere = |harness: &Harness, read: &Suggestion| {
+        let newest = read.served.as_ref().map_or(0, |served| served.newest);
+        newest.abs_diff(harness.model.head()) > blocks.unsigned_abs() / 2 && newest > 0
+    };
+    let harness = Harness::start(&run, settings, &[(fault.clone(), Scope::FeeHistory)]).await;
+    harness.enter_phase("start");
+    harness.wait_until("elsewhere", async || is_elsewhere(&harness, &harness.read().await)).await;
+    assert_eq!(harness.count(0, there).await + harness.count(0, back).await, 0);
+
+    for phase in ["recovery after the start", "recovery"] {
+        let before = harness.count(0, back).await;
+        harness.enter_phase(phase);
+        harness.clear_faults().await;
+        let is_back = async || !is_elsewhere(&harness, &harness.read().await);
+        harness.wait_until("back", is_back).await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        assert_eq!(harness.count(0, back).await, before + 3);
+        if phase == "recovery" {
+            break;
+        }
+
+        harness.enter_phase("steady state");
+        harness.inject(&fault, Scope::FeeHistory).await;
+        harness
+            .wait_until("elsewhere", async || {
+                let read = harness.read().await;
+                read.assert_fresh();
+                is_elsewhere(&harness, &read)
+            })
+            .await;
+        assert_eq!(harness.count(0, there).await, 3);
+    }
+    let log = harness.finish().await;
+    assert_eq!(log.matches("unexpected newest block confirmed").count(), 3);
+}
+
+/// Checks that a jump of the head is accepted at once if a second upstream confirms it.
+async fn reset_at_both_upstreams(run: TestRun, settings: ChainSettings) {
+    let settings = ChainSettings { urls: Urls::Two, ..settings };
+    let fault = Fault::result(move |result| shift_window(result, -10_000));
+    let harness = Harness::start(&run, settings, &[]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.enter_phase("steady state");
+    for proxy in &harness.proxies {
+        proxy.switch(fault.clone(), Scope::FeeHistory).await;
+    }
+    harness
+        .wait_until("the lower head", async || {
+            harness.read().await.served.unwrap().newest < harness.model.head() - 5000
+        })
+        .await;
+    // The proxies are not switched at the same time, so one poll may have seen different heads.
+    let behind = [harness.count(0, "head_behind").await, harness.count(1, "head_behind").await];
+    assert!(behind[0] <= 2 && behind[1] == 1, "{behind:?}");
+    harness.enter_phase("recovery");
+    harness.clear_faults().await;
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.finish().await;
+}
+
+/// Checks that implausible heads are never accepted if they do not follow each other.
+async fn erratic_heads(run: TestRun, settings: ChainSettings, reason: &'static str, step: i64) {
+    let calls = AtomicI64::new(0);
+    let fault = Fault::result(move |result| {
+        let call = calls.fetch_add(1, Ordering::Relaxed);
+        shift_window(result, step * (call % 50 + 1));
+    });
+    let harness = Harness::start(&run, settings, &[]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.enter_phase("steady state");
+    harness.inject(&fault, Scope::FeeHistory).await;
+    harness.wait_for_attempt(0, reason, Suggestion::assert_fresh).await;
+    let last = harness.read().await.served.unwrap();
+    harness.check_expiry(&last).await;
+    harness.enter_phase("recovery");
+    harness.clear_faults().await;
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.check_outcomes(&["ok", reason]).await;
+    harness.finish().await;
+}
+
+/// Checks that a node that is one block late stays the first upstream of each poll.
+async fn beyond_head(run: TestRun, settings: ChainSettings) {
+    let fault = super::error(-32000, "request beyond head block");
+    let settings = ChainSettings { urls: Urls::Two, ..settings };
+    let harness =
+        Harness::start(&run, settings.clone(), &[(fault.clone(), Scope::FeeHistory)]).await;
+    for phase in ["start", "steady state"] {
+        harness.enter_phase(phase);
+        harness.inject(&fault, Scope::FeeHistory).await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        let before = [harness.count(0, "beyond_head").await, harness.count(1, "ok").await];
+        harness.check_stays_fresh(&settings).await;
+        let after = [harness.count(0, "beyond_head").await, harness.count(1, "ok").await];
+        let [first, second] = [after[0] - before[0], after[1] - before[1]];
+        let counts = harness.counts().await;
+        assert!(first >= 3 && first.abs_diff(second) <= 2, "from {before:?} to {counts:?}");
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    harness.finish().await;
+}
+
+/// Checks that the second URL provides the data while the first is unreachable.
+async fn first_upstream_unreachable(run: TestRun, settings: ChainSettings) {
+    let connection_refused = || (Fault::Refuse, Scope::All);
+    let harness =
+        Harness::start(&run, settings.clone(), &[connection_refused(), connection_refused()]).await;
+    harness.enter_phase("start");
+    let faulty = if settings.urls == Urls::AfterPlainPort { &harness.proxies[..1] } else { &[] };
+    for proxy in faulty {
+        proxy.switch(Fault::Pass, Scope::All).await;
+    }
+    for upstream in [0, 1] {
+        harness.wait_for_attempt(upstream, "unreachable", Suggestion::assert_no_data).await;
+    }
+    for phase in ["recovery after the start", "recovery"] {
+        harness.enter_phase(phase);
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.check_stays_fresh(&settings).await;
+        if phase == "recovery" {
+            break;
+        }
+        harness.enter_phase("steady state");
+        harness.proxies.last().unwrap().switch(Fault::Refuse, Scope::All).await;
+        harness.wait_for_attempt(1, "unreachable", |_| {}).await;
+        let last = harness.read().await.served.unwrap();
+        harness.check_expiry(&last).await;
+    }
+    assert_eq!(harness.count(0, "ok").await, 0);
+    harness.finish().await;
+}
+
+/// Checks that dead pooled connections cost one attempt.
+async fn dead_pool(run: TestRun, settings: ChainSettings) {
+    let harness = Harness::start(&run, settings.clone(), &[(Fault::DeadPool, Scope::All)]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.clear_faults().await;
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.enter_phase("steady state");
+    let connections = harness.proxies[0].connection_count();
+    harness.inject(&Fault::DeadPool, Scope::All).await;
+    harness.wait_for_attempt(0, "timeout", Suggestion::assert_fresh).await;
+    harness.check_stays_fresh(&settings).await;
+    assert!(harness.proxies[0].connection_count() > connections);
+    harness.enter_phase("recovery");
+    harness.clear_faults().await;
+    harness.check_stays_fresh(&settings).await;
+    harness.check_outcomes(&["ok"]).await;
+    harness.finish().await;
+}
+
+/// Checks that a silent WebSocket does not delay polling.
+async fn silent_subscription(run: TestRun, settings: ChainSettings) {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let address = silent.local_addr().unwrap();
+    let more = format!("ws_urls = [\"ws://{address}/canary-path?key=canary-query\"]");
+    let settings = ChainSettings { more, ..settings };
+    let harness = Harness::start(&run, settings.clone(), &[]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.enter_phase("steady state");
+    harness.check_stays_fresh(&settings).await;
+    let (connection, _) = silent.accept().expect("a connection attempt");
+    drop((connection, silent));
+    harness.enter_phase("recovery");
+    harness.check_stays_fresh(&settings).await;
+    harness.check_outcomes(&["ok"]).await;
+    assert!(harness.finish().await.contains("block announcements lost"));
+}
+
+/// Checks a chain with five blocks per configured block time, from the start or suddenly.
+async fn fast(run: TestRun, settings: ChainSettings) {
+    let block = Duration::from_millis(250);
+    let started = OnceLock::new();
+    let faster = Fault::result(move |result| {
+        let elapsed = started.get_or_init(Instant::now).elapsed();
+        // Four more blocks per block time.
+        shift_window(result, whole_blocks(elapsed, block / 4).cast_signed());
+    });
+    for (phase, real_block) in [("start", block / 5), ("steady state", block)] {
+        let settings = ChainSettings { block, real_block: Some(real_block), ..settings.clone() };
+        let harness = Harness::start(&run, settings.clone(), &[]).await;
+        harness.enter_phase(phase);
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        if real_block == block {
+            harness.inject(&faster, Scope::FeeHistory).await;
+        }
+        for _ in 0..3 {
+            harness.check_stays_fresh(&settings).await;
+        }
+        harness.check_outcomes(&["ok"]).await;
+        harness.finish().await;
+    }
+}
+
+/// Checks that a chain with one block per five configured block times is not labelled stale.
+async fn slow(run: TestRun, settings: ChainSettings) {
+    let real_block = Some(settings.block * 5);
+    let more = "stall_after = \"1s\"".into();
+    let settings = ChainSettings { real_block, more, ..settings };
+    let harness = Harness::start(&run, settings.clone(), &[]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Window::ending_with, settings.block).await;
+    harness.enter_phase("steady state");
+    for _ in 0..4 {
+        harness.check_stays_fresh(&settings).await;
+    }
+    harness.check_outcomes(&["ok"]).await;
+    harness.finish().await;
+}
+
+/// Returns `observed_at` minus the real time, in seconds.
+async fn wall_clock_offset(harness: &Harness) -> i64 {
+    let market = harness.process.get("/v1/a/fee-market").await.json();
+    let observed = humantime::parse_rfc3339(market["observed_at"].as_str().unwrap()).unwrap();
+    match observed.duration_since(SystemTime::now()) {
+        Ok(ahead) => ahead.as_secs().cast_signed(),
+        Err(behind) => -behind.duration().as_secs().cast_signed(),
+    }
+}
+
+async fn clock_steps(run: TestRun, settings: ChainSettings) {
+    let clock = WallClock::new(&format!("faults-{}", run.number));
+    let settings = ChainSettings { variables: clock.environment(), ..settings };
+    let connection_refused = (Fault::Refuse, Scope::All);
+    let harness = Harness::start(&run, settings.clone(), &[connection_refused]).await;
+    harness.enter_phase("start");
+    for offset in ["-1h", "+1h"] {
+        clock.step(offset);
+        harness.wait_for_attempt(0, "unreachable", Suggestion::assert_no_data).await;
+    }
+    harness.enter_phase("recovery after the start");
+    harness.clear_faults().await;
+    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+
+    harness.enter_phase("steady state");
+    for (offset, seconds) in [("-1h", -3600), ("+1h", 3600), ("+0", 0), ("+1d", 86_400)] {
+        clock.step(offset);
+        harness
+            .wait_until("the step", async || {
+                let read = harness.read().await;
+                read.assert_fresh();
+                assert!(read.served.unwrap().age <= 1);
+                (wall_clock_offset(&harness).await - seconds).abs() <= 5
+            })
+            .await;
+        harness.check_stays_fresh(&settings).await;
+    }
+    // Steps of the wall clock do not change the age of data.
+    for offset in ["+1h", "-1h"] {
+        harness.inject(&Fault::Refuse, Scope::All).await;
+        harness.wait_for_attempt(0, "unreachable", |_| {}).await;
+        clock.step(offset);
+        let last = harness.read().await.served.unwrap();
+        harness.check_expiry(&last).await;
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    harness.finish().await;
+}
+
+/// Checks that client requests during an outage cause no upstream calls.
+async fn stampede(run: TestRun, settings: ChainSettings) {
+    const CLIENTS: usize = 300;
+    const REQUESTS: usize = 5;
+    let fault = fixed_reply(503, "down");
+    let harness = Harness::start(&run, settings.clone(), &[(fault.clone(), Scope::All)]).await;
+    for phase in ["start", "steady state"] {
+        harness.enter_phase(phase);
+        harness.inject(&fault, Scope::All).await;
+        harness.wait_for_attempt(0, "http_status", |_| {}).await;
+        let (started, before) = (Instant::now(), harness.proxies[0].call_count());
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let (client, url) =
+                    (harness.process.client().clone(), harness.process.url(SUGGESTION));
+                tokio::spawn(async move {
+                    for _ in 0..REQUESTS {
+                        let status = client.get(&url).send().await.unwrap().status();
+                        assert!([200, 503].contains(&status.as_u16()), "{status}");
+                    }
+                })
+            })
+            .collect();
+        for client in clients {
+            client.await.unwrap();
+        }
+        harness.wait_for_attempt(0, "http_status", |_| {}).await;
+        let calls = harness.proxies[0].call_count() - before;
+        let polls = whole_blocks(started.elapsed(), settings.block) + 2;
+        assert!(calls as u64 <= polls, "{calls} calls in the time of {polls} polls");
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    harness.finish().await;
+}
+
+/// Checks that redirects are not followed.
+async fn redirect(run: TestRun, settings: ChainSettings, status: u16) {
+    let inner = TcpListener::bind("127.0.0.1:0").unwrap();
+    inner.set_nonblocking(true).unwrap();
+    let location = format!("http://{}/canary-inner", inner.local_addr().unwrap());
+    let fault = Fault::rewrite(move |_, _| Reply::new(status, "").with("location", &*location));
+    let rejected = Rejected {
+        reason: "http_status",
+        fault,
+        scope: Scope::All,
+        onset: None,
+        gap: None,
+        rest: Duration::ZERO,
+    };
+    check_rejected(&run, settings, &rejected).await;
+    assert_eq!(inner.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+/// Returns a fault that repeats the first result of the node.
+fn frozen_head() -> Fault {
+    let first = OnceLock::new();
+    Fault::result(move |result| {
+        let newest = *first.get_or_init(|| newest_of(result));
+        *result = chain_model::history(newest, 1);
+    })
+}
+
+/// Checks that a stalled head is labelled after `stall_after` and never expires.
+async fn stalled_head(run: TestRun, settings: ChainSettings) {
+    let settings = ChainSettings { more: "stall_after = \"1s\"".into(), ..settings };
+    let harness = Harness::start(&run, settings, &[(frozen_head(), Scope::FeeHistory)]).await;
+    for phase in ["start", "steady state"] {
+        harness.enter_phase(phase);
+        harness.wait_until("served", async || harness.read().await.served.is_ok()).await;
+        let at_first = harness.read().await.served.unwrap();
+        assert!(!at_first.is_stale, "{at_first:?}");
+        if phase == "steady state" {
+            harness.inject(&frozen_head(), Scope::FeeHistory).await;
+        }
+        let started = Instant::now();
+        harness
+            .wait_until("labelled", async || harness.read().await.served.unwrap().is_stale)
+            .await;
+        let took = started.elapsed();
+        assert!(took <= SECOND + SLACK, "labelled after {took:?}");
+        let stalled = harness.read().await.served.unwrap();
+        harness.check_reported_status("stale", stalled.newest.into()).await;
+        let until = Instant::now() + MAX_AGE;
+        harness
+            .wait_until("longer than data may be old", async || {
+                let served = harness.read().await.served.unwrap();
+                assert!(served.is_stale && served.age <= 1, "{served:?}");
+                assert_eq!(served.newest, stalled.newest);
+                Instant::now() >= until
+            })
+            .await;
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    harness.check_outcomes(&["ok", "head_ahead"]).await;
+    harness.finish().await;
+}
+
+async fn one_of_two_heads_stalled(run: TestRun, settings: ChainSettings) {
+    let settings =
+        ChainSettings { urls: Urls::Two, more: "stall_after = \"3s\"".into(), ..settings };
+    let harness =
+        Harness::start(&run, settings.clone(), &[(frozen_head(), Scope::FeeHistory)]).await;
+    for phase in ["start", "steady state"] {
+        harness.enter_phase(phase);
+        if phase == "steady state" {
+            harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+            harness.inject(&frozen_head(), Scope::FeeHistory).await;
+        }
+        let before = harness.count(0, "head_stalled").await;
+        harness
+            .wait_until("a poll of the second URL", async || {
+                if let Ok(served) = harness.read().await.served {
+                    assert!(!served.is_stale, "{served:?}");
+                }
+                harness.count(0, "head_stalled").await > before
+            })
+            .await;
+        harness.check_stays_fresh(&settings).await;
+        harness.enter_phase("recovery");
+        harness.clear_faults().await;
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    }
+    harness.finish().await;
+}

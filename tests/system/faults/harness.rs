@@ -1,0 +1,663 @@
+//! The service as a process with ten chains: `a` with injected faults, and nine healthy chains.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::chain_model::{self, ChainModel, Window, whole_blocks};
+use crate::fault_proxy::{Fault, FaultProxy, Scope};
+use crate::mock_node::{self, MockNode};
+use crate::process::{File, command};
+use crate::test_server::Response;
+
+/// The route of the faulty chain's suggestion.
+pub(super) const SUGGESTION: &str = "/v1/a/gas-suggestion";
+
+/// `max_age` of the faulty chain, and the age at which suggestions are labelled stale.
+pub(super) const MAX_AGE: Duration = Duration::from_secs(3);
+const STALE_AFTER: Duration = Duration::from_secs(2);
+
+/// Time after which an expected event counts as missing.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Tolerance for delays on a busy machine.
+pub(super) const SLACK: Duration = Duration::from_millis(1500);
+
+const HEALTHY: std::ops::RangeInclusive<u64> = 101..=109;
+/// Configured block time of the healthy chains. It allows an attempt to take 1 s.
+const HEALTHY_BLOCK: Duration = Duration::from_secs(2);
+/// Real block time of the healthy chains, shorter so that a lag shows before the suggestion is labelled stale.
+const HEALTHY_REAL_BLOCK: Duration = Duration::from_millis(400);
+
+/// Limit of the peak memory: the decompressed size of the bomb. Every other reply is far smaller.
+const MAX_MEMORY_KIB: u64 = 64 * 1024;
+
+/// Part of every secret in the URLs, the configuration and the requests.
+const CANARY: &str = "canary";
+/// Base64 of the credentials in the URLs.
+const ENCODED_CANARY: &str = "Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk";
+
+/// The node of the nine healthy chains.
+#[derive(Debug)]
+pub(super) struct HealthyChains {
+    node: MockNode,
+    model: ChainModel,
+}
+
+impl HealthyChains {
+    pub(super) async fn start() -> Self {
+        let model = ChainModel::new(Some(HEALTHY_REAL_BLOCK));
+        let response =
+            mock_node::Reply::computed(move |columns| chain_model::history(model.head(), columns));
+        Self { node: MockNode::for_every_chain(response).await, model }
+    }
+}
+
+/// One run of a scenario: its resources and current phase.
+#[derive(Debug, Clone)]
+pub(super) struct TestRun {
+    pub(super) healthy: Arc<HealthyChains>,
+    pub(super) number: usize,
+    pub(super) phase: Arc<Mutex<&'static str>>,
+}
+
+/// The configuration of the faulty chain and its nodes.
+#[derive(Debug, Clone)]
+pub(super) struct ChainSettings {
+    /// The configured block time.
+    pub(super) block: Duration,
+    /// The real block time; `None` if the head never changes.
+    pub(super) real_block: Option<Duration>,
+    /// Additional lines of the chain's configuration table.
+    pub(super) more: String,
+    pub(super) columns: usize,
+    pub(super) urls: Urls,
+    /// Environment variables of the process.
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urls {
+    /// One proxy.
+    One,
+    /// Two proxies in front of one node.
+    Two,
+    /// A host name that does not resolve, then a proxy.
+    AfterUnresolvableHost,
+    /// `https://` at a proxy without TLS, then an `http://` proxy.
+    AfterPlainPort,
+}
+
+impl Default for ChainSettings {
+    fn default() -> Self {
+        let block = Duration::from_millis(100);
+        Self {
+            block,
+            real_block: Some(block),
+            more: String::new(),
+            columns: 1,
+            urls: Urls::One,
+            variables: Vec::new(),
+        }
+    }
+}
+
+impl ChainSettings {
+    /// Returns the maximum time between two successful polls with failover: a poll interval plus the timeout of
+    /// the failed attempt.
+    pub(super) fn longest_pause(&self) -> Duration {
+        self.block + (self.block / 2).max(Duration::from_millis(500))
+    }
+}
+
+/// The service process with its node, its proxies and the monitor of the healthy chains.
+#[derive(Debug)]
+pub(super) struct Harness {
+    pub(super) model: ChainModel,
+    pub(super) proxies: Vec<FaultProxy>,
+    pub(super) process: ServiceProcess,
+    /// The windows from which a suggestion may currently be calculated.
+    pub(super) allowed: Vec<fn(u64) -> Window>,
+    run: TestRun,
+    monitor: HealthyChainsMonitor,
+    _node: MockNode,
+    _file: File,
+}
+
+impl Harness {
+    /// Starts with `faults` at the first proxies, and waits for the nine healthy chains.
+    pub(super) async fn start(
+        run: &TestRun,
+        settings: ChainSettings,
+        faults: &[(Fault, Scope)],
+    ) -> Self {
+        let model = ChainModel::new(settings.real_block);
+        let percentiles = if settings.columns == 2 { json!([60, 100]) } else { json!([60]) };
+        let response =
+            mock_node::Reply::computed(move |columns| chain_model::history(model.head(), columns));
+        let node = MockNode::with_percentiles(7, percentiles.clone(), response).await;
+        let mut proxies = Vec::new();
+        for _ in 0..if matches!(settings.urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
+            proxies.push(FaultProxy::start(node.url()).await);
+        }
+        for (proxy, (fault, scope)) in proxies.iter().zip(faults) {
+            proxy.switch(fault.clone(), *scope).await;
+        }
+        let config = configuration(run, &settings, &percentiles, &proxies);
+        let file = File::new(&format!("faults-{}", run.number), &config);
+        let log = File::new(&format!("faults-{}-log", run.number), "");
+        let process = ServiceProcess::start(&file, &settings.variables, log);
+        let monitor = HealthyChainsMonitor::start(&process, &run.healthy).await;
+        Self {
+            model,
+            proxies,
+            process,
+            allowed: vec![Window::ending_with],
+            run: run.clone(),
+            monitor,
+            _node: node,
+            _file: file,
+        }
+    }
+
+    /// Records the current phase for failure messages.
+    pub(super) fn enter_phase(&self, phase: &'static str) {
+        *self.run.phase.lock().unwrap() = phase;
+    }
+
+    pub(super) async fn inject(&self, fault: &Fault, scope: Scope) {
+        self.proxies[0].switch(fault.clone(), scope).await;
+    }
+
+    pub(super) async fn clear_faults(&self) {
+        for proxy in &self.proxies {
+            proxy.switch(Fault::Pass, Scope::All).await;
+        }
+    }
+
+    /// Reads the faulty chain's suggestion and checks its numbers, or its error.
+    pub(super) async fn read(&self) -> Suggestion {
+        let response = self.process.get(SUGGESTION).await;
+        let read = Suggestion::from_response(&response);
+        match &read.served {
+            Ok(served) => {
+                let rules = self.allowed.iter().map(|window| window(served.newest).body("a"));
+                let is_by_the_rules = rules.into_iter().any(|body| body == served.body);
+                assert!(is_by_the_rules, "a wrong number: {response:#?}");
+            }
+            Err(code) => {
+                assert!(["no_data", "stale_data"].contains(&code.as_str()), "{response:#?}");
+                assert_eq!(response.header("cache-control"), "no-store");
+                assert_ne!(response.header("retry-after"), "");
+            }
+        }
+        read
+    }
+
+    /// Waits until `is_met` returns true.
+    pub(super) async fn wait_until(&self, what: &str, mut is_met: impl AsyncFnMut() -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        let mut ticks = tokio::time::interval(Duration::from_millis(25));
+        while !is_met().await {
+            assert!(Instant::now() < deadline, "never: {what}; {:?}", self.read().await);
+            ticks.tick().await;
+        }
+    }
+
+    /// Returns the number of attempts at the faulty chain's `upstream` with this `outcome`.
+    pub(super) async fn count(&self, upstream: usize, outcome: &str) -> u64 {
+        let counts = self.counts().await;
+        counts
+            .into_iter()
+            .find(|(index, label, _)| (*index, label.as_str()) == (upstream, outcome))
+            .map_or(0, |(_, _, count)| count)
+    }
+
+    /// Returns the number of attempts at the faulty chain by upstream and outcome.
+    pub(super) async fn counts(&self) -> Vec<(usize, String, u64)> {
+        let metrics = self.process.get_at(self.process.admin, "/metrics").await.body;
+        let mut counts = Vec::new();
+        for line in metrics.lines() {
+            let start = "gas_suggestion_upstream_attempts_total{chain=\"a\",upstream=\"";
+            let Some(rest) = line.strip_prefix(start) else { continue };
+            let (upstream, rest) = rest.split_once("\",outcome=\"").unwrap();
+            let (outcome, count) = rest.split_once("\"} ").unwrap();
+            counts.push((upstream.parse().unwrap(), outcome.to_owned(), count.parse().unwrap()));
+        }
+        counts
+    }
+
+    /// Waits for another attempt with this `outcome`. Each read meanwhile must pass `check`.
+    pub(super) async fn wait_for_attempt(
+        &self,
+        upstream: usize,
+        outcome: &str,
+        check: impl Fn(&Suggestion),
+    ) {
+        let before = self.count(upstream, outcome).await;
+        self.wait_until(&format!("another {outcome} of {upstream}"), async || {
+            check(&self.read().await);
+            self.count(upstream, outcome).await > before
+        })
+        .await;
+    }
+
+    /// Waits until the suggestion is from the chain's newest blocks, and checks that this took at most `within` plus
+    /// [`SLACK`]. Then checks that the suggestion follows further blocks.
+    pub(super) async fn wait_until_fresh(
+        &self,
+        window: fn(u64) -> Window,
+        within: Duration,
+    ) -> Served {
+        let (started, head) = (Instant::now(), self.model.head());
+        let is_expected = |served: &Served| {
+            !served.is_stale
+                && served.newest >= head
+                && served.body == window(served.newest).body("a")
+        };
+        let mut last = None;
+        self.wait_until("fresh", async || {
+            last = self.read().await.served.ok().filter(is_expected);
+            last.is_some()
+        })
+        .await;
+        let took = started.elapsed();
+        assert!(took <= within + SLACK, "fresh after {took:?}");
+        let first = last.unwrap();
+        let min_further_blocks = if self.model.head() == head { 0 } else { 2 };
+        let mut last = first.clone();
+        self.wait_until("newer blocks", async || {
+            last = self.read().await.served.unwrap();
+            assert!(is_expected(&last) && last.newest >= first.newest, "{last:?} after {first:?}");
+            last.newest >= first.newest + min_further_blocks
+        })
+        .await;
+        last
+    }
+
+    /// Checks that the last good suggestion is kept, then labelled stale, then refused.
+    pub(super) async fn check_expiry(&self, last: &Served) {
+        let started = Instant::now();
+        let (mut is_kept, mut is_labelled) = (false, false);
+        self.wait_until("refused", async || {
+            let served = match self.read().await.served {
+                Ok(served) => served,
+                Err(code) => {
+                    assert_eq!(code, "stale_data");
+                    return true;
+                }
+            };
+            assert_eq!((served.newest, &served.body), (last.newest, &last.body));
+            assert_eq!(served.is_stale, served.age >= STALE_AFTER.as_secs(), "{served:?}");
+            assert!(served.age < MAX_AGE.as_secs(), "{served:?}");
+            is_kept |= !served.is_stale;
+            if served.is_stale && !is_labelled {
+                is_labelled = true;
+                self.check_reported_status("stale", last.newest.into()).await;
+            }
+            false
+        })
+        .await;
+        assert!(is_kept && is_labelled, "kept: {is_kept}, labelled: {is_labelled}");
+        let took = started.elapsed();
+        assert!(took <= MAX_AGE + SLACK, "refused after {took:?}");
+        self.check_reported_status("unavailable", Value::Null).await;
+        let all = self.process.get("/v1/gas-suggestions").await.json();
+        assert_eq!(all.as_array().unwrap().len(), 9);
+    }
+
+    /// Checks the entry of the faulty chain in `/v1/chains`.
+    pub(super) async fn check_reported_status(&self, status: &str, newest_block: Value) {
+        let entry = &self.process.get("/v1/chains").await.json()[0];
+        let found = (&entry["chain"], &entry["status"], &entry["newest_block"]);
+        assert_eq!(found, (&json!("a"), &json!(status), &newest_block));
+    }
+
+    /// Checks that all attempts had one of these `outcomes`; timeouts are allowed because of busy machines.
+    pub(super) async fn check_outcomes(&self, outcomes: &[&str]) {
+        let counts = self.counts().await;
+        let is_expected = |outcome: &str| outcome == "timeout" || outcomes.contains(&outcome);
+        assert!(counts.iter().all(|(_, outcome, _)| is_expected(outcome)), "{counts:?}");
+    }
+
+    /// Checks for a second that every read is fresh and lags by at most the longest pause.
+    pub(super) async fn check_stays_fresh(&self, settings: &ChainSettings) {
+        let block = settings.real_block.unwrap();
+        let lag = whole_blocks(settings.longest_pause() + SLACK, block);
+        let until = Instant::now() + Duration::from_secs(1);
+        self.wait_until("a second", async || {
+            let lowest = self.model.head() - lag;
+            let read = self.read().await;
+            read.assert_fresh();
+            assert!(read.served.as_ref().unwrap().newest >= lowest, "{read:?} below {lowest}");
+            Instant::now() >= until
+        })
+        .await;
+    }
+
+    /// Stops the service and returns all its output. Checks that the nine healthy chains were unaffected, that memory
+    /// stayed low, and that the output has no panic, secret, escape sequence or long excerpt.
+    pub(super) async fn finish(self) -> String {
+        self.enter_phase("end");
+        self.process.get_at(self.process.admin, "/metrics").await;
+        self.monitor.finish();
+        let memory = self.process.peak_memory();
+        assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
+        let output = self.process.stop();
+        assert_no_secret(&output);
+        assert!(output.contains("TRACE"), "the log is not at trace level: {output}");
+        assert!(!output.contains("hyper_util"), "the log contains connection details: {output}");
+        assert!(!output.to_lowercase().contains("panicked"), "a panic: {output}");
+        // Node responses are escaped and truncated in the log.
+        assert!(!output.contains('\x1b'), "an escape: {output}");
+        assert!(!output.contains(&"~".repeat(129)), "a long excerpt");
+        output
+    }
+}
+
+/// Returns text with control characters and a long line for error pages.
+pub(super) fn unpleasant_text() -> String {
+    format!("\x1b[31m\r\n{}", "~".repeat(1000))
+}
+
+/// Checks that `text` contains no secret.
+fn assert_no_secret(text: &str) {
+    let lower = text.to_lowercase();
+    for secret in [CANARY, &ENCODED_CANARY.to_lowercase()] {
+        let Some(at) = lower.find(secret) else { continue };
+        let from = lower[..at].rfind('\n').map_or(0, |end| end + 1);
+        let line: String = lower[from..].chars().take(600).collect();
+        panic!("a secret leaked: {line}");
+    }
+}
+
+fn configuration(
+    run: &TestRun,
+    settings: &ChainSettings,
+    percentiles: &Value,
+    proxies: &[FaultProxy],
+) -> String {
+    let user = if run.number.is_multiple_of(3) { "canary-user:canary-password@" } else { "" };
+    let format = if run.number.is_multiple_of(2) { "text" } else { "json" };
+    let url = |scheme: &str, host: &str| {
+        format!("{scheme}://{user}{host}/v2/Canary-Path?key=CANARY-query")
+    };
+    let mut urls: Vec<_> =
+        proxies.iter().map(|proxy| url("http", &proxy.address().to_string())).collect();
+    match settings.urls {
+        Urls::One | Urls::Two => {}
+        Urls::AfterUnresolvableHost => urls.insert(0, url("http", "node.invalid")),
+        Urls::AfterPlainPort => {
+            urls[0] = url("https", &proxies[0].address().to_string());
+        }
+    }
+    let mut text = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+         shutdown_grace = \"0s\"\n\
+         [limits]\nrequests_per_second_per_client = 0\n\
+         [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
+         [delegation]\napi_key = \"canary-delegation\"\n\
+         [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
+         stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n{}\n",
+        settings.block.as_millis(),
+        MAX_AGE.as_secs(),
+        settings.more,
+    );
+    // TOML does not allow a duplicate key.
+    if settings.more.contains("stall_after") {
+        text = text.replace("stall_after = \"0s\"\n", "");
+    }
+    for id in HEALTHY {
+        let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
+        write!(
+            text,
+            "[chains.h{id}]\nchain_id = {id}\nblock_time = \"{}ms\"\n\
+             rpc_urls = [\"{base}/{id}/canary-path?key=canary-query\"]\n",
+            HEALTHY_BLOCK.as_millis(),
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// A response of the faulty chain: a suggestion, or the problem's code.
+#[derive(Debug, Clone)]
+pub(super) struct Suggestion {
+    pub(super) served: Result<Served, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) newest: u64,
+    pub(super) age: u64,
+    pub(super) is_stale: bool,
+    pub(super) body: String,
+}
+
+impl Suggestion {
+    fn from_response(response: &Response) -> Self {
+        let served = if response.status == 200 {
+            Ok(Served {
+                newest: response.header("x-newest-block").parse().unwrap(),
+                age: response.header("age").parse().unwrap(),
+                is_stale: match response.header("x-stale") {
+                    "true" => true,
+                    "" => false,
+                    other => panic!("X-Stale: {other}"),
+                },
+                body: response.body.clone(),
+            })
+        } else {
+            assert_eq!(response.status, 503, "{response:#?}");
+            assert_eq!(response.header("content-type"), "application/problem+json");
+            Err(response.json()["code"].as_str().unwrap().to_owned())
+        };
+        Self { served }
+    }
+
+    pub(super) fn assert_fresh(&self) {
+        let is_fresh = self.served.as_ref().is_ok_and(|served| !served.is_stale);
+        assert!(is_fresh, "not fresh: {self:?}");
+    }
+
+    pub(super) fn assert_no_data(&self) {
+        assert_eq!(self.served.as_ref().unwrap_err(), "no_data");
+    }
+}
+
+/// A running service; killed when dropped.
+#[derive(Debug)]
+pub(super) struct ServiceProcess {
+    child: Child,
+    address: SocketAddr,
+    admin: SocketAddr,
+    client: Client,
+    /// A file, because a pipe that is not read in time would block the process.
+    log: File,
+    reader: Option<std::thread::JoinHandle<String>>,
+}
+
+impl ServiceProcess {
+    fn start(file: &File, variables: &[(&str, String)], log: File) -> Self {
+        let mut command = command(&["--config", file.path()], &[]);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let to_log = std::fs::File::create(log.path()).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            out.read_to_end(&mut all).unwrap();
+            String::from_utf8_lossy(&all).into_owned()
+        });
+        let is_expected = |line: &&str| line.contains("listening") && line.ends_with('\n');
+        let deadline = Instant::now() + TIMEOUT;
+        let addresses = loop {
+            let text = log.text();
+            if let Some(line) = text.split_inclusive('\n').find(is_expected) {
+                break addresses(line);
+            }
+            assert!(Instant::now() < deadline, "the service does not listen: {text}");
+            std::thread::yield_now();
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", HeaderValue::from_static("canary-x-api-key"));
+        headers.insert("authorization", HeaderValue::from_static("Bearer canary-authorization"));
+        headers.insert("cookie", HeaderValue::from_static("session=canary-cookie"));
+        let client = Client::builder().default_headers(headers).build().unwrap();
+        let [address, admin] = addresses[..] else { panic!("{addresses:?}") };
+        Self { child, address, admin, client, log, reader: Some(reader) }
+    }
+
+    /// Returns the peak resident memory of the process in KiB.
+    fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Response {
+        self.get_at(self.address, path).await
+    }
+
+    async fn get_at(&self, address: SocketAddr, path: &str) -> Response {
+        get(&self.client, &format!("http://{address}{path}")).await
+    }
+
+    /// Stops the process with SIGTERM and returns all its output.
+    fn stop(mut self) -> String {
+        let id = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
+        let code = self.child.wait().unwrap().code();
+        let output = self.reader.take().unwrap().join().unwrap() + &self.log.text();
+        assert_eq!(code, Some(0), "{output}");
+        output
+    }
+}
+
+impl Drop for ServiceProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request and checks that the response contains no secret.
+async fn get(client: &Client, url: &str) -> Response {
+    let response = Response::read(client.get(url).send().await.unwrap()).await;
+    assert_no_secret(&format!("{:?} {}", response.headers, response.body));
+    response
+}
+
+/// Returns the socket addresses in a line.
+fn addresses(line: &str) -> Vec<SocketAddr> {
+    let is_part = |character: char| character.is_ascii_digit() || ".:".contains(character);
+    let words = line.split(|character| !is_part(character));
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Reads the nine healthy chains in the background.
+#[derive(Debug)]
+struct HealthyChainsMonitor {
+    observations: Arc<Mutex<Observations>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Observations {
+    rounds: usize,
+    violations: Vec<String>,
+}
+
+impl HealthyChainsMonitor {
+    const PAUSE: Duration = Duration::from_millis(200);
+    /// Maximum lag of a suggestion: [`HEALTHY_BLOCK`], which is five real blocks, plus two for a poll and a read on a
+    /// busy machine.
+    const MAX_LAG_BLOCKS: u64 = 7;
+
+    /// Waits until all nine chains are served, then starts.
+    async fn start(process: &ServiceProcess, healthy: &Arc<HealthyChains>) -> Self {
+        let (client, healthy) = (process.client.clone(), Arc::clone(healthy));
+        let base = process.url("");
+        let deadline = Instant::now() + TIMEOUT;
+        while let Err(violation) = Self::round(&client, &base, &healthy).await {
+            assert!(Instant::now() < deadline, "{violation}");
+            tokio::task::yield_now().await;
+        }
+        let observations = Arc::<Mutex<Observations>>::default();
+        let task_observations = Arc::clone(&observations);
+        let task = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(Self::PAUSE);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let outcome = Self::round(&client, &base, &healthy).await;
+                let mut observations = task_observations.lock().unwrap();
+                observations.rounds += 1;
+                observations.violations.extend(outcome.err());
+            }
+        });
+        Self { observations, task }
+    }
+
+    async fn round(client: &Client, base: &str, healthy: &HealthyChains) -> Result<(), String> {
+        let lowest = healthy.model.head().saturating_sub(Self::MAX_LAG_BLOCKS);
+        let mut bodies = Vec::new();
+        for id in HEALTHY {
+            let response = get(client, &format!("{base}/v1/h{id}/gas-suggestion")).await;
+            let newest: u64 = response.header("x-newest-block").parse().unwrap_or(0);
+            let is_fresh = response.status == 200
+                && response.header("x-stale").is_empty()
+                && newest >= lowest
+                && response.body == Window::ending_with(newest).body(&format!("h{id}"));
+            if !is_fresh {
+                return Err(format!("h{id} while {lowest} is the lowest: {response:#?}"));
+            }
+            bodies.push(newest);
+        }
+        let chains = get(client, &format!("{base}/v1/chains")).await.json();
+        for (entry, id) in chains.as_array().unwrap()[1..].iter().zip(HEALTHY) {
+            let newest = entry["newest_block"].as_u64().unwrap_or(0);
+            if entry["chain_id"] != id || entry["status"] != "fresh" || newest < lowest {
+                return Err(format!("{entry} while {lowest} is the lowest"));
+            }
+        }
+        let all = get(client, &format!("{base}/v1/gas-suggestions")).await;
+        for (id, newest) in HEALTHY.zip(bodies) {
+            let mut possible = (newest..=healthy.model.head())
+                .map(|newest| Window::ending_with(newest).body(&format!("h{id}")));
+            if !possible.any(|body| all.body.contains(&body)) {
+                return Err(format!("h{id} is not at {newest} or above: {all:#?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self) {
+        assert!(!self.task.is_finished(), "a read of another chain failed");
+        self.task.abort();
+        let observations = self.observations.lock().unwrap();
+        let Observations { rounds, violations } = &*observations;
+        assert!(
+            violations.is_empty() && *rounds > 0,
+            "{} of {rounds} rounds found an unhealthy chain: {}",
+            violations.len(),
+            violations.first().map_or("", String::as_str),
+        );
+    }
+}

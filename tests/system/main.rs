@@ -1,0 +1,73 @@
+//! Tests of the service with other programs: nodes, clients, browsers, Redis, nginx, Prometheus. `tests/run.sh` installs
+//! the programs and runs these tests.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test ends at the first unexpected value"
+)]
+
+mod alerts;
+mod anvil;
+mod backtest;
+mod balancer;
+mod conformance;
+mod contract;
+mod dashboard;
+mod delegation_api;
+mod delegation_chain;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/delegation_service.rs"]
+mod delegation_service;
+mod deployment;
+mod docs;
+mod expected;
+mod fault_proxy;
+mod faults;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/fixtures.rs"]
+mod fixtures;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/http_message.rs"]
+mod http_message;
+mod integrations;
+#[path = "../rig/logged_process.rs"]
+mod logged_process;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/mock_delegate_api.rs"]
+mod mock_delegate_api;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/mock_node.rs"]
+mod mock_node;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/mock_read_node.rs"]
+mod mock_read_node;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/mock_upstream.rs"]
+mod mock_upstream;
+mod new_heads;
+mod openapi;
+mod operations;
+#[path = "../rig/pages.rs"]
+mod pages;
+mod pending;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/process.rs"]
+mod process;
+mod programs;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/raw_client.rs"]
+mod raw_client;
+mod real_node;
+mod registry;
+mod replicas;
+mod restart;
+mod smuggling;
+#[path = "../rig/test_server.rs"]
+mod test_server;
+mod verification_clients;
+mod verifier;
+mod verify_form;
+mod wall_clock;
+mod web3_clients;

