@@ -73,9 +73,6 @@ fi
 [ -x target/python/bin/pip ] || step python3 -m venv target/python
 step target/python/bin/pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt
 
-# The estimator of alloy is a separate program, because it has more dependencies than the service.
-step cargo build --locked --manifest-path tests/alloy/Cargo.toml --target-dir target/alloy
-
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
 step python3 tests/words.py --self-test
