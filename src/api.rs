@@ -1,8 +1,8 @@
-//! The HTTP interface: every route and every layer, on this page.
+//! The HTTP interface: every route and every layer.
 //!
-//! Handlers of fees read the [`ChainStore`] and nothing else: no request for them ever causes an upstream
-//! call. Calls of `/rpc/{chain}` go through [`Reads`], which bounds them, contract verification through a
-//! [`Proxy`], look-ups of delegations through [`Delegations`].
+//! Fee handlers read only the [`ChainStore`], so a fee request never causes an upstream call. `/rpc/{chain}` calls go
+//! through [`Reads`], which limits them. Contract verification goes through a [`Proxy`], delegation look-ups through
+//! [`Delegations`].
 
 mod access_log;
 mod chains;
@@ -64,7 +64,7 @@ use stream::SuggestionStreams;
 use suggestion::SuggestionState;
 use verification::VerificationState;
 
-/// One listener's routes within their layers. Cheap to clone.
+/// Routes of one listener with their layers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
     inner: Arc<Inner>,
@@ -80,7 +80,7 @@ struct Inner {
     access_log: AccessLog,
 }
 
-/// Everything that the public listener answers.
+/// Builds the routes of the public listener.
 #[must_use]
 pub fn public(
     config: &Config,
@@ -129,7 +129,7 @@ pub fn public(
         .route("/openapi.json", openapi::document_route(&openapi::document(config)))
         .fallback(verification::not_found)
         .layer(timeout_layer(config));
-    // These have deadlines of their own: a verification compiles, a look-up may ask two in turn.
+    // These routes have their own deadlines: a verification compiles code, and a look-up may query two sources in turn.
     let long_routes = Router::new()
         .route("/verification", forward.clone())
         .route("/verification/", forward.clone())
@@ -174,16 +174,16 @@ fn delegation_routes(delegations: Option<Delegations>) -> (Router, Router) {
     }
 }
 
-/// The OpenAPI document of what the public listener answers, for people and programs to read.
+/// Returns the OpenAPI document of the public listener's routes.
 ///
 /// # Errors
 ///
-/// Those of the writer of JSON, which has none for it.
+/// Fails only if JSON serialisation fails, which no document causes.
 pub fn document(config: &Config) -> serde_json::Result<String> {
     openapi::document(config).to_pretty_json()
 }
 
-/// Everything that the admin listener answers.
+/// Builds the routes of the admin listener.
 #[must_use]
 pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
     let metrics_routes =
@@ -192,7 +192,7 @@ pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App 
     App::new("admin", routes, None, config, metrics)
 }
 
-/// For how long a request may go without an answer.
+/// Limits the time from a request to its response headers.
 fn timeout_layer(config: &Config) -> TimeoutLayer {
     let timeout = timeout_or_never(config.limits.request_timeout);
     TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
@@ -206,17 +206,16 @@ fn probes(health: ReadinessState) -> Router {
         .with_state(health)
 }
 
-/// Travels in a response's extensions: what of the body the client has not let go out by then is not
-/// sent any more.
+/// Response extension: deadline for sending the body. The connection is reset after it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyDeadline(pub(crate) Instant);
 
-/// Travels in a response's extensions: its body ends when the service does, and what of it the client does
-/// not take then is not waited for.
+/// Response extension that marks an endless body (server-sent events). It ends at shutdown, which does not wait for a
+/// slow reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Streaming;
 
-/// The future of a response: at hand for the hot route, boxed for the others.
+/// Future of a response: ready for the fast path, boxed for other routes.
 type ResponseFuture =
     Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
 
@@ -230,7 +229,7 @@ impl App {
     ) -> Self {
         let cors = CorsPolicy::new(&config.cors);
         let limits = &config.limits;
-        // The first layer is the outermost: a panic's answer has CORS headers too.
+        // The first layer is the outermost, so the response to a panic has CORS headers too.
         let layers = ServiceBuilder::new()
             .layer(middleware::from_fn(access_log::record_matched_path))
             .layer(cors.layer())
@@ -253,8 +252,8 @@ impl App {
         }
     }
 
-    /// Answers one request without a connection: no limit per client applies. Needs a tokio runtime
-    /// with time; dropping the future drops the request.
+    /// Handles a request without a connection, so no per-client limit applies. Needs a Tokio runtime with time.
+    /// Dropping the future cancels the request.
     pub async fn respond<B>(&self, request: Request<B>) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -263,7 +262,7 @@ impl App {
         response
     }
 
-    /// Answers one request of `visitor`; every answer has a request id, every error a problem body.
+    /// Handles a request of `peer`. Every response has a request id; every error has a problem body.
     pub(crate) fn handle<B>(&self, mut request: Request<B>, peer: &ConnectedPeer) -> ResponseFuture
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -290,7 +289,7 @@ impl App {
                 response,
             ))));
         }
-        // One request can have many calls, each of which has its price, or take a long time.
+        // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
         let client = peer.client_for(request.headers());
         request.extensions_mut().insert(client);
         let response = context.span.instrument(routes.clone().call(request));
@@ -302,7 +301,7 @@ impl App {
         Either::Right(response.boxed())
     }
 
-    /// The answer to what is no request yet, as far as it can be read.
+    /// Builds the response to bytes that could not be parsed as a request.
     pub(crate) fn rejection_response(&self, status: StatusCode) -> Response {
         let mut response = Problem::from_status(status).into_response();
         self.inner.cors.write_static_headers(response.headers_mut());
@@ -315,7 +314,7 @@ impl App {
     }
 }
 
-/// A deadline that may be switched off.
+/// Returns the timeout, or a year if it is switched off with 0.
 fn timeout_or_never(configured: Duration) -> Duration {
     const NEVER: Duration = Duration::from_hours(24 * 365);
     if configured.is_zero() { NEVER } else { configured }

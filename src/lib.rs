@@ -1,19 +1,19 @@
 //! Gas price suggestions for EVM networks.
 //!
-//! A number travels one way:
+//! Data flows in one direction:
 //!
 //! ```text
-//! config ─▶ rpc ─▶ poller ─▶ fees ─▶ book ─▶ api
-//!           IO     time      pure    state   HTTP
-//!            └─────────────▶ reads ──────────┘
+//! config ─▶ upstream ─▶ poller ─▶ fees ─▶ head_tracker ─▶ store ─▶ api
+//!           JSON-RPC    time      pure    pure            state    HTTP
+//!              └───────────────▶ reads ────────────────────────────┘
 //! ```
 //!
-//! [`config`] says which chains there are. Each has a [`poller`] that asks its nodes through
-//! [`upstream`] for the recent fee history, lets [`fees`] price it by the network's rules, and publishes
-//! the result in the [`store`], which is all that [`api`] ever reads for them. [`reads`] passes clients'
-//! reads of chain state on to the same nodes, [`delegation`] reads a contract through it or asks an API
-//! through a [`proxy`], as contract verification does. [`server`] puts them together, [`demo`] provides recorded
-//! chains to run against, [`backtest`] replays recorded ones through [`fees`], [`cli`] is the command line.
+//! [`config`] defines the chains. Each chain has a [`poller`] that fetches the recent fee history from its nodes
+//! through [`upstream`], prices it with [`fees`], and publishes the result in the [`store`], the only source of [`api`]
+//! for fees. [`reads`] forwards clients' reads of chain state to the same nodes. [`delegation`] reads a contract
+//! through it or queries an API through a [`proxy`], which contract verification uses too. [`server`] builds and runs
+//! all of them, [`demo`] provides recorded chains, [`backtest`] replays recordings through [`fees`], [`cli`] is the
+//! command line.
 
 mod address;
 pub mod api;

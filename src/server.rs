@@ -25,7 +25,7 @@ use crate::store::ChainStore;
 use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
 use crate::{gauges, logging, traces};
 
-/// The service with its listeners bound, not serving yet.
+/// The service with its listeners bound, not yet serving.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
@@ -35,11 +35,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds both listeners. Nothing is polled before [`run`](Self::run).
+    /// Binds both listeners. Polling starts with [`run`](Self::run).
     ///
     /// # Errors
     ///
-    /// When an address cannot be had; the text names it.
+    /// Fails if an address cannot be bound; the error names it.
     #[expect(clippy::unused_async, reason = "a listener is bound within a runtime")]
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
         let write_timeout = config.limits.write_timeout;
@@ -48,35 +48,35 @@ impl Server {
         Ok(Self { config, public, admin, background: JoinSet::new() })
     }
 
-    /// Where the public routes are; with port 0 in the configuration, the port that was taken.
+    /// Address of the public listener. With port 0 in the configuration it has the assigned port.
     ///
     /// # Errors
     ///
-    /// When the system does not tell.
+    /// Fails if the operating system does not return the address.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.public.local_addr()
     }
 
-    /// Where the admin routes are.
+    /// Address of the admin listener.
     ///
     /// # Errors
     ///
-    /// When the system does not tell.
+    /// Fails if the operating system does not return the address.
     pub fn admin_address(&self) -> std::io::Result<SocketAddr> {
         self.admin.local_addr()
     }
 
-    /// Runs `task` beside the service; like every task it must not end before the service does.
+    /// Adds a task that runs beside the service. Like every task it must not end before the service does.
     pub fn add_task(&mut self, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
         self.background.spawn(task);
     }
 
-    /// Serves until `shutdown` resolves, then lets requests under way finish for at most
-    /// `shutdown_grace`. Dropping the future stops everything at once.
+    /// Serves until `stop_signal` resolves, then lets requests in flight finish for at most `shutdown_grace`. Dropping
+    /// the future stops everything at once.
     ///
     /// # Errors
     ///
-    /// When a task ended unexpectedly; the service has drained by then.
+    /// Fails if a task ended unexpectedly; the service has drained by then.
     pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
         let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
@@ -113,7 +113,7 @@ impl Server {
             let poller = Poller::new(upstreams, publisher, metrics.clone());
             self.background.spawn(poller.run(timing).map(|never| match never {}));
         }
-        // The admin listener answers while the public one drains: that is when it is asked.
+        // The admin listener keeps serving while the public one drains, because probes and scrapes come then.
         let admin = api::admin(&self.config, health.clone(), &metrics);
         let admin_limits = limits.for_admin();
         let clients = ClientTable::new(&admin_limits, &[]);
@@ -161,7 +161,7 @@ impl Server {
 }
 
 impl Server {
-    /// Each chain's announcements, where it has any.
+    /// Starts a subscription to block announcements for each chain with `ws_urls`.
     fn start_block_listeners(
         &mut self,
         metrics: &Metrics,
@@ -178,8 +178,8 @@ impl Server {
         Ok(timings)
     }
 
-    /// The configured limits, with no more connections than leave some of the process's open files
-    /// to the upstreams and the admin listener: a flood of clients must not end the polling.
+    /// Returns the configured limits. The number of connections leaves some of the process's open files to upstream
+    /// connections and the admin listener, so that a flood of clients cannot stop the polls.
     fn limits(&self) -> Limits {
         const SPARE_FILES: usize = 64;
         let chains = self.config.chains.iter();
@@ -218,7 +218,7 @@ impl Server {
     }
 }
 
-/// Keeps what is measured from piling up.
+/// Runs the regular clean-up of metrics, whose histograms would otherwise grow.
 async fn run_upkeep(metrics: Metrics) -> Infallible {
     let mut ticker = tokio::time::interval(Metrics::UPKEEP_INTERVAL);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -232,16 +232,16 @@ fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Resu
     listen(address, write_timeout).with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-/// Listens at `address` for clients that may take nothing of what is sent to them for as long as `patience`.
+/// Listens at `address`. A client may read nothing for `write_timeout` before the kernel closes its connection.
 fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpListener> {
     /// Size of a connection's send buffer. The system's default would hold megabytes for a client that does not read.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
     const OWN_TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
-    /// The system counts milliseconds in 31 bits.
+    /// The kernel stores milliseconds in 31 bits.
     const MAX_USER_TIMEOUT: Duration = Duration::from_hours(24 * 24);
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restarted service takes its port over at once.
+    // A restarted service can take over its port at once.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     // TCP_USER_TIMEOUT of connections. Data in the system's send buffer is invisible to the service. Without this timeout

@@ -13,23 +13,23 @@ use super::request_id::X_REQUEST_ID;
 use crate::metrics::Metrics;
 use crate::traces::Span;
 
-/// Where log filters find requests.
+/// Target of request log lines, for log filters.
 const TARGET: &str = "gas_suggestion::requests";
 
-/// The route of what was refused before it had one, or has none.
+/// Route label of requests that were refused before routing or that match no route.
 const NO_ROUTE: &str = "none";
 
-/// The books of one listener.
+/// Access log and request metrics of one listener.
 #[derive(Debug)]
 pub(super) struct AccessLog {
     listener: &'static str,
     base_path: String,
     metrics: Metrics,
-    /// `None`: the listener has no such route.
+    /// `None` if the listener has no suggestion route.
     suggestion_metrics: Option<RouteMetrics>,
 }
 
-/// One request under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(super) struct RequestContext {
     started_at: Instant,
@@ -39,17 +39,17 @@ pub(super) struct RequestContext {
     pub(super) span: Span,
 }
 
-/// Which route answered.
+/// Route that handled a request.
 #[derive(Debug, Clone)]
 pub(super) enum RouteLabel {
-    /// That of one chain's suggestion.
+    /// The suggestion of one chain.
     Suggestion,
     /// Route that the router matched.
     Matched(MatchedPath),
     Unmatched,
 }
 
-/// The counts of the route that nearly all requests want, at hand.
+/// Counters of the route that gets nearly all requests, looked up once.
 #[derive(Debug)]
 struct RouteMetrics {
     duration: Histogram,
@@ -71,8 +71,7 @@ impl AccessLog {
         Self { listener, base_path, metrics, suggestion_metrics }
     }
 
-    /// Closes the books on a request: its answer gets the request's id and, where it is an error, its
-    /// problem body, is counted and logged.
+    /// Finishes a request: adds the request id and, to an error, its problem body; counts and logs the response.
     pub(super) fn finish(
         &self,
         mut context: RequestContext,
@@ -98,7 +97,7 @@ impl AccessLog {
         response
     }
 
-    /// A route as it would be without a base path.
+    /// Returns a route without the base path.
     fn route_template<'a>(&self, path: &'a MatchedPath) -> &'a str {
         let path = path.as_str();
         match path.strip_prefix(&self.base_path) {
@@ -130,7 +129,7 @@ impl AccessLog {
         const MAX_PATH_BYTES: usize = 256;
         const MS_PER_SECOND: f64 = 1e3;
         const STEPS_PER_MS: f64 = 1e3;
-        // Probes and scrapes would drown the other lines.
+        // Probes and scrapes would hide other lines.
         let is_routine = self.listener == "admin" || matches!(route, "/livez" | "/readyz");
         macro_rules! line {
             ($level:expr) => {
@@ -185,7 +184,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Returns true if such an answer is one of those that are counted here.
+    /// Counts the response if its method and status have a prepared counter. Returns false otherwise.
     fn try_record(&self, method: &Method, status: StatusCode, elapsed: Duration) -> bool {
         let mut counters = self.counters.iter();
         let found =
@@ -197,7 +196,7 @@ impl RouteMetrics {
     }
 }
 
-/// Has the response tell the route that the request found.
+/// Middleware that records the matched route in the response's extensions.
 pub(super) async fn record_matched_path(
     path: Option<MatchedPath>,
     request: Request,

@@ -16,18 +16,18 @@ use crate::store::{ChainStore, StoredChain};
 pub(super) struct ChainSummary<'a> {
     /// The key, which is the `{chain}` of the routes.
     chain: &'a str,
-    /// The name for people.
+    /// Display name.
     chain_name: &'a str,
     chain_id: u64,
     #[schema(value_type = u64)]
     block_time_ms: u128,
     status: ChainStatus,
-    /// `null` when there is nothing young enough to be believed.
+    /// `null` without data that may be served.
     #[schema(required)]
     newest_block: Option<u64>,
 }
 
-/// True if there is data of the chain, and how old it is.
+/// Freshness of the chain's data, if there is any.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ChainStatus)]
@@ -37,7 +37,7 @@ enum ChainStatus {
     Unavailable,
 }
 
-/// The configured chains and how they are
+/// Configured chains with their state
 #[utoipa::path(
     get,
     path = "/v1/chains",

@@ -1,4 +1,4 @@
-//! Which web pages may read the answers.
+//! CORS: which web pages may read responses.
 
 use std::time::Duration;
 
@@ -36,10 +36,10 @@ const EXPOSED_HEADERS: [HeaderName; 7] = [
 
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);
 
-/// The policy, as a layer for routes and as headers for what is answered without one.
+/// CORS policy, as a layer for routes and as headers for responses that bypass the layer.
 #[derive(Debug)]
 pub(super) struct CorsPolicy {
-    /// `None`: any.
+    /// `None`: any origin.
     allowed_origins: Option<Vec<HeaderValue>>,
     exposed_headers: HeaderValue,
 }
@@ -53,9 +53,9 @@ impl CorsPolicy {
         Self { allowed_origins, exposed_headers }
     }
 
-    /// Answers preflight requests and adds to every response what
-    /// [`write_static_headers`](Self::write_static_headers) and
-    /// [`write_allow_origin`](Self::write_allow_origin) write.
+    /// Returns a layer that answers preflight requests and adds the headers of
+    /// [`write_static_headers`](Self::write_static_headers) and [`write_allow_origin`](Self::write_allow_origin) to
+    /// every response.
     pub(super) fn layer(&self) -> CorsLayer {
         let layer = CorsLayer::new()
             .allow_methods([Method::GET, Method::HEAD, Method::POST])
@@ -63,7 +63,7 @@ impl CorsPolicy {
             .expose_headers(EXPOSED_HEADERS)
             .max_age(PREFLIGHT_MAX_AGE);
         match &self.allowed_origins {
-            // The answer does not depend on the origin: caches need not keep one per origin.
+            // Without `Vary: Origin`, caches keep one response for all origins.
             None => layer.allow_origin(Any).vary([]),
             Some(allowed_origins) => layer
                 .allow_origin(AllowOrigin::list(allowed_origins.clone()))
@@ -71,7 +71,7 @@ impl CorsPolicy {
         }
     }
 
-    /// CORS headers that every response has.
+    /// Writes the CORS headers that every response has.
     pub(super) fn write_static_headers(&self, response_headers: &mut HeaderMap) {
         response_headers
             .insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed_headers.clone());
@@ -84,7 +84,7 @@ impl CorsPolicy {
         };
     }
 
-    /// Headers that let the requesting page read the response, if not every origin may.
+    /// Writes the header that allows the requesting page to read the response, if only some origins may.
     pub(super) fn write_allow_origin(
         &self,
         request_headers: &HeaderMap,

@@ -1,7 +1,7 @@
-//! `/registry/v2/…`: who may act for whom, and transactions that change it.
+//! `/registry/v2/…`: delegation look-ups, and transactions that change delegations.
 //!
-//! Parameters are validated before any upstream call. The shapes are those of the REST API of delegate.xyz,
-//! whatever the source.
+//! Parameters are validated before any upstream call. Responses have the shapes of delegate.xyz's REST API, whatever
+//! their source.
 
 mod parameters;
 pub(super) mod transaction;
@@ -39,7 +39,7 @@ pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-de
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The delegations to and from an address
+/// Delegations to and from an address
 #[utoipa::path(
     get,
     path = "/registry/v2/{address}",
@@ -67,7 +67,7 @@ pub(super) async fn list_delegations(
     Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
-/// True if one address may act for another in everything
+/// Check whether an address may act for another in everything
 #[utoipa::path(
     get,
     path = "/registry/v2/check/all",
@@ -83,7 +83,7 @@ pub(super) async fn check_all(
     check_scope(delegations, request, |_| Ok(CheckScope::All)).await
 }
 
-/// True if one address may act for another at a contract
+/// Check whether an address may act for another at a contract
 #[utoipa::path(
     get,
     path = "/registry/v2/check/contract",
@@ -102,7 +102,7 @@ pub(super) async fn check_contract(
     .await
 }
 
-/// True if one address may act for another with a token of a contract
+/// Check whether an address may act for another with a token of a contract
 #[utoipa::path(
     get,
     path = "/registry/v2/check/erc721",
@@ -124,7 +124,7 @@ pub(super) async fn check_erc721(
     .await
 }
 
-/// Up to which amount one address may act for another with a token
+/// The amount of a token up to which an address may act for another
 #[utoipa::path(
     get,
     path = "/registry/v2/check/erc20",
@@ -143,7 +143,7 @@ pub(super) async fn check_erc20(
     .await
 }
 
-/// Up to which amount one address may act for another with a token of a contract
+/// The amount of an ERC-1155 token up to which an address may act for another
 #[utoipa::path(
     get,
     path = "/registry/v2/check/erc1155",
@@ -165,7 +165,7 @@ pub(super) async fn check_erc1155(
     .await
 }
 
-/// Returns true if one address may act for another, within the scope that is in the parameters.
+/// Checks whether one address may act for another, within the scope in the parameters.
 async fn check_scope(
     delegations: Delegations,
     request: Request,
@@ -217,7 +217,7 @@ fn build_lookup(
     Ok((DelegationLookup { chain_id, kind: query, block }, caller))
 }
 
-/// The chain that is asked about, the one with the lowest id where none is named.
+/// Returns the requested chain id. Default: the lowest configured one.
 fn parse_chain_id(parameters: &QueryParameters<'_>, reads: &Reads) -> Result<u64, Problem> {
     let mut configured_ids = reads.chains().iter().map(|chain| chain.chain().config().chain_id);
     let found = match parameters.optional("chainId")? {
@@ -275,7 +275,7 @@ impl From<LookupError> for Problem {
     }
 }
 
-/// Why the chain did not answer.
+/// Converts a rejected read of the chain into a problem.
 fn rejection_problem(rejection: &ReadRejection) -> Problem {
     match rejection {
         ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory) => {
@@ -287,7 +287,7 @@ fn rejection_problem(rejection: &ReadRejection) -> Problem {
         ReadRejection::Failed(ReadError::TooLarge) => {
             Problem::new(ProblemCode::UpstreamInvalid, "the chain's response is too large")
         }
-        // What the service asks for itself is neither forbidden nor wrong.
+        // The first two cannot happen: the service's own reads are allowed and valid.
         ReadRejection::NotAllowed
         | ReadRejection::InvalidParams(_)
         | ReadRejection::Failed(

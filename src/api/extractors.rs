@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::problem::{Problem, ProblemCode};
 use crate::store::{ChainStore, StoredChain};
 
-/// The chain that `{chain}` names, by key or decimal id.
+/// The `{chain}` of a path, by key or decimal id.
 #[derive(Debug)]
 pub(super) struct ChainParam(pub(super) StoredChain);
 
@@ -27,18 +27,18 @@ where
     }
 }
 
-/// `?blocks=N`.
+/// The `blocks` query parameter.
 #[derive(Debug)]
 pub(super) struct BlockCount(Option<String>);
 
 impl BlockCount {
-    /// The count, from 1 to `most`; 20, or `most` where that is less, when none is given.
+    /// Returns the count, from 1 to `max`. Default: 20, or `max` if that is less.
     pub(super) fn validate(self, max: usize) -> Result<usize, Problem> {
         const DEFAULT_BLOCKS: usize = 20;
         let Some(text) = self.0 else {
             return Ok(DEFAULT_BLOCKS.min(max));
         };
-        // `parse` would take a sign.
+        // `parse` would accept a sign.
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let count = text.parse().ok().filter(|count| is_number && (1..=max).contains(count));
         count.ok_or_else(|| {
@@ -56,7 +56,7 @@ impl<S: Send + Sync> FromRequestParts<S> for BlockCount {
         struct BlockCountQuery {
             blocks: Option<String>,
         }
-        // A query that cannot be read, such as one with two counts, has no usable count either.
+        // An unreadable query, for example with two counts, has no valid count either.
         let query = Query::<BlockCountQuery>::from_request_parts(parts, state).await;
         Ok(Self(query.map_or_else(|_| Some(String::new()), |Query(parameters)| parameters.blocks)))
     }

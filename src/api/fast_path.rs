@@ -1,5 +1,5 @@
-//! `GET` and `HEAD /v1/{chain}/gas-suggestion`, which is what nearly all requests want, ahead of the
-//! router: the router and its layers take several times as long as the answer itself.
+//! `GET` and `HEAD /v1/{chain}/gas-suggestion`, ahead of the router. Nearly all requests are for this route, and the
+//! router with its layers takes several times as long as the response itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use super::suggestion::{self, FreshnessCounters};
 use crate::metrics::Metrics;
 use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain};
 
-/// The shortcut for all chains of a book.
+/// Shortcut for the suggestion route of all chains.
 #[derive(Debug)]
 pub(super) struct FastPath {
     /// Path before `{chain}`.
@@ -28,12 +28,12 @@ pub(super) struct FastPath {
 struct FastChain {
     chain: StoredChain,
     freshness_counters: FreshnessCounters,
-    /// Within a second nearly all answers have the same headers, and to copy a map takes a fraction
-    /// of filling one.
+    /// Headers of the last response. Within a second nearly all responses have the same headers, and copying a map
+    /// takes a fraction of the time of filling one.
     last_headers: RwLock<Option<CachedHeaders>>,
 }
 
-/// The headers of an answer, those of CORS included, and what they depend on.
+/// Response headers including those of CORS, and the values that they depend on.
 #[derive(Debug)]
 struct CachedHeaders {
     cached_suggestion: Arc<CachedSuggestion>,
@@ -42,7 +42,7 @@ struct CachedHeaders {
 }
 
 impl FastPath {
-    /// The shortcut for `book` where the routes live below `base_path`.
+    /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
     pub(super) fn new(base_path: &str, store: &ChainStore, metrics: &Metrics) -> Self {
         let mut chains = HashMap::new();
         for chain in store.chains() {
@@ -59,8 +59,7 @@ impl FastPath {
         Self { prefix: format!("{base_path}/v1/"), chains }
     }
 
-    /// The answer, or `None` for any other request, which is left to the router: it has the same
-    /// route and answers the same.
+    /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
     pub(super) fn respond<B>(&self, request: &Request<B>, cors: &CorsPolicy) -> Option<Response> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
@@ -102,7 +101,7 @@ impl FastChain {
         drop(last_headers);
         let mut headers = suggestion::suggestion_headers(cached, freshness);
         cors.write_static_headers(&mut headers);
-        // Every answer gets an id of its own; with a place for it the copies need not grow.
+        // Reserves a place for the request id, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         let entry = CachedHeaders {
             cached_suggestion: Arc::clone(cached),

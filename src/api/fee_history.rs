@@ -15,7 +15,7 @@ use crate::fees::Rewards;
 use crate::store::{BlockWindow, StoredChain};
 use crate::wire::Wei;
 
-/// Per-block facts, oldest first.
+/// Fees per block, oldest first.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FeeHistory)]
 pub(super) struct FeeHistoryBody<'a> {
@@ -24,7 +24,7 @@ pub(super) struct FeeHistoryBody<'a> {
     #[schema(value_type = Vec<f64>)]
     reward_percentiles: &'a [serde_json::Number],
     blocks: Vec<FeeHistoryBlock>,
-    /// That of the block after these; `null` when the node did not tell it.
+    /// Base fee of the block after these; `null` if the node did not return it.
     #[schema(required)]
     next_base_fee_per_gas: Option<Wei>,
 }
@@ -35,17 +35,17 @@ pub(super) struct FeeHistoryBody<'a> {
 struct FeeHistoryBlock {
     number: u64,
     base_fee_per_gas: Wei,
-    /// `null` when the node gave nothing credible.
+    /// `null` if the node returned no credible ratio.
     #[schema(required, minimum = 0, maximum = 1)]
     gas_used_ratio: Option<f64>,
-    /// One for each percentile; `null` when the node gave no usable ones.
+    /// One per percentile; `null` if the node returned no usable rewards.
     #[schema(required)]
     rewards: Option<Vec<Wei>>,
 }
 
-/// The fees of the last blocks of one chain
+/// Fees of the last blocks of one chain
 ///
-/// They are those that the service remembers.
+/// The service keeps as many blocks as `history_blocks`.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/fee-history",
@@ -71,7 +71,7 @@ pub(super) async fn get_fee_history(
 impl<'a> FeeHistoryBody<'a> {
     pub(super) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
         let config = chain.config();
-        // The newest block is the last, and no block lies below 0, so this counts up to it.
+        // Block numbers, newest first.
         let block_numbers = (0..=window.newest_block).rev();
         let mut blocks: Vec<FeeHistoryBlock> = block_numbers
             .zip(window.blocks.iter().rev())

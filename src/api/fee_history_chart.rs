@@ -22,24 +22,24 @@ use crate::etag;
 use crate::metrics::Metrics;
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
-/// All charts that were drawn of the chains as they are now. Cheap to clone.
+/// Charts of the current state of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ChartRenderer {
     store: ChainStore,
     cache: Cache<ChartKey, RenderedChart>,
-    /// Held by who draws.
+    /// Limits rendering to one chart at a time.
     render_semaphore: Arc<Semaphore>,
     rendered: Counter,
 }
 
-/// Cache key: everything that changes the picture.
+/// Cache key: everything that changes the chart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ChartKey {
     chain_id: u64,
     blocks: usize,
     /// Revision of the chain's recent blocks.
     revision: u64,
-    /// The suggestion's entity tag.
+    /// Entity tag of the suggestion.
     suggestion: HeaderValue,
     is_stale: bool,
 }
@@ -58,7 +58,7 @@ impl FromRef<ChartRenderer> for ChainStore {
 }
 
 impl ChartRenderer {
-    /// Bytes of all cached charts; one of 1,024 blocks takes about 100 KiB.
+    /// Bytes of all cached charts. A chart of 1,024 blocks takes about 100 KiB.
     const MAX_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
     pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
@@ -74,8 +74,8 @@ impl ChartRenderer {
         Self { store: store.clone(), cache, render_semaphore, rendered: metrics.charts_rendered() }
     }
 
-    /// The chart of the chain's newest `blocks`, drawn at most once for each state of the chain, and how
-    /// fresh it is.
+    /// Returns the chart of the chain's newest `blocks` and its freshness. It is rendered at most once per state of the
+    /// chain.
     async fn get_or_render(
         &self,
         chain: &StoredChain,
@@ -99,7 +99,7 @@ impl ChartRenderer {
         chain: &StoredChain,
         blocks: usize,
     ) -> Result<RenderedChart, ChartError> {
-        // One at a time: who asks for many charts slows down those who ask for charts.
+        // One chart at a time, so that a client that requests many charts delays only other charts.
         let permit = Arc::clone(&self.render_semaphore).acquire_owned().await;
         let (current, window) =
             chain.snapshot_with_blocks(blocks).map_err(ChartError::Unavailable)?;
@@ -109,7 +109,7 @@ impl ChartRenderer {
             let _permit = permit;
             RenderedChart::render(&chain, &current, &window)
         };
-        // Tens of thousands of blocks take a tenth of a second.
+        // Tens of thousands of blocks take a tenth of a second, too long for a runtime thread.
         let rendered = tokio::task::spawn_blocking(render).await.map_err(anyhow::Error::new);
         rendered.and_then(|drawn| Ok(drawn?)).map_err(ChartError::Failed)
     }
@@ -134,16 +134,16 @@ impl RenderedChart {
     }
 }
 
-/// Why there is no chart.
+/// Reason why there is no chart.
 #[derive(Debug)]
 enum ChartError {
     Unavailable(Unavailable),
     Failed(anyhow::Error),
 }
 
-/// The fees of the last blocks of one chain as a chart
+/// Fees of the last blocks of one chain as a chart
 ///
-/// The answer is 304 when the client has it.
+/// The response is 304 if the client's copy is current.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/fee-history.svg",
@@ -205,10 +205,10 @@ mod tests {
         let [first, again, other] = [render(3).await, render(3).await, render(2).await];
         assert_eq!(again.svg.as_ptr(), first.svg.as_ptr());
         assert_ne!(other.svg, first.svg);
-        // Another poll that says the same.
+        // Another poll with the same result.
         publish(1, 5);
         assert_eq!(render(3).await.svg.as_ptr(), first.svg.as_ptr());
-        // A reorg at one height, which changes no suggestion: the floor decides.
+        // A reorg at the same height that does not change the suggestion, because the floor applies.
         publish(1, 6);
         let reorganised = render(3).await;
         assert_eq!(reorganised.newest_block, 3);

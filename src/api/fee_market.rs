@@ -22,17 +22,17 @@ pub(super) struct FeeMarketBody<'a> {
     chain_id: u64,
     r#type: PricingType,
     newest_block: u64,
-    /// When the data was read from a node.
+    /// Time at which the data was read from a node.
     #[schema(format = DateTime)]
     observed_at: String,
-    /// As `X-Stale` says it.
+    /// The same as `X-Stale`.
     stale: bool,
     window: AveragingWindow<'a>,
     average_base_fee_per_gas: Wei,
-    /// `null` when the node did not tell it.
+    /// `null` if the node did not return it.
     #[schema(required)]
     next_base_fee_per_gas: Option<Wei>,
-    /// One for each percentile; `null` where no block had a usable reward.
+    /// One per percentile; `null` if no block had a usable reward.
     average_reward_per_gas: Vec<Option<Wei>>,
     floors_applied: FloorsApplied,
     gas_used_ratio: GasUsedRatios,
@@ -41,12 +41,12 @@ pub(super) struct FeeMarketBody<'a> {
     covers_full_blocks: FullBlocksCovered,
 }
 
-/// The blocks that the averages are of.
+/// The blocks that were averaged.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AveragingWindow)]
 struct AveragingWindow<'a> {
     oldest_block: u64,
-    /// How many they are.
+    /// Number of blocks.
     blocks: usize,
     #[schema(value_type = Vec<f64>)]
     reward_percentiles: &'a [serde_json::Number],

@@ -1,4 +1,4 @@
-//! How old an answer is and how long it may be kept, as headers.
+//! Age and cache lifetime of a response, as headers.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -7,14 +7,14 @@ use crate::store::{ServableSnapshot, StoredChain};
 pub(super) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
 pub(super) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
 
-/// The age of an answer's data and what follows from it for caches, in whole seconds, each rounded
-/// down, so that no cache keeps an answer too long.
+/// Age of a response's data and its lifetime in caches. All values are in whole seconds, rounded down, so that no cache
+/// keeps a response too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Freshness {
     age: u64,
-    /// Until the next block is expected.
+    /// Seconds until the next block is expected.
     fresh_for: u64,
-    /// Until the data would no longer be served.
+    /// Seconds until the data is too old to serve.
     usable_for: u64,
     is_stale: bool,
 }
@@ -30,7 +30,7 @@ impl Freshness {
         }
     }
 
-    /// That of an answer made from two.
+    /// Freshness of a response that combines two values.
     pub(super) fn combine(self, other: Self) -> Self {
         Self {
             age: self.age.max(other.age),
@@ -40,8 +40,8 @@ impl Freshness {
         }
     }
 
-    /// Writes `Cache-Control`, `Age` and, where it is due, `X-Stale`. A cache that counts `Age`
-    /// against `max-age`, as it should, keeps an answer for less than one that does not.
+    /// Writes `Cache-Control`, `Age` and, if the data is stale, `X-Stale`. A cache that subtracts `Age` from `max-age`,
+    /// as the standard requires, keeps a response for a shorter time than one that does not.
     pub(super) fn write_headers(self, headers: &mut HeaderMap) {
         let fresh = self.fresh_for.min(self.usable_for);
         let usable = self.usable_for.saturating_sub(fresh);
@@ -62,7 +62,7 @@ impl Freshness {
         self.write_stale_header(headers);
     }
 
-    /// Writes `X-Stale` where it is due.
+    /// Writes `X-Stale` if the data is stale.
     pub(super) fn write_stale_header(self, headers: &mut HeaderMap) {
         if self.is_stale {
             headers.insert(X_STALE, HeaderValue::from_static("true"));

@@ -9,7 +9,7 @@ use super::openapi_components::{CommonErrors, HealthResponse, NotReady, tag};
 use super::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
 
-/// True if traffic should come here.
+/// State of the readiness probe.
 #[derive(Debug, Clone)]
 pub struct ReadinessState {
     store: ChainStore,
@@ -17,21 +17,21 @@ pub struct ReadinessState {
 }
 
 impl ReadinessState {
-    /// Ready once every chain of `book` was polled and any was read, until `stop`.
+    /// Ready once every chain of `store` was polled and one of them has data, until `shutdown` is cancelled.
     #[must_use]
     pub fn new(store: ChainStore, shutdown: CancellationToken) -> Self {
         Self { store, shutdown }
     }
 
-    /// Cancelled when the service is about to stop.
+    /// Token that is cancelled when shutdown begins.
     pub(super) fn shutdown_token(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 }
 
-/// True if the process answers
+/// Liveness: the process responds
 ///
-/// It is answered at the root too, whatever the base path is.
+/// Also at the root, whatever the base path is.
 #[utoipa::path(
     get,
     path = "/livez",
@@ -43,9 +43,9 @@ pub(super) async fn get_liveness() -> Response {
     status_response("live")
 }
 
-/// True if there is something to serve, and the service is not about to stop
+/// Readiness: there is data to serve, and the service is not shutting down
 ///
-/// It is answered at the root too, whatever the base path is.
+/// Also at the root, whatever the base path is.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -62,7 +62,7 @@ pub(super) async fn get_readiness(
     if !health.store.has_any_data() {
         return Err(Problem::new(ProblemCode::NotReady, "no chain has been read yet"));
     }
-    // Else a new instance would get requests for chains that it can answer a moment later.
+    // Without this check a new instance would get requests for chains that it can serve a moment later.
     if !health.store.all_first_polls_done() {
         return Err(Problem::new(ProblemCode::NotReady, "not every chain has been polled yet"));
     }

@@ -1,4 +1,4 @@
-//! `GET /metrics`, on the admin listener alone.
+//! `GET /metrics`, on the admin listener only.
 
 use axum::extract::State;
 use axum::http::header;
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::metrics::Metrics;
 
-/// All counters, in the text format of Prometheus.
+/// All metrics, in the Prometheus text format.
 pub(super) async fn get_metrics(State(metrics): State<Metrics>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),

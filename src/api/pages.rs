@@ -1,7 +1,7 @@
-//! The web pages, compiled in with all that they need.
+//! The web pages and their resources, compiled into the binary.
 //!
-//! The pages load resources from this service only, which their Content-Security-Policy enforces. No script builds
-//! HTML from text.
+//! The pages load resources from this service only, which their Content-Security-Policy enforces. No script builds HTML
+//! from text.
 
 use axum::Router;
 use axum::body::Body;
@@ -50,7 +50,7 @@ const DASHBOARD_ASSETS: [StaticFile; 8] = [
     StaticFile::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
 ];
 
-/// The form at `/verify`. It hashes with noble-hashes, whose files are as their authors publish them.
+/// The form at `/verify`. It hashes with noble-hashes, whose files are unchanged copies of the published ones.
 const VERIFICATION_FORM: [StaticFile; 8] = [
     StaticFile::html("/verify", include_str!("../pages/verify.html")),
     StaticFile::css("/verify/style.css", include_str!("../pages/verify/style.css")),
@@ -77,9 +77,9 @@ const DOCS: [StaticFile; 8] = [
 /// Sources of images that a page may show.
 #[derive(Clone, Copy)]
 enum ImagePolicy {
-    /// `data:` URLs in the page itself, such as its empty icon.
+    /// Only `data:` URLs in the page itself, such as its empty icon.
     DataOnly,
-    /// Those of this service too.
+    /// Also images of this service.
     SameOrigin,
 }
 
@@ -90,13 +90,13 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
         HeaderName::from_static("cross-origin-opener-policy"),
         HeaderValue::from_static("same-origin"),
     ),
-    // Asked for each time and sent when it has changed: a new version shows at once.
+    // Browsers revalidate every time, so a new version shows at once.
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
-/// The dashboard
+/// Dashboard
 ///
-/// It has to be served at a path with a slash at its end: what it loads is named relative to that.
+/// Its path ends with a slash, because it loads its resources by relative URLs.
 #[utoipa::path(
     get,
     path = "/",
@@ -109,24 +109,24 @@ pub(super) fn dashboard() -> MethodRouter {
     serve_file(&DASHBOARD, ImagePolicy::SameOrigin)
 }
 
-/// From `base_path`, which is not empty, to the dashboard below it.
+/// Redirects from `base_path`, which is not empty, to the dashboard below it.
 pub(super) fn redirect_to_dashboard(base_path: &str) -> MethodRouter {
-    // Relative, as a proxy may know this path by another name.
+    // Relative, because a proxy may serve this path under another name.
     let name = base_path.rsplit('/').next().unwrap_or_default();
     let page = format!("{name}/");
     get(async move || Redirect::permanent(&page))
 }
 
-/// All that the dashboard loads.
+/// Serves the resources of the dashboard.
 pub(super) fn dashboard_assets() -> Router {
     DASHBOARD_ASSETS
         .iter()
         .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::SameOrigin))
 }
 
-/// The form for contract verification
+/// Form for contract verification
 ///
-/// It needs the dashboard's palette.
+/// It uses the dashboard's palette.
 #[utoipa::path(
     get,
     path = "/verify",
@@ -143,7 +143,7 @@ pub(super) fn verification_form() -> Router {
     routes.route("/verify/", get(to_page))
 }
 
-/// This document for people
+/// This document as a web page
 #[utoipa::path(
     get,
     path = "/docs",
@@ -189,7 +189,7 @@ fn file_response(
 }
 
 impl ImagePolicy {
-    /// The policy of a page with such pictures.
+    /// Returns the policy of a page with these image sources.
     fn content_security_policy(self) -> HeaderValue {
         let sources = match self {
             Self::DataOnly => "data:",

@@ -1,4 +1,4 @@
-//! Errors as `application/problem+json` (RFC 9457). The status of each is known here alone.
+//! Errors as `application/problem+json` (RFC 9457). This module alone maps errors to statuses.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::store::{StoredChain, Unavailable};
 pub(super) struct Problem {
     code: ProblemCode,
     detail: Cow<'static, str>,
-    /// In seconds.
+    /// `Retry-After` in seconds.
     retry_after: Option<u64>,
 }
 
-/// The closed list of codes.
+/// Stable error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProblemCode)]
@@ -84,7 +84,8 @@ impl Problem {
         )
     }
 
-    /// Why `chain` has nothing to serve, and when to ask again: after the next poll.
+    /// No data of `chain` can be served, for this `reason`. `Retry-After` is one block time, within which the next poll
+    /// comes.
     pub(super) fn unavailable(chain: &StoredChain, reason: Unavailable) -> Self {
         let (code, detail) = match reason {
             Unavailable::NoData => {
@@ -98,14 +99,14 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
-    /// The client has spent what it may and gets more after `wait`.
+    /// The client exceeded its rate limit and can retry after `wait`.
     pub(super) fn rate_limited(wait: Duration) -> Self {
         let problem =
             Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later");
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
     }
 
-    /// An upstream's budget for everybody is spent; there is some of it again after `wait`.
+    /// The rate limit of the delegation API, which all clients share, is reached until `wait` has passed.
     pub(super) fn lookup_budget_exhausted(wait: Duration) -> Self {
         let detail = "delegation API rate limit reached; retry later";
         Self {
@@ -114,19 +115,19 @@ impl Problem {
         }
     }
 
-    /// The client has as many requests of this kind under way as one may have.
+    /// The client has too many concurrent requests of this kind.
     pub(super) fn too_many_concurrent() -> Self {
         let detail = "too many concurrent requests of this kind from this client";
         Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
     }
 
-    /// There is no room for another request of this kind at the moment.
+    /// The service has no capacity for another request of this kind at the moment.
     pub(super) fn overloaded() -> Self {
         let detail = "too many concurrent requests of this kind; retry later";
         Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
     }
 
-    /// Bodies are taken as they are.
+    /// Compressed request bodies are not accepted.
     pub(super) fn unsupported_encoding() -> Self {
         Self::new(
             ProblemCode::UnsupportedMediaType,
@@ -134,7 +135,7 @@ impl Problem {
         )
     }
 
-    /// Why the upstream that clients know by `name` did not answer.
+    /// The upstream with this public name did not return a usable response.
     pub(super) fn from_upstream(error: ProxyError, upstream_name: &str) -> Self {
         let (code, detail) = match error {
             ProxyError::Overloaded => return Self::overloaded(),
@@ -168,7 +169,7 @@ impl Problem {
         Self::new(code, detail)
     }
 
-    /// The problem that a status means which the framework or the listener decided.
+    /// Maps a status that the framework or the listener chose to its problem.
     pub(super) fn from_status(status: StatusCode) -> Self {
         match status {
             StatusCode::NOT_FOUND => Self::new(ProblemCode::NotFound, "no such route"),
@@ -208,13 +209,13 @@ impl Problem {
         }
     }
 
-    /// This path has no answer to this method, but to `allowed`.
+    /// The path does not support the method, but those in `allowed`.
     pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
         let problem = Self::from_status(StatusCode::METHOD_NOT_ALLOWED);
         ([(header::ALLOW, allowed)], problem).into_response()
     }
 
-    /// The detail, for unit tests of modules that make problems.
+    /// Returns the detail, for unit tests of other modules.
     #[cfg(test)]
     pub(super) fn detail(&self) -> &str {
         &self.detail
@@ -224,7 +225,7 @@ impl Problem {
         self.code
     }
 
-    /// The body of the answer with that id.
+    /// Serialises the body with this request id.
     pub(super) fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
         let status = self.code.status();
         let body = ProblemBody {
@@ -240,7 +241,7 @@ impl Problem {
     }
 }
 
-/// Rounded up, and never none.
+/// Rounds up to whole seconds, at least 1.
 pub(super) fn whole_seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
@@ -249,8 +250,8 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassThroughError;
 
-/// Makes an error response a problem of the request `id`: the one that it carries, or the one that
-/// its status means where the framework made it.
+/// Turns an error response into the problem of the request `id`: the problem that the response carries, or the one of
+/// its status if the framework made it.
 pub(super) fn write_problem(
     response: &mut Response,
     request_id: &HeaderValue,
@@ -270,7 +271,7 @@ pub(super) fn write_problem(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if problem.code == ProblemCode::BadRequest {
-        // What comes behind a request that cannot be understood cannot be either.
+        // After a malformed request the rest of the connection cannot be parsed.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(seconds) = problem.retry_after {
@@ -291,7 +292,7 @@ impl IntoResponse for Problem {
 #[schema(as = Problem)]
 pub(super) struct ProblemBody<'a> {
     r#type: &'static str,
-    /// The status in words.
+    /// Reason phrase of the status.
     title: &'static str,
     status: u16,
     /// Description of this occurrence, for people.
@@ -300,7 +301,7 @@ pub(super) struct ProblemBody<'a> {
     code: ProblemCode,
     /// As in `X-Request-Id`.
     request_id: &'a str,
-    /// The OpenTelemetry trace, where spans are made.
+    /// Id of the OpenTelemetry trace, if tracing is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     trace_id: Option<String>,

@@ -1,4 +1,4 @@
-//! Takes a request's body within its limits: whole, or as it comes.
+//! Reads request bodies within their limits, whole or as a stream.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -20,8 +20,8 @@ use super::problem::{Problem, ProblemCode};
 use crate::memory_budget::MemoryBudget;
 use crate::proxy::RequestBodyAborted;
 
-/// The whole body of at most `most` bytes, charged to `memory` as it comes until the last part of
-/// it is gone: what is announced, but not sent, takes nothing.
+/// Reads a whole body of at most `max_bytes` bytes. Received bytes are charged to `memory` until the last slice of the
+/// body is dropped; announced bytes are not.
 pub(super) async fn read_body(
     request: Request,
     max_bytes: usize,
@@ -46,7 +46,7 @@ pub(super) async fn read_body(
     Ok(reservation.into_bytes(bytes))
 }
 
-/// Request body that is forwarded, and that ends where it breaks a limit.
+/// Request body that is forwarded. It ends where it breaks a limit.
 #[derive(Debug)]
 pub(super) struct LimitedBody {
     body: SyncWrapper<Body>,
@@ -66,7 +66,7 @@ pub(super) struct UploadStatus {
 }
 
 impl LimitedBody {
-    /// The body of `request`, of at most `most` bytes, and what will be known of it.
+    /// Returns the body of `request`, limited to `max_bytes`, and the status of its upload.
     pub(super) fn from_request(
         request: Request,
         max_bytes: usize,
@@ -121,7 +121,7 @@ impl hyper::body::Body for LimitedBody {
         let frame = Pin::new(this.body.get_mut()).poll_frame(context);
         this.status.is_waiting_for_client.store(frame.is_pending(), Ordering::Relaxed);
         let frame = ready!(frame);
-        // Trailers are headers that no allow-list covers.
+        // Trailers are not forwarded, because no allow-list covers them.
         let chunk = frame.and_then(|frame| frame.map(|frame| frame.into_data().ok()).transpose());
         let frame = chunk.map(|chunk| {
             chunk
@@ -145,8 +145,7 @@ impl hyper::body::Body for LimitedBody {
     }
 }
 
-/// The length that the headers announce, if any. Not the body's own word: the layer that gives it a
-/// deadline does not pass that on.
+/// Returns the `Content-Length`, if any. The body's own size hint is not used: the timeout layer hides it.
 fn check_content_length(headers: &HeaderMap, max_bytes: usize) -> Result<Option<u64>, Problem> {
     let header = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let content_length = header.and_then(|length| length.parse::<u64>().ok());
@@ -164,7 +163,7 @@ fn too_large(max_bytes: usize) -> Problem {
     )
 }
 
-/// The client stopped sending, or sent what is no body.
+/// Problem for a client that stopped sending or sent a malformed body.
 fn body_read_problem(error: &axum::Error) -> Problem {
     let mut cause = error.source();
     while let Some(error) = cause.filter(|error| !error.is::<TimeoutError>()) {

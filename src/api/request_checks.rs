@@ -6,19 +6,19 @@ use metrics::Counter;
 use super::problem::{Problem, ProblemCode};
 use crate::client_limits::ConnectedPeer;
 
-/// The door to one listener's routes.
+/// Checks of one listener.
 #[derive(Debug)]
 pub(super) struct RequestChecks {
-    /// Paths that are answered however much a client asks, and cost it nothing.
+    /// Paths without a rate limit.
     exempt_paths: Vec<String>,
     rate_limited: Counter,
 }
 
 impl RequestChecks {
-    /// Longer paths and queries mean nothing here.
+    /// No route has a longer path and query.
     const MAX_URI_BYTES: usize = 8 * 1024;
 
-    /// `/livez` and `/readyz` are exempt from the clients' budgets, below `base_path` too.
+    /// `/livez` and `/readyz` have no rate limit, at the root and below `base_path`.
     pub(super) fn new(base_path: &str, rate_limited: Counter) -> Self {
         let prefixes = ["", base_path];
         let exempt_paths = prefixes
@@ -27,8 +27,8 @@ impl RequestChecks {
         Self { exempt_paths: exempt_paths.collect(), rate_limited }
     }
 
-    /// Lets a request in that has one host, wants no tunnel, and has a URI of a sane length and a
-    /// client with a budget.
+    /// Accepts a request that has exactly one valid host, is not CONNECT, has a URI of acceptable length, and is within
+    /// its client's rate limit.
     pub(super) fn check<B>(
         &self,
         request: &Request<B>,
@@ -59,7 +59,8 @@ impl RequestChecks {
     }
 }
 
-/// RFC 9112, section 3.2; HTTP/1.0 knows no `Host`, but two are too many there as well.
+/// Returns true if the request has one host (RFC 9112, section 3.2). HTTP/1.0 requires none, but two are an error there
+/// too.
 fn has_one_host(version: Version, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {

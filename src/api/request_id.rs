@@ -1,4 +1,4 @@
-//! The id that a request, its answer and its log lines have in common.
+//! Request ids, shared by a request, its response and its log lines.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id that is taken over from a client.
+/// Longest id accepted from a client.
 const MAX_ID_BYTES: usize = 64;
 
-/// Makes ids that no other process makes: a random part and a count.
+/// Generates ids that no other process generates: a random part and a counter.
 #[derive(Debug)]
 pub(super) struct RequestIdGenerator {
     process_prefix: String,
@@ -23,7 +23,7 @@ impl RequestIdGenerator {
         Self { process_prefix: format!("{process_hash:016x}-"), next_number: AtomicU64::new(0) }
     }
 
-    /// The client's id, or one of ours when that is absent or unfit to be repeated in a log.
+    /// Returns the client's id, or a generated one if it is missing or unsafe to log.
     pub(super) fn for_request(&self, request_headers: &HeaderMap) -> HeaderValue {
         let client_id = request_headers.get(&X_REQUEST_ID).filter(|id| is_valid(id)).cloned();
         client_id.unwrap_or_else(|| self.generate())

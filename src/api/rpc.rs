@@ -1,7 +1,7 @@
 //! `POST /rpc/{chain}`: JSON-RPC 2.0, single or batch.
 //!
-//! Every JSON-RPC answer has HTTP status 200, errors included; a request of notifications alone has
-//! 204. Nothing is done for a notification: all that is allowed by itself are reads.
+//! JSON-RPC responses have HTTP status 200, errors included. A request with notifications only gets 204. Notifications
+//! are ignored: every allowed method is a read, which is useless without a response.
 
 mod request;
 mod response;
@@ -26,13 +26,12 @@ use crate::reads::{ChainReads, NodeResponse, Reads};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
 
-/// Members of one batch that are worked on at a time: one batch does not take all of a chain's
-/// calls.
+/// Calls of one batch that run concurrently. Limits a batch's share of the chain's concurrent calls.
 const BATCH_CONCURRENCY: usize = 16;
 
 /// Read the state of one chain
 ///
-/// Answers one JSON-RPC 2.0 call, or a batch of them in its order.
+/// Accepts one JSON-RPC 2.0 call, or a batch. The responses of a batch are in its order.
 #[utoipa::path(
     post,
     path = "/rpc/{chain}",
@@ -52,13 +51,13 @@ pub(super) async fn call_rpc(
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
     let max_batch = reads.limits().max_batch.get();
-    // Also for what a batch leaves for later: its client waits for all of it.
+    // One deadline for the whole batch, because the client waits for all of it.
     let deadline = reads.deadline();
     let response = match RpcPayload::parse(&body, max_batch) {
         Err(error) => RpcResponseBuilder::from_error(None, &error),
         Ok(RpcPayload::Single(member)) => execute_member(chain, member, deadline).await,
         Ok(RpcPayload::Batch(members)) => {
-            // The request itself has been paid for.
+            // The first call is already paid for by the request.
             client.check_rate(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
             let responses: Vec<_> =
                 members.into_iter().map(|member| execute_member(chain, member, deadline)).collect();

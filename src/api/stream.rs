@@ -34,10 +34,10 @@ use crate::store::{CachedSuggestion, ChainStore, StoredChain};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Without an event for this long, a comment shows that the stream lives.
+/// Interval of keep-alive comments on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Two numbers of 64 bits, a tag of 16 digits, and dashes. What is longer was never an id of ours.
+/// Upper bound of our ids: two 64-bit numbers, a tag of 16 digits, and dashes. A longer id is not ours.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
 /// Permits and shutdown signal of streams. Cheap to clone.
@@ -45,15 +45,15 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 pub(super) struct SuggestionStreams {
     store: ChainStore,
     inner: Arc<Inner>,
-    /// When this is cancelled the streams end.
+    /// The streams end when this is cancelled.
     shutdown: CancellationToken,
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// `None`: as many as there are connections.
+    /// `None`: no limit besides the number of connections.
     permits: Option<Arc<Semaphore>>,
-    /// Behind a proxy a client's connections are not known, and a stream stands for one of them.
+    /// Streams per client. Behind a proxy the client's connections are unknown, and each stream stands for one of them.
     max_per_client: usize,
     opened_total: AtomicU64,
     open_gauge: Gauge,
@@ -61,7 +61,7 @@ struct Inner {
     events: Counter,
 }
 
-/// One subscriber; to drop it is to be gone.
+/// Permit of one subscriber. Dropping it closes the stream in the counters.
 struct StreamPermit {
     inner: Arc<Inner>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
@@ -110,7 +110,7 @@ impl SuggestionStreams {
         Ok(StreamPermit { inner: Arc::clone(&self.inner), _permits: permits })
     }
 
-    /// The answer to `client` that goes on with `events`, which are empty once the service stops.
+    /// Builds the response to `client` from `events`, which end at shutdown.
     fn stream_response(
         &self,
         client: &ClientHandle,
@@ -129,15 +129,15 @@ impl SuggestionStreams {
             .into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        // nginx would keep events back until it has a buffer of them.
+        // Otherwise nginx buffers events.
         headers
             .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response.extensions_mut().insert(Streaming);
         Ok(response)
     }
 
-    /// When a subscriber is to come back. Each gets another time, so that those of an instance that
-    /// stopped do not come all at once.
+    /// Returns the reconnect delay of a subscriber. It is random, so that the subscribers of a stopped instance do not
+    /// all reconnect at once.
     fn retry_delay(&self) -> Duration {
         const MIN_RETRY_MS: u64 = 2000;
         const RETRY_SPREAD_MS: u64 = 3000;
@@ -152,7 +152,7 @@ impl Drop for StreamPermit {
     }
 }
 
-/// The changes of what to pay for gas on one chain
+/// Stream of the suggestion of one chain
 ///
 /// An event's id is its newest block, a dash and the entity tag.
 #[utoipa::path(
@@ -177,9 +177,9 @@ pub(super) async fn stream_suggestion(
     Ok(response)
 }
 
-/// The changes of what to pay for gas on all chains
+/// Stream of the suggestions of all chains
 ///
-/// An event's id has the chain id and a dash before that of one chain.
+/// An event's id is that of the chain's own stream, with the chain id and a dash before it.
 #[utoipa::path(
     get,
     path = "/v1/gas-suggestions/stream",
@@ -200,7 +200,7 @@ pub(super) async fn stream_all_suggestions(
     streams.stream_response(&ClientHandle::from_request(&request), events)
 }
 
-/// One chain for one subscriber.
+/// Subscription of one client to one chain.
 struct Subscription {
     chain: StoredChain,
     changes: watch::Receiver<Option<Arc<CachedSuggestion>>>,
@@ -232,7 +232,7 @@ impl Subscription {
         })
     }
 
-    /// The next event; `None` when the service stops.
+    /// Returns the next event. `None` at shutdown.
     async fn next_event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.unsent_event() {
@@ -245,7 +245,7 @@ impl Subscription {
         }
     }
 
-    /// Next event, or `None` if the subscriber has the current value.
+    /// Returns the current value as an event, or `None` if the subscriber has it.
     fn unsent_event(&mut self) -> Option<Event> {
         let cached = Arc::clone(&self.chain.servable_snapshot().ok()?.snapshot.cached_suggestion);
         let tag = cached.etag().to_str().unwrap_or_default().trim_matches('"');

@@ -17,12 +17,12 @@ use crate::etag;
 use crate::metrics::Metrics;
 use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
-/// How many headers a suggestion has at most, those of the layers included.
+/// Capacity for headers, including those of the layers.
 const MAX_HEADERS: usize = 12;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The chains and the counts of what was said of them. Cheap to clone.
+/// Chains with their response counters. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct SuggestionState {
     store: ChainStore,
@@ -41,7 +41,7 @@ impl FromRef<SuggestionState> for ChainStore {
     }
 }
 
-/// The counts of one chain's answers by how fresh they were.
+/// Counters of one chain's responses by freshness.
 #[derive(Debug)]
 pub(super) struct FreshnessCounters {
     fresh: Counter,
@@ -74,7 +74,7 @@ impl FreshnessCounters {
 
 /// Gas suggestion of one chain
 ///
-/// The answer is 304 when the client has it.
+/// The response is 304 if the client's copy is current.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/gas-suggestion",
@@ -99,7 +99,7 @@ pub(super) async fn get_suggestion(
     ))
 }
 
-/// The headers that belong to `quote` while it is as fresh as that.
+/// Builds the headers of a suggestion with this freshness.
 pub(super) fn suggestion_headers(cached: &CachedSuggestion, freshness: Freshness) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
     headers.insert(header::CONTENT_TYPE, JSON);
@@ -109,7 +109,7 @@ pub(super) fn suggestion_headers(cached: &CachedSuggestion, freshness: Freshness
     headers
 }
 
-/// The answer with these headers, which is 304 where `request` names the quote.
+/// Builds the response with these headers; 304 if `If-None-Match` contains the entity tag.
 pub(super) fn conditional_response(
     cached: &CachedSuggestion,
     mut headers: HeaderMap,
@@ -129,7 +129,7 @@ pub(super) fn conditional_response(
 
 /// Gas suggestions of all chains
 ///
-/// Chains that have nothing to serve are left out.
+/// Chains without data that may be served are omitted.
 #[utoipa::path(
     get,
     path = "/v1/gas-suggestions",

@@ -1,8 +1,8 @@
-//! `/verification/…`: contract verification, passed on to the service that does it.
+//! `/verification/…`: contract verification, forwarded to a Sourcify server.
 //!
-//! A path is taken apart into segments from a closed list, or of a few plain characters, and what is
-//! asked upstream is put together from them. Status and body of the answer are the upstream's, whatever
-//! they are: it says 404 and 500 of contracts.
+//! A path is split into segments. Each must be in a closed list or have only plain characters, and the upstream URL is
+//! built from them. Status and body of the response are the upstream's, including 404 and 500, which describe
+//! contracts.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -18,10 +18,10 @@ use super::request_body::LimitedBody;
 use crate::client_limits::ClientHandle;
 use crate::proxy::{Proxy, ProxyError, ProxyRequest};
 
-/// Below which all of this lives.
+/// Prefix of all forwarded paths.
 const PATH_PREFIX: &str = "/verification";
 
-/// How contracts are verified. Cheap to clone.
+/// Settings of contract verification. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct VerificationState {
     pub(super) proxy: Proxy,
@@ -52,7 +52,7 @@ impl AllowedMethods {
         }
     }
 
-    /// As the `Allow` header.
+    /// Value of the `Allow` header.
     fn allow_header(self) -> &'static str {
         match self {
             Self::Read => "GET,HEAD",
@@ -62,7 +62,7 @@ impl AllowedMethods {
     }
 }
 
-/// Passes a request on.
+/// Forwards a request.
 pub(super) async fn forward(
     State(state): State<VerificationState>,
     request: Request,
@@ -111,7 +111,7 @@ pub(super) async fn forward(
     Ok(response)
 }
 
-/// Returns true if this method of this path is passed on.
+/// Returns true if requests with this method and path are forwarded.
 #[cfg(test)]
 pub(super) fn is_forwarded(method: &Method, path: &str) -> bool {
     let relative_path = path.strip_prefix(PATH_PREFIX).unwrap_or_default();
@@ -119,7 +119,7 @@ pub(super) fn is_forwarded(method: &Method, path: &str) -> bool {
     find_route(&segments).is_some_and(|route| route.methods.allows(method))
 }
 
-/// Returns the endpoint at `segments`, if there is one.
+/// Returns the route of these segments. `None`: not forwarded.
 fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
     const MAX_FURTHER_SEGMENTS: usize = 8;
     let are_plain = |further: &[&str]| {
@@ -145,7 +145,7 @@ fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
     Some(AllowedRoute { methods, credentials })
 }
 
-/// Returns true if a segment means itself in every URL: nothing to decode, nowhere to go up to.
+/// Returns true if a segment needs no decoding and cannot leave its path.
 fn is_plain(segment: &str) -> bool {
     const MAX_SEGMENT_BYTES: usize = 128;
     let is_segment_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
@@ -154,12 +154,12 @@ fn is_plain(segment: &str) -> bool {
         && !matches!(segment, "." | "..")
 }
 
-/// A page that the upstream may send must not act as one of this service's.
+/// Isolates the response, so that an HTML page of the upstream cannot act as a page of this service.
 fn sandboxed(mut response: Response) -> Response {
     const SANDBOX_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX_POLICY);
-    // Its form is chosen by these, whatever the upstream says of that.
+    // The upstream chooses the form of the response by these headers, whatever its own `Vary` says.
     headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response.extensions_mut().insert(PassThroughError);

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use crate::address;
 use crate::api::problem::{Problem, ProblemCode};
 
-/// The parameters of a query. Those that no look-up has are let pass.
+/// Parameters of a query. Names that no look-up has are ignored.
 #[derive(Debug)]
 pub(super) struct QueryParameters<'a>(Vec<(String, &'a str)>);
 
@@ -17,7 +17,7 @@ const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 
 impl<'a> QueryParameters<'a> {
-    /// Refuses a name that is another in the wrong letters: it would change the question to leave it out.
+    /// Rejects a known name in other letter case: ignoring it would change the question.
     pub(super) fn parse(query: Option<&'a str>) -> Result<Self, Problem> {
         let pairs = query.unwrap_or_default().split('&').filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -35,7 +35,7 @@ impl<'a> QueryParameters<'a> {
         Ok(parameters)
     }
 
-    /// The value of the parameter with this name, in which a plus sign is a space.
+    /// Returns the value of the parameter with this name, if present. A plus sign is a space.
     pub(super) fn optional(&self, name: &str) -> Result<Option<String>, Problem> {
         let mut values = self.0.iter().filter(|(known, _)| known == name);
         let Some((_, value)) = values.next() else { return Ok(None) };
@@ -45,7 +45,7 @@ impl<'a> QueryParameters<'a> {
         percent_decoded(value).map(Some).ok_or_else(|| invalid_parameter(name, "must be UTF-8"))
     }
 
-    /// The same of a parameter that has to be there, as `read` reads it.
+    /// Returns a required parameter, parsed with `parse`.
     pub(super) fn required<T>(
         &self,
         name: &'static str,
@@ -56,13 +56,13 @@ impl<'a> QueryParameters<'a> {
     }
 }
 
-/// A name or a value of a query; `None`: it is no text.
+/// Decodes a name or a value of a query. `None`: not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let with_spaces = text.replace('+', " ");
     percent_decode_str(&with_spaces).decode_utf8().map(Cow::into_owned).ok()
 }
 
-/// The parameter `name` is not as it must be.
+/// Problem for an invalid parameter `name`.
 pub(super) fn invalid_parameter(name: &str, requirement: impl std::fmt::Display) -> Problem {
     Problem::new(ProblemCode::InvalidParameter, format!("`{name}` {requirement}"))
 }
@@ -78,8 +78,8 @@ pub(super) fn parse_number(name: &str, text: &str) -> Result<U256, Problem> {
     number.ok_or_else(|| invalid_parameter(name, "must be a decimal number from 0 to 2^256 - 1"))
 }
 
-/// 32 bytes in hex, or a string of up to 31 bytes, which is padded on its right. An empty one is that of a
-/// delegation without rights.
+/// Parses rights: 32 bytes in hex, or a string of up to 31 bytes, padded on the right. The empty string is 32 zero
+/// bytes, as in a delegation of all rights.
 pub(super) fn parse_rights(name: &str, text: &str) -> Result<B256, Problem> {
     const MAX_STRING_BYTES: usize = 31;
     if let Some(digits) = text.strip_prefix("0x") {

@@ -1,5 +1,5 @@
-//! `POST /v1/{chain}/delegations/transactions`: an unsigned transaction that gives or takes back a
-//! delegation. Nothing is signed or sent.
+//! `POST /v1/{chain}/delegations/transactions`: an unsigned transaction that delegates rights or revokes them. Nothing
+//! is signed or sent.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ use crate::json;
 /// Largest request body in bytes, far above any valid one.
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Asked<'a> {
@@ -44,7 +44,8 @@ struct Asked<'a> {
     enable: RequestField<'a>,
 }
 
-/// `None`: it is absent. A null, which is not that, is something that the client has forgotten to set.
+/// A field of the body. `None`: absent. A null is present and is rejected, because the client has probably forgotten a
+/// value.
 #[derive(Debug, Clone, Copy, Default)]
 struct RequestField<'a>(Option<&'a RawValue>);
 
@@ -54,9 +55,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestField<'a> {
     }
 }
 
-/// Prepare a transaction that gives a delegation, or takes it back
+/// Prepare a transaction that delegates rights or revokes them
 ///
-/// Nothing is signed or sent. The fees are those of the medium tier at the moment.
+/// Nothing is signed or sent. The fees are those of the current medium tier.
 #[utoipa::path(
     post,
     path = "/v1/{chain}/delegations/transactions",
@@ -80,7 +81,7 @@ pub(in crate::api) async fn prepare_transaction(
     let body = request_body::read_body(request, MAX_BODY_BYTES, reads.memory()).await?;
     let (from, change) = parse_request(&body)?;
     let unavailable = |reason| Problem::unavailable(chain.chain(), reason);
-    // A chain without fees is not asked for anything else.
+    // Without fees no call to the chain is needed.
     chain.chain().servable_snapshot().map_err(unavailable)?;
     let prepared = delegations.prepare(chain, from, &change).await?;
     let current = chain.chain().servable_snapshot().map_err(unavailable)?;
@@ -104,13 +105,13 @@ pub(in crate::api) fn parse_request(body: &[u8]) -> Result<(Address, DelegationC
 impl<'a> Asked<'a> {
     fn parse(body: &'a [u8]) -> Result<Self, Problem> {
         const MAX_REASON_CHARS: usize = 160;
-        // It would be taken for the members in their order.
+        // Serde would accept an array of the members in order.
         if body.trim_ascii_start().starts_with(b"[") {
             let detail = "the body must be a JSON object with known members only, not an array";
             return Err(Problem::new(ProblemCode::InvalidParameter, detail));
         }
         serde_json::from_slice(body).map_err(|error| {
-            // It may quote a member's name, of any length.
+            // The message may quote a member name of any length.
             let reason: String = error.to_string().chars().take(MAX_REASON_CHARS).collect();
             let detail =
                 format!("the body must be a JSON object with known members only: {reason}");
@@ -160,12 +161,12 @@ impl<'a> Asked<'a> {
         Ok((from, DelegationChange { to, rights, scope }))
     }
 
-    /// Returns true if it is given; it is unless the request says otherwise.
+    /// Returns true to delegate and false to revoke. Default: true.
     fn parse_enable(&self) -> Result<bool, Problem> {
         Ok(optional("enable", self.enable, parse_flag)?.unwrap_or(true))
     }
 
-    /// How much is given: 0 where it is taken back, which an amount of 0 says too.
+    /// Returns the amount: 0 to revoke, which an amount of 0 also means.
     fn parse_amount(&self) -> Result<U256, Problem> {
         let required_amount = || required("amount", self.amount, parse_number);
         match optional("enable", self.enable, parse_flag)? {
@@ -220,13 +221,13 @@ fn parse_flag(name: &str, json: &RawValue) -> Result<bool, Problem> {
     serde_json::from_str(json.get()).map_err(|_| invalid_parameter(name, "must be true or false"))
 }
 
-/// A number as a decimal string, or as an integer that no reader or writer of JSON rounds.
+/// Parses a number from a decimal string, or from an integer that no JSON implementation rounds.
 fn parse_number(name: &str, json: &RawValue) -> Result<U256, Problem> {
     const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
     if let Some(text) = json::parse_string(json) {
         return parameters::parse_number(name, &text);
     }
-    // To JSON Schema, and to who writes all numbers as floats, 1.0 is an integer too.
+    // 1.0 is an integer to JSON Schema and to clients that write all numbers as floats.
     let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
     let is_whole = fraction.bytes().all(|digit| digit == b'0');
     let number =
@@ -243,7 +244,7 @@ mod tests {
     const TO: &str = "0x00000000000000000000000000000000000000b2";
     const CONTRACT: &str = "0x00000000000000000000000000000000000000c3";
 
-    /// Parses a body with these members beside those of every request, and returns its scope.
+    /// Parses a body with these members beside the common ones, and returns its scope.
     fn parse_scope(members: &str) -> Result<DelegationScope, String> {
         let body = format!("{{\"from\":\"{FROM}\",\"to\":\"{TO}\",{members}}}");
         let parsed = Asked::parse(body.as_bytes()).and_then(|asked| asked.validate());

@@ -1,4 +1,4 @@
-//! Unsigned transaction in the form that wallets take.
+//! Unsigned transactions in the format of wallets.
 
 use alloy_primitives::{Address, hex};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::delegation::PreparedTransaction;
 use crate::fees::{PricingType, Suggestion};
 
-/// An unsigned transaction with quantities in hex, as `eth_sendTransaction` takes it.
+/// An unsigned transaction in the format of `eth_sendTransaction`, with quantities in hex.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Transaction)]
@@ -75,7 +75,7 @@ impl UnsignedTransaction {
 }
 
 impl TransactionFees {
-    /// With the type of a transaction that pays so (EIP-2718).
+    /// Returns the transaction type (EIP-2718) and the fees.
     fn type_and_fees(suggestion: &Suggestion) -> (&'static str, Self) {
         let medium = suggestion.medium;
         let max_fee_per_gas = hex_quantity(medium.max_fee_per_gas);
@@ -84,7 +84,7 @@ impl TransactionFees {
                 let max_priority_fee_per_gas = hex_quantity(medium.max_priority_fee_per_gas);
                 ("0x2", Self::Eip1559 { max_fee_per_gas, max_priority_fee_per_gas })
             }
-            // Both members of a tier are the gas price then.
+            // Under legacy pricing both amounts of a tier are the gas price.
             PricingType::Legacy => ("0x0", Self::Legacy { gas_price: max_fee_per_gas }),
         }
     }

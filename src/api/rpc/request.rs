@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 requests and the codes of their errors.
+//! JSON-RPC 2.0 requests, and the codes of their errors.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,29 @@ use serde_json::value::RawValue;
 use crate::json::{parse_string, present};
 use crate::reads::{ReadError, ReadRejection};
 
-/// A body's members, of which nothing is known but that each is JSON.
+/// Members of a body, parsed only as far as being JSON.
 #[derive(Debug)]
 pub(super) enum RpcPayload<'a> {
     Single(&'a RawValue),
-    /// At least one.
+    /// Has at least one member.
     Batch(Vec<&'a RawValue>),
 }
 
-/// One member, understood.
+/// A parsed member.
 #[derive(Debug)]
 pub(super) enum RequestObject<'a> {
     Call {
-        /// A string, a number or null, as it came.
+        /// A string, a number or null, byte for byte.
         id: &'a RawValue,
         method: Cow<'a, str>,
-        /// An array or an object; `None`: none, or null, which some clients write for it.
+        /// An array or an object. `None`: absent or null, which some clients send instead.
         params: Option<&'a RawValue>,
     },
-    /// A call without an id, which is never answered.
+    /// A call without an id. It gets no response.
     Notification,
 }
 
-/// An `error` of the service's own.
+/// A JSON-RPC error of the service itself.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct RpcError {
     code: i32,
@@ -38,7 +38,7 @@ pub(super) struct RpcError {
 }
 
 impl<'a> RpcPayload<'a> {
-    /// Reads `body`, of whose batch no more than `max_batch` members are wanted.
+    /// Parses `body`, which may be a batch of at most `max_batch` members.
     pub(super) fn parse(body: &'a [u8], max_batch: usize) -> Result<Self, RpcError> {
         let json: &RawValue = serde_json::from_slice(body)
             .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
@@ -62,11 +62,11 @@ impl<'a> RequestObject<'a> {
     /// Longest accepted id. Every response repeats the id of its call.
     const MAX_ID_BYTES: usize = 64;
 
-    /// Reads one member.
+    /// Parses one member.
     ///
     /// # Errors
     ///
-    /// Error of a request, with its id if that is valid.
+    /// Returns the error and the id of the request, if that is valid.
     pub(super) fn parse(member: &'a RawValue) -> Result<Self, (Option<&'a RawValue>, RpcError)> {
         #[derive(Deserialize)]
         struct RawRequest<'a> {
@@ -79,7 +79,7 @@ impl<'a> RequestObject<'a> {
             #[serde(borrow, default, deserialize_with = "present")]
             params: Option<&'a RawValue>,
         }
-        // A derived reader would also take an array of the members in order.
+        // A derived deserializer would also accept an array of the members in order.
         let is_object = member.get().starts_with('{');
         let Some(member) =
             is_object.then(|| serde_json::from_str::<RawRequest>(member.get()).ok()).flatten()
@@ -127,7 +127,7 @@ impl RpcError {
     const INVALID_PARAMS: i32 = -32602;
     /// EIP-1474: resource unavailable.
     const UNAVAILABLE: i32 = -32002;
-    /// EIP-1474: limit exceeded, which clients take as a reason to try again later.
+    /// EIP-1474: limit exceeded. Clients retry later.
     const LIMIT_EXCEEDED: i32 = -32005;
 
     fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
@@ -138,7 +138,7 @@ impl RpcError {
         Self::new(Self::INVALID_REQUEST, message)
     }
 
-    /// Why a call was not answered. The texts are the service's own.
+    /// Converts a rejected read into an error. The messages are the service's own, never a node's.
     pub(super) fn from_rejection(rejection: &ReadRejection) -> Self {
         let code = match rejection {
             ReadRejection::NotAllowed | ReadRejection::Failed(ReadError::Unsupported) => {
@@ -161,8 +161,7 @@ impl RpcError {
 mod tests {
     use super::*;
 
-    /// The id, the method and the parameters; or `notification`; or the id, the code and the
-    /// message.
+    /// Parses a member and formats the outcome: id, method and parameters; or `notification`; or id, code and message.
     fn parse_member(member: &str) -> String {
         let member: &RawValue = serde_json::from_str(member).unwrap();
         let text_or_dash = |json: Option<&RawValue>| json.map_or("-", RawValue::get).to_owned();

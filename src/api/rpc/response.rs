@@ -1,4 +1,4 @@
-//! Writes answers around results that are passed on as the bytes that they are.
+//! Writes JSON-RPC responses around results, which stay byte for byte those of the node.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,22 +13,22 @@ use serde_json::value::RawValue;
 use super::request::RpcError;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
 
-/// The pieces of an answer under way, or of a batch of them.
+/// Parts of a response or of a batch of responses.
 #[derive(Debug, Default)]
 pub(super) struct RpcResponseBuilder {
     chunks: VecDeque<Bytes>,
-    /// Only a batch has this: each of its answers is free of charge by itself, all of them are not.
+    /// Only for a batch: the uncharged first bytes of each response add up, so the batch charges them.
     batch_reservation: Option<Reservation>,
 }
 
 impl RpcResponseBuilder {
-    /// The beginning of a batch, whose answers are held in `memory` as far as they are not already.
+    /// Starts a batch. Responses that are not charged yet are charged to `memory`.
     pub(super) fn for_batch(memory: &MemoryBudget) -> Self {
         Self { chunks: VecDeque::new(), batch_reservation: Some(memory.reservation()) }
     }
 
-    /// The answer to the call `id` (`None`: to what has no readable one), with this `name` and
-    /// `value`.
+    /// Builds the response to the call `id`, with the member `member_name` and its `value`. `None`: the call has no
+    /// readable id.
     pub(super) fn for_call(id: Option<&RawValue>, member_name: &str, value: Bytes) -> Self {
         let id = id.map_or("null", RawValue::get);
         let prefix = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member_name}\":");
@@ -41,16 +41,16 @@ impl RpcResponseBuilder {
         Self::for_call(id, "error", error.into())
     }
 
-    /// Adds one more answer to a batch, or nothing where there is none.
+    /// Appends one response to a batch.
     ///
     /// # Errors
     ///
-    /// When there is no memory for it.
+    /// Fails if the memory budget is exhausted.
     pub(super) fn append(&mut self, response: Self) -> Result<(), MemoryExhausted> {
         if !response.chunks.is_empty() {
             let separator: &[u8] = if self.chunks.is_empty() { b"[" } else { b"," };
             self.chunks.push_back(Bytes::from_static(separator));
-            // What of each was free of charge by itself.
+            // Bytes that the response alone did not have to charge.
             let uncharged_bytes =
                 response.chunks.iter().map(|piece| piece.len().min(Reservation::FREE_BYTES)).sum();
             if let Some(reservation) = &mut self.batch_reservation {
@@ -61,7 +61,7 @@ impl RpcResponseBuilder {
         Ok(())
     }
 
-    /// The body; `None`: there is nothing to say.
+    /// Returns the body. `None`: there is nothing to send.
     pub(super) fn into_body(mut self) -> Option<Body> {
         if self.chunks.is_empty() {
             return None;
@@ -83,8 +83,8 @@ impl RpcResponseBuilder {
     }
 }
 
-/// A body that shares its bytes with the cache and with other answers: the connection copies what
-/// it is given, so it is given little at a time.
+/// Body that shares its bytes with the cache and with other responses. It hands them out in small chunks, because the
+/// connection copies what it gets.
 struct ChunkedBytes {
     chunks: VecDeque<Bytes>,
     remaining: usize,
