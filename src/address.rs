@@ -1,21 +1,21 @@
-//! Addresses as people and programs write them.
+//! Parses addresses as people and programs write them.
 
 use alloy_primitives::Address;
 
-/// Why a text is no address.
+/// Reason why a text is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AddressError {
     #[error("must be an address: 0x and 40 hex digits")]
     Malformed,
-    /// Upper and lower case are its checksum (EIP-55): somewhere it was mistyped.
+    /// Mixed case is a checksum (EIP-55), which does not match: a character is mistyped.
     #[error("must be an address in a single case, or with a valid EIP-55 checksum")]
     ChecksumMismatch,
 }
 
-/// Reads `0x` and 40 hex digits, in lower case, in upper case, or with a checksum (EIP-55).
+/// Parses `0x` and 40 hex digits in lower case, in upper case, or with a checksum (EIP-55).
 pub(crate) fn parse(text: &str) -> Result<Address, AddressError> {
     let digits = text.strip_prefix("0x").ok_or(AddressError::Malformed)?;
-    // The parser would take digits without the prefix, also behind one.
+    // The library's parser would also accept digits without the prefix, or two prefixes.
     let is_hex = digits.len() == 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let address: Address = digits.parse().ok().filter(|_| is_hex).ok_or(AddressError::Malformed)?;
     let has_any = |matches: fn(&u8) -> bool| digits.as_bytes().iter().any(matches);

@@ -51,7 +51,7 @@ enum Command {
     },
     /// Check the configuration and exit
     CheckConfig,
-    // Its documentation is that of its arguments.
+    // Its help text is that of its arguments.
     Backtest(Box<BacktestArgs>),
     /// Check whether a running service is ready: exit code 0 if it is, else 1
     Healthcheck,
@@ -60,7 +60,7 @@ enum Command {
     OpenApi,
 }
 
-/// How a run failed, which decides the exit code.
+/// Error of a command. It decides the exit code.
 enum CommandError {
     Configuration(ConfigError),
     /// The arguments are invalid.
@@ -69,8 +69,7 @@ enum CommandError {
 }
 
 impl Cli {
-    /// Runs the command to its end: exit code 0 when it ended as asked, 1 when it failed while
-    /// running, 2 for a wrong configuration or wrong arguments.
+    /// Runs the command. Exit code 0: success; 1: failure while running; 2: invalid configuration or arguments.
     #[must_use]
     pub fn run(self) -> ExitCode {
         match self.try_run() {
@@ -113,7 +112,7 @@ impl Cli {
     }
 }
 
-/// Runs the service; with `demo`, on recorded chains at that pace.
+/// Runs the service; with `demo`, on recorded chains with this block timing.
 #[tokio::main]
 async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::Result<()> {
     let _logs = logging::init(&config.log)?;
@@ -130,9 +129,9 @@ async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::R
             let node =
                 demo::ReplayNode::bind(pace).await.context("cannot start the recorded chains")?;
             config.chains = demo::chain_configs(node.address()?, pace.block_time)?;
-            // Others would take what was recorded for what is.
+            // Other replicas would take recorded data for live data.
             config.redis = Redis::default();
-            // What is recorded has no contracts.
+            // The recorded chains have no contracts.
             config.verification.url = None;
             config.delegation.source = DelegationSource::Off;
             Some(node)
@@ -146,20 +145,20 @@ async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::R
     let stop = CancellationToken::new();
     let ended = tokio::select! {
         ended = server.run(stop.clone().cancelled_owned()) => ended,
-        // The first signal lets requests under way finish, a second one does not wait for them.
+        // The first signal lets requests in flight finish; a second one stops at once.
         () = async { signals.next().await; stop.cancel(); signals.next().await } => Ok(()),
     };
     traces.shutdown().await;
     ended
 }
 
-/// Asks the service that runs with this configuration on this machine whether it is ready.
+/// Checks whether the service with this configuration on this machine is ready.
 #[tokio::main(flavor = "current_thread")]
 async fn check_health(config: &Config) -> anyhow::Result<()> {
     const TIMEOUT: Duration = Duration::from_secs(3);
     let mut address = config.server.admin_listen;
     if address.ip().is_unspecified() {
-        // What listens everywhere listens here.
+        // For a wildcard address, connect to the loopback address.
         address.set_ip(match address {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
@@ -175,7 +174,7 @@ async fn check_health(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// The signals that ask a process to stop. None is missed once this exists.
+/// Signals that stop the process. No signal is missed once this exists.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

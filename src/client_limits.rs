@@ -1,7 +1,7 @@
 //! Limits per client: connections, request rate and long requests.
 //!
-//! A client is an IPv4 address or an IPv6 /64 network. What is kept of one is of fixed size, and
-//! goes when it has no connection, no long request, and its budget is whole again.
+//! A client is an IPv4 address or an IPv6 /64 network. Its state has a fixed size. It is removed when the client has no
+//! connection and no long request, and its rate limit has refilled.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -30,7 +30,7 @@ struct Inner {
     /// Connections per client; 0: no limit.
     max_connections: usize,
     quota: Option<Quota>,
-    /// Whose `X-Forwarded-For` is believed.
+    /// Networks whose `X-Forwarded-For` is trusted.
     trusted_proxies: Vec<IpNet>,
     table: Mutex<HashMap<IpAddr, Arc<Client>>>,
 }
@@ -38,11 +38,11 @@ struct Inner {
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,
-    /// Uploads and the like under way.
+    /// Long requests in flight.
     long_requests: AtomicUsize,
     streams: AtomicUsize,
     rate_limit: Option<RateLimit>,
-    /// When it was last heard of, unless it is connected.
+    /// Time of the last activity of a client without a connection.
     last_active: Mutex<Instant>,
 }
 
@@ -54,12 +54,12 @@ struct RateLimit {
 
 const ONE_REQUEST: NonZeroU32 = NonZeroU32::MIN;
 
-/// One connection's other end; to drop it is to hang up.
+/// The peer of one connection. Dropping it decrements the client's connection count.
 #[derive(Debug)]
 pub(crate) struct ConnectedPeer {
     clients: ClientTable,
     address: IpAddr,
-    /// `None`: the peer is a trusted proxy, and each request tells its client.
+    /// `None`: the peer is a trusted proxy, and each request names its client.
     client: Option<Arc<Client>>,
 }
 
@@ -70,21 +70,21 @@ pub(crate) struct ClientHandle(Option<Arc<Client>>);
 /// Kinds of long requests, of which a client may have a limited number in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LongRequestKind {
-    /// A request that is passed on and may take minutes.
+    /// A forwarded request, which may take minutes.
     Forwarded,
     /// A stream of events.
     Stream,
 }
 
-/// One of a client's lasting requests; to drop it is to have ended.
+/// Permit of one long request. Dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyPermit(Option<Arc<Client>>, LongRequestKind);
 
-/// The client has as many requests of this kind under way as one may have.
+/// Error: the client has the maximum number of requests of this kind in flight.
 #[derive(Debug)]
 pub(crate) struct TooManyConcurrentRequests;
 
-/// The client has as many connections as one may have.
+/// Error: the client has the maximum number of connections.
 #[derive(Debug)]
 pub(crate) struct TooManyConnections;
 
@@ -105,7 +105,7 @@ impl ClientTable {
         }
     }
 
-    /// Counts a new connection from `peer`. A trusted proxy may have as many as it likes.
+    /// Counts a new connection from `address`. A trusted proxy has no limit.
     pub(crate) fn connect(&self, address: IpAddr) -> Result<ConnectedPeer, TooManyConnections> {
         let address = address.to_canonical();
         if self.is_trusted(address) {
@@ -121,7 +121,7 @@ impl ClientTable {
         Ok(ConnectedPeer { clients: self.clone(), address, client: Some(client) })
     }
 
-    /// Forgets the clients that are gone and whose budget is whole again.
+    /// Removes clients without connections whose rate limit has refilled.
     pub(crate) fn remove_idle(&self, now: Instant) {
         let refill_time = self
             .inner
@@ -180,14 +180,14 @@ impl Client {
         let Some(RateLimit { limiter, burst }) = &self.rate_limit else { return Ok(()) };
         match limiter.check_n(count.min(*burst)) {
             Ok(Err(refused)) => Err(refused.wait_time_from(DefaultClock::default().now())),
-            // More than the burst is never asked for.
+            // The count is capped above, so the capacity is always sufficient.
             Ok(Ok(())) | Err(InsufficientCapacity(_)) => Ok(()),
         }
     }
 }
 
 impl ConnectedPeer {
-    /// One without a connection, that may ask as much as it likes.
+    /// Peer without a connection and without limits.
     pub(crate) fn unlimited() -> Self {
         let limits = Limits { requests_per_second_per_client: 0, ..Limits::default() };
         let clients = ClientTable::new(&limits, &[]);
@@ -198,7 +198,7 @@ impl ConnectedPeer {
     ///
     /// # Errors
     ///
-    /// How long the client has to wait, when it has spent what it may.
+    /// Returns the time until the next request is allowed.
     pub(crate) fn check_rate(&self, headers: &HeaderMap) -> Result<(), Duration> {
         match &self.client {
             Some(client) => client.check_rate(ONE_REQUEST),
@@ -226,7 +226,7 @@ impl ClientHandle {
         request.extensions().get().cloned().unwrap_or_default()
     }
 
-    /// Counts a lasting request, of which the client may have `most` at a time.
+    /// Counts a long request of this kind. The client may have `max` at a time.
     pub(crate) fn acquire(
         &self,
         kind: LongRequestKind,
@@ -243,11 +243,11 @@ impl ClientHandle {
         Ok(ConcurrencyPermit(self.0.clone(), kind))
     }
 
-    /// Charges the client for as many requests at once, as far as it can ever have as much.
+    /// Charges the client for `count` requests at once, at most its burst.
     ///
     /// # Errors
     ///
-    /// As [`ConnectedPeer::check_rate`]; then nothing is charged.
+    /// Like [`ConnectedPeer::check_rate`]. Nothing is charged then.
     pub(crate) fn check_rate(&self, count: usize) -> Result<(), Duration> {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         match (&self.0, NonZeroU32::new(count)) {
@@ -276,9 +276,9 @@ impl Drop for ConnectedPeer {
 }
 
 impl ClientTable {
-    /// The client behind trusted proxies: each of them appends whom it heard from, so the list is
-    /// true from its right end up to the first address that is no trusted proxy's. Where it cannot
-    /// be read any further, the last proxy that could be read answers for what is behind it.
+    /// Returns the client behind trusted proxies. Each proxy appends the address of its peer, so the list can be
+    /// trusted from its right end up to the first address that is not a trusted proxy's. If an entry cannot be parsed,
+    /// the proxy to its right counts as the client.
     fn forwarded_for(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let values: Vec<_> = headers.get_all(X_FORWARDED_FOR).iter().collect();
         let mut client = None;
@@ -305,7 +305,7 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     address.or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
-/// A network of IPv4 that is written as one of IPv6 (`::ffff:10.0.0.0/104`), as the former.
+/// Converts an IPv4 network in IPv6 form (`::ffff:10.0.0.0/104`) to its IPv4 form.
 fn canonical_network(network: IpNet) -> IpNet {
     let mapped = match network.addr() {
         IpAddr::V6(address) => address.to_ipv4_mapped(),

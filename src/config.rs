@@ -1,5 +1,5 @@
-//! The configuration: built-in defaults, a file over them, `GAS_…` variables over both, read once
-//! and checked whole before anything is opened.
+//! The configuration: built-in defaults, overridden by a file, overridden by `GAS_…` variables. It is read once and
+//! checked completely before anything is opened.
 
 mod chain;
 mod delegation;
@@ -35,41 +35,40 @@ pub use verification::Verification;
 
 use error::ENVIRONMENT_PREFIX;
 
-/// The variable that names the file where no argument does, so that the health check of a container reads the
-/// same one.
+/// Variable that names the file if no argument does. A container's health check then reads the same file.
 pub(crate) const FILE_VARIABLE: &str = "GAS_CONFIG";
 
 const DEFAULTS: &str = include_str!("../config/default.toml");
 const CHAINS: &str = "chains";
 
-/// A whole configuration that has passed every check.
+/// A complete, checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the service listens and how it stops.
+    /// Listeners and shutdown.
     pub server: Server,
-    /// Limits of clients.
+    /// Limits per client.
     pub limits: Limits,
-    /// Which web pages may read the answers.
+    /// Web pages that may read responses.
     pub cors: Cors,
     /// Log filter and format.
     pub log: Log,
-    /// Where spans are sent.
+    /// Export of spans.
     pub tracing: Tracing,
     /// Limits of JSON-RPC requests.
     pub rpc: Rpc,
-    /// Where contracts are verified.
+    /// Contract verification.
     pub verification: Verification,
-    /// Where delegations are looked up.
+    /// Delegation look-ups.
     pub delegation: Delegation,
     /// Redis that replicas share.
     pub redis: Redis,
-    /// The networks, in ascending order of chain id; never empty.
+    /// Chains, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
-    /// Keys that are set and have no effect because replicas poll in turns.
+    /// Configured keys that have no effect because replicas share polls.
     pub ignored_keys: Vec<String>,
 }
 
-/// The layers' merged content, before the checks that look at several keys.
+/// Merged content of all layers, before checks that involve several keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sections {
@@ -96,11 +95,11 @@ struct Sections {
 }
 
 impl Config {
-    /// Reads the built-in defaults, `file` when there is one, and the environment.
+    /// Reads the built-in defaults, `file` if given, and the environment.
     ///
     /// # Errors
     ///
-    /// The first key that is unknown, unreadable or impossible, with where it was set.
+    /// Returns the first key that is unknown, malformed or invalid, with its origin.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let layers = match file {
             Some(path) => defaults_with_file(path)?,
@@ -200,14 +199,14 @@ fn validate_chains(
     Ok(by_id.into_values().collect())
 }
 
-/// A key that the environment can name (it has no upper case there) and that no chain id can be.
+/// Returns true if the environment can name this key (it has no upper case there) and no chain id can equal it.
 fn is_chain_key(key: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
     key.bytes().all(allowed) && key.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
-/// The defaults with the file over them; a `[chains]` table in the file replaces the built-in one.
+/// Returns the defaults overridden by the file. A `[chains]` table in the file replaces the built-in chains.
 fn defaults_with_file(path: &Path) -> Result<Figment, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         ConfigError::without_key(format!("cannot read the file {}: {error}", path.display()))
@@ -226,8 +225,8 @@ fn without_chains(defaults: &Figment) -> Result<Figment, ConfigError> {
     Ok(Figment::from(figment::providers::Serialized::defaults(sections)))
 }
 
-/// Refuses broken TOML by line and column: the parser's own message quotes the line, which may
-/// hold a URL with a key.
+/// Rejects invalid TOML by line and column. The parser's own message quotes the line, which may contain a URL with a
+/// key.
 fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
     let Err(error) = text.parse::<toml::Table>() else {
         return Ok(());
@@ -242,14 +241,14 @@ fn check_syntax(text: &str, name: &str) -> Result<(), ConfigError> {
     )))
 }
 
-/// Kubernetes gives pods variables such as `GAS_SUGGESTION_PORT` for a service named after this
-/// program; they are no configuration. Nor is where the file is.
+/// Returns false for the variable that names the file, and for variables such as `GAS_SUGGESTION_PORT`, which
+/// Kubernetes sets in pods for a service named after this program.
 fn is_config_variable(key: &UncasedStr) -> bool {
     !key.starts_with("SUGGESTION_") && key != "CONFIG"
 }
 
-/// `GAS_…` variables with `__` between levels. Since no shell can export a name with a dash,
-/// `GAS_CHAINS__RONIN_TESTNET__…` reaches `ronin-testnet` when such a chain is known below.
+/// Reads `GAS_…` variables with `__` between levels. No shell can export a name with a dash, so
+/// `GAS_CHAINS__RONIN_TESTNET__…` sets `ronin-testnet` if a lower layer has that chain.
 fn environment_layer(layers: &Figment) -> Env {
     let known: Vec<String> = match layers.find_value(CHAINS) {
         Ok(Value::Dict(_, chains)) => chains.into_keys().collect(),

@@ -1,6 +1,6 @@
 //! Gauges of chains and upstreams, read from the store at scrape time.
 //!
-//! A value that may not be served is not shown either: its gauge is not a number then.
+//! A value that may not be served is not exported: its gauge is NaN.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::metrics::{AmountGauge, Metrics, StateSet, to_f64};
 use crate::store::{ChainStore, StoredChain};
 use crate::upstream::{Availability, ChainUpstreams};
 
-/// Has `metrics` show the chains of `book` and their `upstreams`, both in the same order, until the latter
-/// are gone.
+/// Registers gauges for the chains of `store` and for their `upstreams`, which are in the same order. They are updated
+/// until the upstreams are dropped.
 pub(crate) fn register(store: &ChainStore, upstreams: &[Arc<ChainUpstreams>], metrics: &Metrics) {
     for (chain, upstreams) in store.chains().iter().zip(upstreams) {
         let config = chain.config();
@@ -87,9 +87,9 @@ impl ChainGauges {
 }
 
 struct UpstreamGauges {
-    /// Upstreams know the metrics that this belongs to.
+    /// Weak, because upstreams own the metrics that own this.
     upstreams: Weak<ChainUpstreams>,
-    /// By place: well, resting or barred, and whether it served another chain.
+    /// By index in `rpc_urls`: healthy, degraded or excluded, and whether it served another chain.
     state_gauges: Vec<(StateSet<3>, Gauge)>,
 }
 

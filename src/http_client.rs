@@ -17,7 +17,7 @@ pub(crate) fn has_content_encoding(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }
 
-/// RFC 9110, section 10.2.3: seconds, or a date.
+/// Parses `Retry-After`: seconds or a date (RFC 9110, section 10.2.3).
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

@@ -1,11 +1,11 @@
-//! Pieces of JSON that are kept as the text that they came in.
+//! Parts of JSON that are kept as text.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// For a member that may be absent, so that a null is not taken for that.
+/// Deserializer of an optional member that distinguishes null from absent.
 ///
 /// # Errors
 ///
@@ -16,14 +16,14 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(
     Deserialize::deserialize(input).map(Some)
 }
 
-/// The characters of a JSON string; `None`: it is none.
+/// Decodes a JSON string. `None`: not a string.
 pub(crate) fn parse_string(json: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     serde_json::from_str::<Text>(json.get()).ok().map(|Text(text)| text)
 }
 
-/// How many levels of brackets it has.
+/// Returns the depth of nested brackets.
 pub(crate) fn nesting_depth(json: &RawValue) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);

@@ -1,7 +1,7 @@
-//! Accepts connections and serves HTTP/1.1 on them; TLS and HTTP/2 belong to the edge in front.
+//! Accepts connections and serves HTTP/1.1 on them. TLS and HTTP/2 belong to the proxy in front.
 //!
-//! Nothing queues here: a connection too many is answered at once. Every connection has deadlines
-//! for what is waited for, and what cannot be read is answered in the form of every other error.
+//! Nothing queues here: a connection over the limit is refused at once. Every connection has deadlines, and a request
+//! that cannot be parsed gets a problem document like every other error.
 
 mod connection;
 mod connection_state;
@@ -26,19 +26,19 @@ use crate::config::Limits;
 use crate::metrics::Metrics;
 use connection_state::{CoarseClock, ConnectionState, Timeout, Timeouts};
 
-/// How many refused connections are being told so; more are closed without a word.
+/// Number of refused connections that get a response at a time. Further ones are closed without a response.
 pub(crate) const MAX_REJECTIONS: usize = 256;
 
 /// Signals that end a listener.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shutdown {
-    /// From here on every answer closes its connection.
+    /// From now on every response closes its connection.
     pub(crate) draining: CancellationToken,
-    /// From here on no connection is accepted and idle ones are closed.
+    /// From now on no connection is accepted, and idle ones are closed.
     pub(crate) closing: CancellationToken,
 }
 
-/// True if every answer closes its connection: a flag that costs a request next to nothing.
+/// True if every response closes its connection. Cheap to read per request.
 #[derive(Debug, Default)]
 struct DrainFlag(AtomicBool);
 
@@ -48,11 +48,11 @@ impl DrainFlag {
     }
 }
 
-/// A listener's state while it serves.
+/// State of a listener while it serves.
 pub(crate) struct Listener {
     app: App,
     clients: ClientTable,
-    /// 0: any number.
+    /// 0: no limit.
     max_connections: usize,
     timeouts: Timeouts,
     clock: Arc<CoarseClock>,
@@ -88,7 +88,7 @@ impl ListenerCounters {
 }
 
 impl Listener {
-    /// Will answer with `app`, within `limits`, and count under `name`.
+    /// Creates a listener that serves `app` within `limits` and labels its metrics with `name`.
     pub(crate) fn new(
         name: &'static str,
         app: App,
@@ -194,9 +194,9 @@ impl Listener {
     }
 }
 
-/// A pause of accepting after an error, so that running out of file descriptors is no busy loop.
+/// Pause of accepting after an error, so that a shortage of file descriptors does not cause a busy loop.
 ///
-/// During a shortage failures and successes alternate; the shortage is logged once.
+/// During a shortage failures and successes alternate; it is logged once.
 #[derive(Debug, Default)]
 struct AcceptBackoff {
     until: Option<Instant>,
@@ -207,7 +207,7 @@ struct AcceptBackoff {
 impl AcceptBackoff {
     const INITIAL_DELAY: Duration = Duration::from_millis(50);
     const MAX_DELAY: Duration = Duration::from_secs(1);
-    /// Without an error for this long, the shortage is over.
+    /// The shortage is over after this time without an error.
     const RECOVERY_PERIOD: Duration = Duration::from_secs(30);
 
     fn is_active(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Tells the log of what something is like when that changes, not each time it is looked at.
+//! Logs a state only when it changes.
 
 use crossbeam_utils::atomic::AtomicCell;
 

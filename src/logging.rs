@@ -13,12 +13,12 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use crate::config::{Log, LogFormat};
 
-/// Lines that wait to be written; some 4 MiB.
+/// Capacity of the queue in lines, about 4 MiB.
 const MAX_QUEUED_LINES: usize = 16 * 1024;
 
-/// Those for which there was no place.
+/// Lines dropped because the queue was full.
 static QUEUE_OVERFLOWS: OnceLock<ErrorCounter> = OnceLock::new();
-/// Those that could not be written.
+/// Lines dropped because a write failed.
 static WRITE_FAILURES: AtomicU64 = AtomicU64::new(0);
 
 /// Flushes pending lines when dropped, for about a second if the output blocks.
@@ -28,22 +28,21 @@ pub struct LogGuard {
     _writer: WorkerGuard,
 }
 
-/// Makes `config` the process's logging, until what it gives is dropped. To be called once, before
-/// anything is logged.
+/// Sets up logging for the process until the returned guard is dropped. Call it once, before anything is logged.
 ///
 /// # Errors
 ///
-/// When the process logs somewhere already.
+/// Fails if logging is set up already.
 pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
-    // The configuration's check has seen the filter; one that a later change broke logs `info`.
+    // The configuration check has validated the filter.
     let filter = config.directives().unwrap_or_default();
-    // Below `info` it logs the hosts that it connects to, and no part of a URL may be logged.
+    // At `debug` this library logs the hosts that it connects to. No part of a URL may be logged.
     let filter = match "hyper_util=info".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
     };
     let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_QUEUED_LINES);
-    // Lines that come together are written together.
+    // The buffer combines lines that arrive together into one write.
     let (writer, guard) = builder.finish(CountingWriter::new(BufWriter::new(std::io::stderr())));
     QUEUE_OVERFLOWS.get_or_init(|| writer.error_counter());
     let registry = tracing_subscriber::registry().with(filter);
@@ -58,13 +57,13 @@ pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
     Ok(LogGuard { _writer: guard })
 }
 
-/// How many lines of the process's log were dropped so far.
+/// Number of log lines that this process has dropped.
 pub(crate) fn dropped_lines() -> u64 {
     let count = QUEUE_OVERFLOWS.get().map_or(0, ErrorCounter::dropped_lines);
     u64::try_from(count).unwrap_or(u64::MAX).saturating_add(WRITE_FAILURES.load(Ordering::Relaxed))
 }
 
-/// Counts the lines that could not be written: the reader is gone, or the disk is full.
+/// Writer that counts lines that cannot be written, because the reader has gone or the disk is full.
 struct CountingWriter<W> {
     inner: W,
     /// Lines since the last flush.

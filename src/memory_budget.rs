@@ -1,14 +1,14 @@
-//! How many bytes requests and answers may hold together, whatever their number.
+//! Budget of bytes that request and response bodies may hold together.
 //!
-//! The beginning of each is free, so that those who hold large ones leave room for small ones: what
-//! that comes to is bounded by the number of connections.
+//! The first 16 KiB of each body are not charged, so small bodies pass when the budget is exhausted. Worst case: 16 KiB
+//! × connections.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// An account of bytes. Cheap to clone.
+/// A budget of bytes. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryBudget {
     semaphore: Arc<Semaphore>,
@@ -23,28 +23,28 @@ pub(crate) struct Reservation {
     charged: Option<OwnedSemaphorePermit>,
 }
 
-/// All bytes of the account are taken.
+/// Error: the budget is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the memory budget for requests and responses is exhausted")]
 pub struct MemoryExhausted;
 
 impl MemoryBudget {
-    /// An account of `bytes`, none of them taken.
+    /// Creates a budget of `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { semaphore: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))) }
     }
 
-    /// Holds nothing yet.
+    /// Creates an empty reservation.
     pub(crate) fn reservation(&self) -> Reservation {
         Reservation { budget: self.clone(), total: 0, charged: None }
     }
 }
 
 impl Reservation {
-    /// The beginning of each that is not charged.
+    /// Bytes of each reservation that are not charged.
     pub(crate) const FREE_BYTES: usize = 16 * 1024;
 
-    /// Takes `count` bytes more, at once or not at all.
+    /// Reserves `count` more bytes, all or none.
     pub(crate) fn try_grow(&mut self, count: usize) -> Result<(), MemoryExhausted> {
         let total = self.total.saturating_add(count);
         let charged = |total: usize| total.saturating_sub(Self::FREE_BYTES);
@@ -63,7 +63,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// `bytes` that are held until the last part of them is gone.
+    /// Wraps `bytes` so that the reservation is released when their last slice is dropped.
     pub(crate) fn into_bytes(self, bytes: Vec<u8>) -> Bytes {
         if self.charged.is_none() {
             return bytes.into();

@@ -1,7 +1,7 @@
 //! Metrics of one server. All names are declared in `names`.
 //!
-//! There is no global recorder: a [`Metrics`] belongs to one server, so that two of them in one
-//! process do not count for each other.
+//! There is no global recorder: each [`Metrics`] belongs to one server, so two servers in one process have separate
+//! counts.
 
 mod names;
 mod replicas;
@@ -20,7 +20,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder
 
 use names::AmountNames;
 
-/// All counts of one server. Cheap to clone.
+/// All metrics of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -56,10 +56,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// How often [`upkeep`](Self::upkeep) is due.
+    /// Interval at which [`upkeep`](Self::upkeep) must be called.
     pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Nothing counted yet.
+    /// Creates metrics without values.
     #[must_use]
     pub fn new() -> Self {
         let recorder = build_recorder();
@@ -80,7 +80,7 @@ impl Metrics {
         Self { inner: Arc::new(Inner { recorder, process, scrape_callbacks: RwLock::default() }) }
     }
 
-    /// The state of all of them in the text format of Prometheus.
+    /// Returns all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
         for read in
@@ -92,7 +92,7 @@ impl Metrics {
         self.inner.recorder.handle().render()
     }
 
-    /// Moves measurements into their buckets. Each pending one takes 8 bytes, so call this every
+    /// Moves recorded measurements into histogram buckets. Each pending one takes 8 bytes, so call this every
     /// [`UPKEEP_INTERVAL`](Self::UPKEEP_INTERVAL), scraped or not.
     pub fn upkeep(&self) {
         self.inner.recorder.handle().run_upkeep();
@@ -104,7 +104,7 @@ impl Metrics {
         callbacks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
     }
 
-    /// The count of requests with this answer, and the time that requests of the route take.
+    /// Counter of requests with this response, and duration of the route's requests.
     pub(crate) fn http_requests(
         &self,
         listener: &'static str,
@@ -119,7 +119,7 @@ impl Metrics {
             Method::OPTIONS => "OPTIONS",
             _ => "other",
         };
-        // Only an upstream can answer with one that has no name.
+        // Only an upstream can return a status without a standard reason.
         let status: SharedString = match status.canonical_reason() {
             Some(_) => status.as_u16().to_string().into(),
             None => "other".into(),
@@ -135,14 +135,14 @@ impl Metrics {
         })
     }
 
-    /// The count of answers with this chain's suggestion that were as fresh as that.
+    /// Counter of the chain's suggestion responses with this freshness.
     pub(crate) fn suggestion_responses(&self, chain: &str, freshness: &'static str) -> Counter {
         self.with_recorder(
             || counter!(names::SUGGESTION_RESPONSES, "chain" => chain.to_owned(), "freshness" => freshness),
         )
     }
 
-    /// Which of these the chain's data is.
+    /// State of the chain's data.
     pub(crate) fn chain_status<const COUNT: usize>(
         &self,
         chain: &str,
@@ -153,17 +153,17 @@ impl Metrics {
         self.with_recorder(|| StateSet(statuses.map(gauge)))
     }
 
-    /// The number of the chain's newest block.
+    /// Number of the chain's newest block.
     pub(crate) fn newest_block(&self, chain: &str) -> Gauge {
         self.chain_gauge(names::NEWEST_BLOCK, chain)
     }
 
-    /// The age of the chain's data, in seconds.
+    /// Age of the chain's data in seconds.
     pub(crate) fn data_age(&self, chain: &str) -> Gauge {
         self.chain_gauge(names::DATA_AGE, chain)
     }
 
-    /// The time for which the chain's head has stood, in seconds.
+    /// Time since the chain's head changed, in seconds.
     pub(crate) fn head_age(&self, chain: &str) -> Gauge {
         self.chain_gauge(names::HEAD_AGE, chain)
     }
@@ -174,52 +174,52 @@ impl Metrics {
         self.chain_gauge(names::MAX_AGE, chain).set(max_age);
     }
 
-    /// The base fee of the chain's newest block.
+    /// Base fee of the chain's newest block.
     pub(crate) fn base_fee(&self, chain: &str) -> AmountGauge {
         self.amount_gauge(names::BASE_FEE, &[("chain", chain)])
     }
 
-    /// The base fee of the chain's next block.
+    /// Base fee of the chain's next block.
     pub(crate) fn next_base_fee(&self, chain: &str) -> AmountGauge {
         self.amount_gauge(names::NEXT_BASE_FEE, &[("chain", chain)])
     }
 
-    /// The base fee that the chain's suggestion has.
+    /// Suggested base fee of the chain.
     pub(crate) fn suggested_base_fee(&self, chain: &str) -> AmountGauge {
         self.amount_gauge(names::SUGGESTED_BASE_FEE, &[("chain", chain)])
     }
 
-    /// The tip and the max fee of a tier of the chain's suggestion.
+    /// Tip and max fee of one tier of the chain's suggestion.
     pub(crate) fn tier_fees(&self, chain: &str, tier: &str) -> [AmountGauge; 2] {
         let labels = [("chain", chain), ("tier", tier)];
         [names::MAX_PRIORITY_FEE, names::MAX_FEE].map(|amount| self.amount_gauge(amount, &labels))
     }
 
-    /// The count of the chain's polls that ended like this.
+    /// Counter of the chain's polls with this outcome.
     pub(crate) fn polls(&self, chain: &str, outcome: &'static str) -> Counter {
         self.with_recorder(
             || counter!(names::POLLS, "chain" => chain.to_owned(), "outcome" => outcome),
         )
     }
 
-    /// The time that the chain's polls take.
+    /// Duration of the chain's polls.
     pub(crate) fn poll_duration(&self, chain: &str) -> Histogram {
         self.with_recorder(|| histogram!(names::POLL_DURATION, "chain" => chain.to_owned()))
     }
 
-    /// The count of published heads of the chain that were below the one before.
+    /// Counter of published heads of the chain that are lower than the previous one.
     pub(crate) fn head_regressions(&self, chain: &str) -> Counter {
         self.with_recorder(|| counter!(names::HEAD_REGRESSIONS, "chain" => chain.to_owned()))
     }
 
-    /// The count of the chain's reads that ended like this.
+    /// Counter of the chain's reads with this outcome.
     pub(crate) fn reads(&self, chain: &str, outcome: &'static str) -> Counter {
         self.with_recorder(
             || counter!(names::READS, "chain" => chain.to_owned(), "outcome" => outcome),
         )
     }
 
-    /// The count of requests passed on to this upstream that ended like this.
+    /// Counter of requests forwarded to this upstream, with this outcome.
     pub(crate) fn proxied_requests(
         &self,
         upstream: &'static str,
@@ -230,19 +230,19 @@ impl Metrics {
         )
     }
 
-    /// The count of look-ups of delegations that ended like this.
+    /// Counter of delegation look-ups with this outcome.
     pub(crate) fn delegation_lookups(&self, outcome: &'static str) -> Counter {
         self.with_recorder(|| counter!(names::DELEGATION_LOOKUPS, "outcome" => outcome))
     }
 
-    /// The count of connections that met this fate: `accepted`, or why not.
+    /// Counter of connections with this outcome: `accepted`, or the reason of the refusal.
     pub(crate) fn connections(&self, listener: &'static str, outcome: &'static str) -> Counter {
         self.with_recorder(
             || counter!(names::CONNECTIONS, "listener" => listener, "outcome" => outcome),
         )
     }
 
-    /// The count of connections that missed this deadline.
+    /// Counter of connections that missed this deadline.
     pub(crate) fn connection_timeouts(
         &self,
         listener: &'static str,
@@ -253,27 +253,27 @@ impl Metrics {
         )
     }
 
-    /// The count of requests refused with 429.
+    /// Counter of requests rejected with 429.
     pub(crate) fn rate_limited(&self) -> Counter {
         self.with_recorder(|| counter!(names::RATE_LIMITED))
     }
 
-    /// The number of open streams.
+    /// Number of open streams.
     pub(crate) fn streams(&self) -> Gauge {
         self.with_recorder(|| gauge!(names::STREAMS))
     }
 
-    /// The count of streams for which there was no place.
+    /// Counter of streams rejected because of a limit.
     pub(crate) fn streams_refused(&self) -> Counter {
         self.with_recorder(|| counter!(names::STREAMS_REFUSED))
     }
 
-    /// The count of events given to streams.
+    /// Counter of events sent to streams.
     pub(crate) fn stream_events(&self) -> Counter {
         self.with_recorder(|| counter!(names::STREAM_EVENTS))
     }
 
-    /// The count of charts drawn.
+    /// Counter of rendered charts.
     pub(crate) fn charts_rendered(&self) -> Counter {
         self.with_recorder(|| counter!(names::CHARTS_RENDERED))
     }
@@ -288,7 +288,7 @@ impl Metrics {
         });
     }
 
-    /// Has the entries of a cache measured: their number, and the bytes that they take.
+    /// Registers gauges of a cache: its number of entries and their bytes.
     pub(crate) fn register_cache(
         &self,
         cache: &'static str,
@@ -319,7 +319,7 @@ impl Metrics {
 }
 
 impl AmountGauge {
-    /// `None`: not known.
+    /// `None`: unknown.
     pub(crate) fn set(&self, amount: Option<u128>) {
         const WEI_PER_GWEI: f64 = 1e9;
         let wei = amount.map_or(f64::NAN, to_f64);
@@ -330,7 +330,7 @@ impl AmountGauge {
 }
 
 impl<const COUNT: usize> StateSet<COUNT> {
-    /// Makes the one at this place the one that holds.
+    /// Sets the gauge with this index to 1 and the others to 0.
     pub(crate) fn set(&self, active: usize) {
         for (index, gauge) in self.0.iter().enumerate() {
             gauge.set(u32::from(index == active));
@@ -347,8 +347,8 @@ fn build_recorder() -> PrometheusRecorder {
     builder.build_recorder()
 }
 
-/// The number that a gauge can have which is nearest to `integer`.
+/// Converts an integer to the nearest `f64`.
 pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {
-    // No conversion takes integers of this size; to read one goes to the nearest.
+    // There is no lossy conversion trait for integers of this size; parsing rounds to the nearest.
     integer.to_string().parse().unwrap_or(f64::NAN)
 }

@@ -1,5 +1,5 @@
-//! How amounts and suggestions are written in JSON. Every amount is wei as a decimal string: a JSON
-//! number would lose digits in most readers.
+//! JSON form of amounts and suggestions. Amounts are wei as decimal strings, because most JSON parsers would round a
+//! number.
 
 use serde::ser::{Serialize, Serializer};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
@@ -7,7 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::fees::{PricingType, Suggestion, Tier};
 
-/// An amount in wei, written as a decimal string.
+/// An amount in wei, serialised as a decimal string.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wei(pub(crate) u128);
 
@@ -34,11 +34,11 @@ impl ToSchema for Wei {}
 pub(crate) struct SuggestionBody<'a> {
     chain_name: &'a str,
     r#type: PricingType,
-    /// The base fee that both tiers allow for; 0 under legacy pricing.
+    /// Base fee that both tiers cover; 0 under legacy pricing.
     base_fee_per_gas: Wei,
-    /// For inclusion soon.
+    /// For inclusion within the next blocks.
     medium: TierBody,
-    /// For inclusion first.
+    /// For inclusion in the next block.
     high: TierBody,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct SuggestionBody<'a> {
 struct TierBody {
     /// The tip.
     max_priority_fee_per_gas: Wei,
-    /// The tip and the base fee together.
+    /// Tip plus base fee.
     max_fee_per_gas: Wei,
 }
 

@@ -26,7 +26,7 @@ use super::monitored_stream::MonitoredStream;
 use crate::api::{App, BodyDeadline, Streaming};
 use crate::client_limits::ConnectedPeer;
 
-/// The most that the headers of a request, its first line included, may take.
+/// Limit of the request line and the headers together.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// Serves requests until the client leaves, misses a deadline or sends invalid bytes, or `state` commands to drain.
@@ -74,7 +74,7 @@ pub(super) async fn serve(
     };
     let stream = TokioIo::new(MonitoredStream::new(stream, Arc::clone(&state)));
     let mut connection = http1::Builder::new()
-        // Answers are small: one buffer is cheaper than a list of them.
+        // Responses are small: copying into one buffer is cheaper than a vectored write.
         .writev(false)
         .max_buf_size(MAX_HEADER_BYTES)
         .serve_connection(stream, service_fn(handle));
@@ -95,7 +95,7 @@ pub(super) async fn serve(
     });
     let result = run.await;
     if let Ok(Err(error)) = &result {
-        // Clients go away in the middle all the time.
+        // Clients often disconnect early, so this is not a warning.
         tracing::debug!(%error, "connection closed early");
         let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
         if cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut) {
@@ -103,7 +103,7 @@ pub(super) async fn serve(
         }
     }
     let stream = connection.into_parts().io.into_inner();
-    // Who is not answered yet, or owes nothing, has nothing to send that would be waited for.
+    // Only a client that has its response before its body has ended may still be sending.
     let may_send_body = result.is_ok() && state.may_be_in_body();
     let rejection_status = match result {
         Ok(Err(error)) if error.is_user() => {
@@ -117,7 +117,7 @@ pub(super) async fn serve(
                 Some(StatusCode::URI_TOO_LONG)
             }
             Some(status) => Some(status),
-            // To the preface of HTTP/2 hyper says nothing.
+            // hyper does not respond to the HTTP/2 preface.
             None if outcome.is_err_and(|error| error.is_parse())
                 && state.has_no_response_in_flight() =>
             {
@@ -127,7 +127,7 @@ pub(super) async fn serve(
         },
         Err(Timeout::Header) if state.has_partial_request() => Some(StatusCode::REQUEST_TIMEOUT),
         Err(Timeout::Write) => {
-            // Nothing more will be taken, so nothing more is to be kept for it.
+            // The client reads nothing more, so the kernel need not keep unsent bytes.
             let _ = stream.into_stream().set_zero_linger();
             return;
         }
@@ -154,9 +154,9 @@ pub(super) async fn respond_and_close(stream: TcpStream, response: Response<Body
     .await;
 }
 
-/// For how long a client is read on that has its last answer.
+/// Limits for reading on from a client that has got its last response.
 struct LingerLimits {
-    /// Between two pieces.
+    /// Between two reads.
     read_timeout: Duration,
     total_timeout: Duration,
     max_bytes: usize,
@@ -178,8 +178,8 @@ impl LingerLimits {
     };
 }
 
-/// Sends these `last_words` and closes the connection, after what the client is still sending, as far
-/// as there is time for that: to close before could take the last answer away from it.
+/// Sends `bytes` and closes the connection after reading what the client still sends, within the limits. Closing
+/// earlier could reset the connection before the client has read the response.
 async fn lingering_close(
     mut stream: TcpStream,
     response: &[u8],
@@ -201,7 +201,7 @@ async fn lingering_close(
             buffer.clear();
             match timeout(read_timeout, stream.read_buf(&mut buffer)).await {
                 Ok(Ok(1..)) => remaining = remaining.saturating_sub(buffer.len()),
-                // A client that is gone, or takes its time, is none of our business any more.
+                // The client has gone or is too slow: stop waiting.
                 _ => return,
             }
         }
@@ -209,7 +209,7 @@ async fn lingering_close(
     let _ = timeout(total_timeout, linger).await;
 }
 
-/// A response as HTTP/1.1 for the end of a connection.
+/// Serialises a response as HTTP/1.1 for a connection that hyper no longer handles.
 async fn serialize_response(response: Response<Body>) -> Vec<u8> {
     let (mut parts, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
@@ -225,7 +225,8 @@ async fn serialize_response(response: Response<Body>) -> Vec<u8> {
     bytes
 }
 
-/// A body that is made as fast as the client takes it, and tells the line when the last of it was made.
+/// A body that produces data only as fast as the client reads it, and reports to the connection state when it has
+/// ended.
 struct TrackedBody {
     body: Body,
     state: Arc<ConnectionState>,

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -14,7 +15,9 @@ pub(crate) struct File(std::path::PathBuf);
 
 impl File {
     pub(crate) fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("{}-{name}.toml", std::process::id()));
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("{}-{count}-{name}.toml", std::process::id()));
         std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
         Self(path)
     }
