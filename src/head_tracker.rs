@@ -1,9 +1,9 @@
-//! Which newest block may be published: the guard against nodes that lag, jump or stand still.
+//! Decides which newest block may be published. Guards against nodes that lag, jump or stall.
 //!
-//! Pure: block numbers and instants in, verdicts out. A poll opens a [`PollRound`], offers it each head
-//! that an upstream claims, and closes it. A claim that is lower than what is published, or further
-//! ahead than the chain can be, counts only once it is confirmed: by a second upstream in the same
-//! round, or by three rounds whose claims go on from each other.
+//! Pure: block numbers and instants in, decisions out. A poll opens a [`PollRound`], checks each head that an upstream
+//! reports, and finishes it. A head that is lower than the published one, or implausibly far ahead, is published only
+//! once it is confirmed: by a second upstream in the same round, or by three consecutive rounds whose heads continue
+//! each other.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 pub struct HeadTracker {
     block_time: Duration,
     published: Option<ObservedHead>,
-    /// The moves of the published head, oldest first: the observed cadence.
+    /// Changes of the published head, oldest first, from which the block time is observed.
     head_changes: VecDeque<ObservedHead>,
     regression: Option<PendingConfirmation>,
     jump: Option<PendingConfirmation>,
-    /// From where on the head is expected to move by a block per block time.
+    /// Head from which one block per block time is expected.
     schedule_baseline: Option<ObservedHead>,
 }
 
@@ -27,7 +27,7 @@ struct ObservedHead {
     at: Instant,
 }
 
-/// A claim that is not believed yet.
+/// A reported head that is not confirmed yet.
 #[derive(Debug, Clone, Copy)]
 struct PendingConfirmation {
     observed: ObservedHead,
@@ -38,25 +38,25 @@ struct PendingConfirmation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum PublishDecision {
-    /// It is to be published, and counts as published.
+    /// Publish it. It counts as published from now on.
     Publish,
-    /// Another upstream's answer at this head was published in this round.
+    /// Another upstream's reply with this head was published in this round.
     AlreadyPublished,
 }
 
-/// Why a head is not published.
+/// Reason why a head is not published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SuspiciousHead {
-    /// Lower than the published one: a node that lags, or a chain that was reset.
+    /// Lower than the published head: a node that lags, or a chain that was reset.
     #[error("the newest block is lower than the known one")]
     Regression,
-    /// Higher than the chain can be by now, unless what is known is wrong or lags itself.
+    /// Higher than the chain can be by now, unless the published head is wrong or lags.
     #[error("the newest block is further ahead than the chain can be")]
     Jump,
 }
 
 impl SuspiciousHead {
-    /// The kind, from a closed list.
+    /// Label of the reason, from a closed list.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -67,20 +67,19 @@ impl SuspiciousHead {
 }
 
 impl HeadTracker {
-    /// How many rounds confirm a claim.
+    /// Number of rounds that confirm a head.
     const CONFIRMING_ROUNDS: u32 = 3;
-    /// By how many blocks a head may be ahead of twice what is expected, and by how many two
-    /// upstreams that agree may differ.
+    /// Blocks that a head may exceed twice the expected number by, and by which two agreeing upstreams may differ.
     const TOLERANCE_BLOCKS: u64 = 5;
-    /// By how many blocks a head falls behind its pace before another upstream is asked.
+    /// Blocks that the head falls behind before other upstreams are queried.
     const LATE_BLOCKS: u32 = 3;
     const MIN_LATENESS: Duration = Duration::from_secs(1);
-    /// How many moves tell the cadence.
+    /// Number of head changes from which the block time is observed.
     const MAX_HEAD_CHANGES: usize = 16;
-    /// How much faster than configured a chain is believed to be.
+    /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
 
-    /// Nothing published yet, on a chain that should have a block every `block_time`.
+    /// Tracker without a published head, of a chain with this block time.
     #[must_use]
     pub fn new(block_time: Duration) -> Self {
         let head_changes = VecDeque::with_capacity(Self::MAX_HEAD_CHANGES);
@@ -94,7 +93,7 @@ impl HeadTracker {
         }
     }
 
-    /// A poll's look at the upstreams, at `now`.
+    /// Starts the round of a poll at `now`.
     pub fn start_round(&mut self, now: Instant) -> PollRound<'_> {
         let block_time = self.observed_block_time();
         let highest =
@@ -108,12 +107,12 @@ impl HeadTracker {
         }
     }
 
-    /// Records a head that another replica checked and published. `confirmed`: the other replica confirmed a regression or
-    /// a jump.
+    /// Records a head that another replica checked and published. `confirmed`: the other replica confirmed a regression
+    /// or a jump.
     ///
     /// # Errors
     ///
-    /// Why it cannot be believed.
+    /// Returns why the head is implausible.
     pub fn accept_remote(
         &mut self,
         head: u64,
@@ -132,8 +131,8 @@ impl HeadTracker {
         Ok(())
     }
 
-    /// The configured block time, or what the last moves of the head tell where that is less: a
-    /// chain that became faster must not look as if it ran away.
+    /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
+    /// implausible.
     fn observed_block_time(&self) -> Duration {
         let (Some(first), Some(last)) = (self.head_changes.front(), self.head_changes.back())
         else {
@@ -168,13 +167,13 @@ impl HeadTracker {
         }
         self.head_changes.push_back(observed);
         self.published = Some(observed);
-        // A head that is further than its pace gets no credit for later.
+        // A head ahead of its schedule gets no credit for later.
         if self.lateness(now).is_none_or(|late| late.is_zero()) {
             self.schedule_baseline = Some(observed);
         }
     }
 
-    /// By how much the published head is behind one block per block time.
+    /// Time by which the published head is behind one block per block time.
     fn lateness(&self, now: Instant) -> Option<Duration> {
         let (baseline, published) = (self.schedule_baseline?, self.published?);
         let blocks =
@@ -183,8 +182,8 @@ impl HeadTracker {
         Some(now.saturating_duration_since(baseline.at).saturating_sub(expected))
     }
 
-    /// Takes note of one more round with a claim of this kind; the claim that is confirmed by now.
-    /// Claims that leap about confirm nothing.
+    /// Records one more round with a suspicious head of this kind. Returns the head if it is confirmed by now. Erratic
+    /// heads confirm nothing.
     fn record_suspicious(
         &mut self,
         kind: SuspiciousHead,
@@ -216,7 +215,7 @@ impl HeadTracker {
     }
 }
 
-/// The highest head that can follow the one that was seen: twice what is expected and a few.
+/// Returns the highest plausible head after the observed one: twice the expected number of blocks, plus the tolerance.
 fn max_plausible_head(observed: ObservedHead, now: Instant, block_time: Duration) -> u64 {
     let elapsed = now.saturating_duration_since(observed.at).as_nanos();
     let expected = elapsed.div_ceil(block_time.as_nanos().max(1));
@@ -227,18 +226,18 @@ fn max_plausible_head(observed: ObservedHead, now: Instant, block_time: Duration
         .saturating_add(HeadTracker::TOLERANCE_BLOCKS)
 }
 
-/// One poll: what the upstreams claim, and what is made of it.
+/// One poll: the heads that upstreams report, and the decisions.
 #[derive(Debug)]
 pub struct PollRound<'a> {
     tracker: &'a mut HeadTracker,
     now: Instant,
-    /// Highest plausible head, from what was published before the round.
+    /// Highest plausible head, computed before the round.
     max_plausible_head: Option<u64>,
     rejected: Vec<RejectedHead>,
     has_published: bool,
 }
 
-/// A head that was refused.
+/// A rejected head.
 #[derive(Debug, Clone, Copy)]
 struct RejectedHead {
     upstream: usize,
@@ -251,7 +250,7 @@ impl PollRound<'_> {
     ///
     /// # Errors
     ///
-    /// Why it cannot be believed.
+    /// Returns why the head is suspicious.
     pub fn check(&mut self, upstream: usize, head: u64) -> Result<PublishDecision, SuspiciousHead> {
         let published = self.tracker.published.map(|published| published.head);
         let kind = if published.is_some_and(|published| head < published) {
@@ -273,9 +272,8 @@ impl PollRound<'_> {
         Ok(PublishDecision::Publish)
     }
 
-    /// Returns true if other upstreams should be asked although this one was good: when the head has fallen
-    /// three blocks behind its pace since they were asked last, or when one of them claims to be
-    /// far ahead.
+    /// Returns true if other upstreams should be queried although this one succeeded: the head has fallen three blocks
+    /// behind since they were last queried, or one of them reported a jump.
     pub fn should_query_others(&mut self) -> bool {
         let max_lateness = self
             .tracker
@@ -290,8 +288,8 @@ impl PollRound<'_> {
         is_late || self.tracker.jump.is_some()
     }
 
-    /// Ends the round. A refused claim may be confirmed by now: its upstream is given, and its head
-    /// counts as published. Where something was published, only a higher head can be.
+    /// Ends the round. If a rejected head is confirmed by now, returns its upstream; the head then counts as published.
+    /// After a publication only a higher head can be confirmed.
     #[must_use]
     pub fn finish(self) -> Option<usize> {
         let Self { tracker, now, rejected, has_published, .. } = self;
@@ -310,7 +308,7 @@ impl PollRound<'_> {
     }
 }
 
-/// The higher claim of two upstreams that say nearly the same.
+/// Returns the higher head of two upstreams that nearly agree.
 fn find_agreement(rejected: &[RejectedHead]) -> Option<(usize, u64)> {
     let agrees = |claim: &&RejectedHead| {
         let near = |other: &RejectedHead| {

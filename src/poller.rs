@@ -1,7 +1,7 @@
-//! One chain: wait for a block, fetch, price, publish. Replicas take turns by slot.
+//! The loop of one chain: wait for a block, fetch, price, publish. With Redis, replicas share the polls by slot.
 //!
-//! A poll that fails leaves the last good value where it is; its age tells. The loop never ends by
-//! itself and knows nothing of shutdown: dropping its future is how it stops, at any point.
+//! A failed poll leaves the last good value, whose age grows. The loop never ends by itself; dropping its future stops
+//! it at any point.
 
 mod reporter;
 
@@ -39,17 +39,17 @@ pub struct Poller {
 /// Source of poll times.
 #[derive(Debug)]
 pub enum PollTiming {
-    /// When blocks came so far and, where nodes announce them, the number of the newest one that was announced.
+    /// Learnt from earlier blocks. With `ws_urls`, also the number of the newest announced block.
     Schedule(Option<watch::Receiver<u64>>),
-    /// Turns that replicas take.
+    /// Slots that replicas share.
     Coordinator(Box<PollCoordinator>),
 }
 
-/// A fee history that can be priced, and its price.
+/// A fee history and its price.
 type PricedHistory = (FeeHistory, Market);
 
 impl Poller {
-    /// A poller of the chain that `publisher` writes, through that chain's `upstreams`.
+    /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`.
     #[must_use]
     pub fn new(upstreams: Arc<ChainUpstreams>, publisher: Publisher, metrics: Metrics) -> Self {
         let chain = publisher.chain().config().clone();
@@ -63,8 +63,7 @@ impl Poller {
         }
     }
 
-    /// Polls now and then for each block, or sooner after a failure; where there are turns, whenever it has one.
-    /// For ever.
+    /// Polls for ever: for each block, and sooner after a failure. With a coordinator, polls the slots of this replica.
     pub async fn run(self, timing: PollTiming) -> Infallible {
         match timing {
             PollTiming::Coordinator(coordinator) => self.run_coordinated(*coordinator).await,
@@ -86,7 +85,7 @@ impl Poller {
         }
     }
 
-    /// Waits until a poll is due, by the `cadence` or because a block is announced that is not known.
+    /// Waits until a poll is due by `schedule`, or until an unknown block is announced.
     async fn wait_for_poll(
         &self,
         schedule: &mut PollSchedule,
@@ -109,7 +108,7 @@ impl Poller {
         }
     }
 
-    /// Returns true if there may be a block of this number and it is not known.
+    /// Returns true if a block with this number may exist and is not known yet.
     fn is_plausible_new_block(&self, number: u64) -> bool {
         /// Larger gaps belong to another chain; polls catch up with smaller ones.
         const MAX_BLOCKS_AHEAD: u64 = 128;
@@ -131,14 +130,13 @@ impl Poller {
                     self.publisher.mark_polled();
                     coordinator.record_merge(&publication, merge_outcome);
                 }
-                // It is known by now that nothing is known.
+                // A skipped slot counts as a first poll: other replicas have no data either.
                 Action::Skip => self.publisher.mark_polled(),
             }
         }
     }
 
-    /// Makes what another replica has polled what is known of the chain, where that is newer. The epoch is that
-    /// of what is known.
+    /// Publishes what another replica polled, if it is newer. `epoch` belongs to the published head.
     fn merge_remote(&mut self, publication: &SharedFeeHistory, epoch: u64) -> AdoptOutcome {
         let SharedFeeHistory { history, timestamps, .. } = publication;
         let (head, last) = (history.newest_block(), self.publisher.newest_block());
@@ -150,7 +148,7 @@ impl Poller {
             .publisher
             .timestamps()
             .is_some_and(|last| last.observed_at >= timestamps.observed_at);
-        // From before what is known: of another epoch it says nothing but that there was one.
+        // Not newer than what is published, so even a message of a later epoch adds nothing.
         if is_older_or_same && (was_confirmed || last == Some(head)) {
             return AdoptOutcome::Duplicate;
         }
@@ -184,10 +182,9 @@ impl Poller {
         (outcome, published)
     }
 
-    /// Asks the first upstream that is well and, when that gives nothing to publish, all others at
-    /// once: the first good answer is published, within two attempts' deadlines however many
-    /// upstreams are silent. They are asked, too, when the head seems to be late; then a higher one
-    /// wins.
+    /// Calls the first healthy upstream. If it returns nothing to publish, calls all others at once; the first good
+    /// reply is published. This takes at most two attempt deadlines, however many upstreams are silent. The others are
+    /// also called if the head seems late; then a higher head wins.
     async fn poll_upstreams(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
         let now = Instant::now();
         let Self { chain, request, upstreams, head_tracker, publisher, reporter, .. } = self;
@@ -207,7 +204,7 @@ impl Poller {
             return (PollOutcome::Accepted, active_poll.published);
         }
         let published = active_poll.publisher.newest_block();
-        // A second opinion is worth no wait for those that do not answer.
+        // Do not wait for upstreams that failed lately only to find a higher head.
         let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
         let (request, chain) = (&*request, &*chain);
         let fetch_from = |other| async move {
@@ -236,7 +233,7 @@ impl Poller {
     }
 }
 
-/// One poll under way.
+/// A poll in progress.
 struct ActivePoll<'a> {
     round: PollRound<'a>,
     publisher: &'a mut Publisher,
@@ -247,7 +244,7 @@ struct ActivePoll<'a> {
 }
 
 impl ActivePoll<'_> {
-    /// Publishes an answer where that may be; whether it was good.
+    /// Publishes a reply if its head is plausible. Returns true if the reply was good.
     fn evaluate_reply(
         &mut self,
         candidate: Candidate<'_>,
@@ -274,7 +271,7 @@ impl ActivePoll<'_> {
         outcome.is_ok()
     }
 
-    /// Publishes a head that is implausible but confirmed, if there is one. What was published last.
+    /// Publishes an implausible but confirmed head, if there is one. Returns what was published last.
     fn finish(self) -> Option<PublishedPoll> {
         let Self { round, publisher, reporter, unconfirmed, published } = self;
         let Some(confirmed) = round.finish() else { return published };

@@ -1,8 +1,8 @@
 //! State of each chain and its age.
 //!
-//! One [`Publisher`] per chain writes, any number of [`StoredChain`] handles read. Three stores serve three questions: a
-//! moka cache holds what may be served (it drops a value at `max_age`), a watch channel announces changes, a ring
-//! keeps recent blocks. Ages are monotonic; the wall clock is only displayed.
+//! One [`Publisher`] per chain writes; any number of [`StoredChain`] handles read. Three stores serve three purposes: a
+//! moka cache holds what may be served and drops it at `max_age`, a watch channel announces changes, and a ring holds
+//! recent blocks. Ages come from the monotonic clock; the wall clock is only displayed.
 
 mod cached_suggestion;
 mod recent_blocks;
@@ -41,61 +41,61 @@ pub struct StoredChain {
 #[derive(Debug)]
 struct Inner {
     config: config::Chain,
-    /// All chains' values, by chain id.
+    /// Values of all chains, by chain id.
     servable: Cache<u64, Arc<Snapshot>>,
-    /// The newest quote however old it is; `None`: the chain was never read.
+    /// The newest suggestion, however old; `None`: none yet.
     latest_suggestion: watch::Sender<Option<Arc<CachedSuggestion>>>,
     recent_blocks: RwLock<RecentBlocks>,
     timestamps: AtomicCell<Option<Timestamps>>,
-    /// True if a first poll has come to its end, whatever came of it.
+    /// True once the first poll has ended, with or without success.
     first_poll_done: AtomicBool,
 }
 
-/// One accepted reply: what it said, and when.
+/// Content and time of one accepted reply.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The suggestion as it is served; shared with earlier observations while nothing changed.
+    /// The suggestion as it is served. Shared by consecutive snapshots while it does not change.
     pub cached_suggestion: Arc<CachedSuggestion>,
-    /// Facts behind the suggestion.
+    /// Values that the suggestion was computed from.
     pub market: Market,
-    /// The number of the window's first block.
+    /// Number of the window's first block.
     pub oldest_block: u64,
-    /// How many blocks the window has.
+    /// Number of blocks in the window.
     pub block_count: usize,
-    /// When the reply was accepted, for people to read.
+    /// When the reply was accepted, for display.
     pub observed_time: SystemTime,
     observed_at: Instant,
-    /// When the newest block's number was first seen.
+    /// When the number of the newest block was first seen.
     head_changed_at: Instant,
     max_age: Duration,
 }
 
-/// A servable observation and its age at the moment of the look-up.
+/// A snapshot that may be served, and its age at the moment of the look-up.
 #[derive(Debug, Clone)]
 pub struct ServableSnapshot {
-    /// Observed state.
+    /// The snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// The time since the reply was accepted.
+    /// Time since the reply was accepted.
     pub age: Duration,
-    /// The time for which the head has stood where it is.
+    /// Time since the head changed.
     pub head_age: Duration,
-    /// True if the data is old, or the head has not moved, by the chain's configuration.
+    /// True if the data is old or the head has not changed, by the chain's settings.
     pub is_stale: bool,
 }
 
-/// When a chain was last heard of, however long ago.
+/// Times of a chain's newest data, however old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamps {
-    /// When a reply was last accepted.
+    /// When the last reply was accepted.
     pub observed_at: Instant,
-    /// When the newest block's number was first seen.
+    /// When the number of the newest block was first seen.
     pub head_changed_at: Instant,
 }
 
-/// Why a chain has nothing to serve.
+/// Reason why a chain has nothing to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unavailable {
-    /// It was never read.
+    /// No reply was ever accepted.
     NoData,
     /// The newest snapshot is older than `max_age`.
     Expired,
@@ -116,7 +116,7 @@ struct LastPublished {
 }
 
 impl ChainStore {
-    /// An empty book of `chains`, in their order, and a writer for each.
+    /// Creates an empty store of `chains`, in their order, with a writer for each.
     #[must_use]
     pub fn new(chains: &[config::Chain]) -> (Self, Vec<Publisher>) {
         let servable = Cache::builder().expire_after(MaxAgeExpiry).build();
@@ -139,19 +139,19 @@ impl ChainStore {
         &self.chains
     }
 
-    /// The chain with this key or decimal chain id.
+    /// Returns the chain with this key or decimal chain id.
     #[must_use]
     pub fn chain(&self, key_or_id: &str) -> Option<&StoredChain> {
         self.by_name.get(key_or_id)
     }
 
-    /// Returns true if any chain was ever read.
+    /// Returns true if any chain ever had data.
     #[must_use]
     pub fn has_any_data(&self) -> bool {
         self.chains.iter().any(StoredChain::has_data)
     }
 
-    /// Returns true if every chain was polled: those that can be read have been.
+    /// Returns true if the first poll of every chain has ended.
     #[must_use]
     pub fn all_first_polls_done(&self) -> bool {
         self.chains.iter().all(|chain| chain.inner.first_poll_done.load(Ordering::Relaxed))
@@ -185,9 +185,9 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] when there is nothing, or nothing young enough.
+    /// Returns [`Unavailable`] if there is none, or only an expired one.
     pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
-        // Before the look-up, so that what the cache still has is not older than `max_age` here.
+        // Taken before the look-up, so that a value which the cache still has is not older than `max_age`.
         let now = Instant::now();
         let Some(snapshot) = self.inner.servable.get(&self.config().chain_id) else {
             return Err(if self.has_data() { Unavailable::Expired } else { Unavailable::NoData });
@@ -199,13 +199,13 @@ impl StoredChain {
         Ok(ServableSnapshot { snapshot, age, head_age, is_stale })
     }
 
-    /// The newest block that was ever published, however old that is by now.
+    /// Newest block ever published, however old.
     #[must_use]
     pub fn newest_block(&self) -> Option<u64> {
         self.inner.latest_suggestion.borrow().as_ref().map(|quote| quote.newest_block())
     }
 
-    /// When the chain was last heard of; `None`: never.
+    /// Times of the newest data; `None`: none yet.
     #[must_use]
     pub fn timestamps(&self) -> Option<Timestamps> {
         self.inner.timestamps.load()
@@ -215,7 +215,7 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// As [`servable_snapshot`](Self::servable_snapshot).
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
     pub fn snapshot_with_revision(&self) -> Result<(ServableSnapshot, u64), Unavailable> {
         let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
         Ok((self.servable_snapshot()?, recent.revision()))
@@ -225,7 +225,7 @@ impl StoredChain {
     ///
     /// # Errors
     ///
-    /// As [`servable_snapshot`](Self::servable_snapshot).
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
     pub fn snapshot_with_blocks(
         &self,
         count: usize,
@@ -251,19 +251,19 @@ impl Publisher {
         Self { chain, last: None }
     }
 
-    /// The chain that is written.
+    /// The chain that this publisher writes.
     #[must_use]
     pub fn chain(&self) -> &StoredChain {
         &self.chain
     }
 
-    /// The newest block of what was published last.
+    /// Newest block of the last publication.
     #[must_use]
     pub fn newest_block(&self) -> Option<u64> {
         self.last.as_ref().map(|last| last.cached_suggestion.newest_block())
     }
 
-    /// When what was published last was observed.
+    /// Times of the last publication.
     #[must_use]
     pub fn timestamps(&self) -> Option<Timestamps> {
         let timestamps_of = |last: &LastPublished| Timestamps {
@@ -273,13 +273,13 @@ impl Publisher {
         self.last.as_ref().map(timestamps_of)
     }
 
-    /// Makes an accepted reply what is known of the chain. Its age counts from now.
+    /// Publishes an accepted reply. Its age counts from now.
     pub fn publish(&mut self, history: &FeeHistory, market: Market) {
         let now = Instant::now();
         self.publish_at(Timestamps { observed_at: now, head_changed_at: now }, history, market);
     }
 
-    /// The same of a reply that was accepted somewhere else, and some time ago.
+    /// Publishes a reply that another replica accepted some time ago.
     pub fn publish_at(&mut self, timestamps: Timestamps, history: &FeeHistory, market: Market) {
         const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
         let Timestamps { observed_at, head_changed_at } = timestamps;
@@ -307,7 +307,7 @@ impl Publisher {
             max_age: inner.config.max_age,
         };
         {
-            // Who looks at both sees both as they were or as they are.
+            // Both are updated under one lock, so a reader never sees one of them new and the other old.
             let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
             recent.extend(history);
             inner.servable.insert(inner.config.chain_id, Arc::new(snapshot));
@@ -323,12 +323,12 @@ impl Publisher {
         self.last = Some(LastPublished { cached_suggestion, head_changed_at, observed_at });
     }
 
-    /// Takes note that a poll has come to its end, whether anything was published or not.
+    /// Records that a poll has ended, whether it published anything or not.
     pub fn mark_polled(&self) {
         self.chain.inner.first_poll_done.store(true, Ordering::Relaxed);
     }
 
-    /// The quote for `suggestion`, made from the last one as far as that still holds.
+    /// Builds the served form of `suggestion`, reusing parts of the last one if they are equal.
     fn build_suggestion(
         &self,
         newest_block: u64,
@@ -351,13 +351,13 @@ impl Publisher {
     }
 }
 
-/// A moment in the past, for people to read.
+/// Converts a past instant to wall-clock time, for display.
 fn to_wall_clock(moment: Instant) -> SystemTime {
     let now = SystemTime::now();
     now.checked_sub(moment.elapsed()).unwrap_or(now)
 }
 
-/// Ends an entry `max_age` after its observation, however it got into the cache.
+/// Expires an entry `max_age` after its observation, whenever it was inserted.
 struct MaxAgeExpiry;
 
 impl MaxAgeExpiry {
@@ -377,7 +377,7 @@ impl Expiry<u64, Arc<Snapshot>> for MaxAgeExpiry {
         Some(Self::remaining(observation, created_at))
     }
 
-    // Without this an update would keep the deadline of the value that it replaces.
+    // By default an update keeps the deadline of the replaced value.
     fn expire_after_update(
         &self,
         _: &u64,

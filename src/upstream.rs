@@ -1,8 +1,7 @@
-//! Typed JSON-RPC calls to the nodes: lenient on the wire, strict in what comes out.
+//! Typed JSON-RPC calls to nodes: lenient on the wire, strict in the result.
 //!
-//! A call has one deadline, set by the caller around the future (dropping it ends the call), and a
-//! cap on the bytes it reads. Redirects are off and URLs come from the configuration alone. Nothing
-//! in an [`Error`]'s text shows a URL.
+//! The caller sets one deadline around the future; dropping the future ends the call. Bodies have a size limit.
+//! Redirects are off, and URLs come from the configuration alone. The text of an [`Error`] never contains a URL.
 //!
 //! Polls and reads share the state of the nodes. A poll never waits for a read: they use separate connections, and a
 //! failed read never counts against a node in the order of the polls.
@@ -44,7 +43,7 @@ use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::traces::Span;
 use node_health::Penalty;
 
-/// The HTTP side of all calls: one pool of connections for polls, one for reads. Cheap to clone.
+/// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct JsonRpcClient {
     poll_http: reqwest::Client,
@@ -57,9 +56,9 @@ pub struct JsonRpcClient {
 #[derive(Debug, Clone)]
 struct NodeEndpoint {
     url: UpstreamUrl,
-    /// The chain that it has to serve.
+    /// Chain that the node must serve.
     chain_id: u64,
-    /// In the chain's configuration.
+    /// Index in `rpc_urls`.
     index: usize,
 }
 
@@ -67,25 +66,24 @@ struct NodeEndpoint {
 #[derive(Debug, Clone, Copy)]
 struct BodyLimit<'a> {
     max_bytes: usize,
-    /// Where those bytes are charged, if anywhere.
+    /// Budget that the bytes are charged to, if any.
     memory: Option<&'a MemoryBudget>,
 }
 
 impl JsonRpcClient {
-    /// No answer to a call that a poll makes is near this size: a fee history of 1,024 blocks is
-    /// about 100 KiB.
+    /// Replies to polls are far smaller: a fee history of 1,024 blocks is about 100 KiB.
     const POLL_BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 256 * 1024, memory: None };
-    /// About what providers' limits on logs come to: 10,000 of them.
+    /// About the size of 10,000 logs, the usual limit of providers.
     const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
     const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Two pools without connections, for the nodes that `config` names.
+    /// Creates both pools, without connections, for the nodes in `config`.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
-        // As many as may be in use, so that a burst does not have to connect again and again.
+        // As many as may be in use, so that a burst reuses connections.
         let max_idle = config.rpc.max_in_flight.get();
         let build_client = || {
             http_client::builder()
@@ -95,7 +93,7 @@ impl JsonRpcClient {
         };
         let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
         let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
-        // Each reads the system's certificates, for which the first poll would have to wait twice.
+        // Each client reads the system's certificates. In parallel the first poll waits only once.
         let (poll_http, read_http) = std::thread::scope(|scope| {
             let reads = scope.spawn(build_client);
             (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -103,7 +101,7 @@ impl JsonRpcClient {
         Ok(Self { poll_http: poll_http?, read_http: read_http?, logs_reply_bodies })
     }
 
-    /// Calls `method` at `url` for a poll and gives its `result`.
+    /// Calls `method` at `node` for a poll and returns the `result`.
     async fn call_for_poll(
         &self,
         node: &NodeEndpoint,
@@ -114,14 +112,14 @@ impl JsonRpcClient {
         self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
     }
 
-    /// Asks for the chain id on behalf of reads.
+    /// Requests the chain id over the connections of reads.
     async fn fetch_chain_id(&self, node: &NodeEndpoint) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
         let params = serde_json::Value::Array(Vec::new());
         self.call(&self.read_http, node, "eth_chainId", &params, Self::POLL_BODY_LIMIT, parse).await
     }
 
-    /// Passes a read on and gives what the node says to it; what that takes is held in `memory`.
+    /// Forwards a read and returns the node's response. Its bytes are charged to `memory`.
     async fn forward_read(
         &self,
         node: &NodeEndpoint,
@@ -133,8 +131,7 @@ impl JsonRpcClient {
             .await
     }
 
-    /// One call, from its request to what `read` makes of the reply's body and status and the call's
-    /// id.
+    /// Makes one call. `parse` gets the reply's body, its status and the call's id.
     async fn call<P: Serialize + ?Sized, T>(
         &self,
         http: &reqwest::Client,
@@ -179,7 +176,7 @@ impl JsonRpcClient {
         };
         let snippet = || BodySnippet::new(&body, self.logs_reply_bodies);
         outcome.map_err(|error| match error {
-            // Whatever else is wrong with it, such as its size or its encoding.
+            // The status decides, whatever the size or encoding of the body.
             _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
             Error::RateLimited(_) => Error::RateLimited(retry_after),
             Error::Status(status, _) => Error::Status(status, snippet()),
@@ -189,7 +186,7 @@ impl JsonRpcClient {
     }
 }
 
-/// The whole body; where its bytes are charged, they are held until the last part of it is gone.
+/// Reads the whole body. A charged body is released when its last slice is dropped.
 async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
     let mut body = Vec::new();
     let mut reservation = limit.memory.map(MemoryBudget::reservation);
@@ -209,46 +206,46 @@ async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Res
     })
 }
 
-/// Why a call gave nothing to believe.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No whole answer came before the deadline.
+    /// No complete reply before the deadline.
     #[error("no response within the deadline")]
     Timeout,
-    /// No connection could be made: refused, no such host, TLS.
+    /// No connection: refused, unknown host, or TLS failure.
     #[error("cannot connect")]
     Unreachable(#[source] reqwest::Error),
-    /// The connection failed under way.
+    /// The connection failed during the call.
     #[error("the connection failed")]
     Transport(#[source] reqwest::Error),
-    /// The body is over the cap of so many bytes.
+    /// The body exceeds the limit of this many bytes.
     #[error("the body is larger than {} KiB", .0 / 1024)]
     TooLarge(usize),
-    /// There is no memory for the body, which is not the node's fault.
+    /// The memory budget is exhausted, which is not the node's fault.
     #[error(transparent)]
     NoMemory(#[from] MemoryExhausted),
-    /// The body is compressed, which was not asked for.
+    /// The body is compressed, although the request did not ask for it.
     #[error("the body has a content encoding that was not requested")]
     UnexpectedEncoding,
-    /// An HTTP status that is no success, without a JSON-RPC body.
+    /// An HTTP error status without a JSON-RPC body.
     #[error("HTTP status {0}: {1}")]
     Status(u16, BodySnippet),
     /// The body is not JSON.
     #[error("the body is not JSON: {0}")]
     NotJson(BodySnippet),
-    /// The node is over its limit, and for how long where it says so.
+    /// The node limits the rate. Holds the time to wait, if the node states it.
     #[error("the node is rate limiting")]
     RateLimited(Option<Duration>),
     /// The node does not have the method.
     #[error("the node does not support the method")]
     Unsupported,
-    /// The node has not seen the block yet that it was asked for.
+    /// The node has not yet seen the requested block.
     #[error("the node does not have the block yet")]
     BeyondHead,
-    /// JSON, but not the answer to this call.
+    /// JSON, but not a valid reply to this call.
     #[error("invalid reply: {0}")]
     InvalidReply(&'static str),
-    /// The node's own error, by its code where it has one.
+    /// The node's own error, with its code if it has one.
     #[error("the node returned error {}", .0.map_or("without a code".into(), |code| code.to_string()))]
     Node(Option<i64>),
     /// The node serves another chain than the configured one.
@@ -256,22 +253,22 @@ pub enum Error {
     WrongChain {
         /// The configured chain id.
         expected: u64,
-        /// The node's.
+        /// The node's chain id.
         found: u128,
     },
-    /// Another read has just failed to find out which chain the node serves.
+    /// Another read has just failed to verify the node's chain.
     #[error("the chain of the node could not be verified")]
     ChainUnverified,
-    /// The fee history cannot be believed.
+    /// The fee history is malformed.
     #[error(transparent)]
     FeeHistory(#[from] MalformedFeeHistory),
 }
 
 impl Error {
-    /// JSON-RPC: the parameters are wrong.
+    /// JSON-RPC: invalid parameters.
     const INVALID_PARAMS: i64 = -32602;
 
-    /// The kind of failure, from a closed list.
+    /// Label of the error, from a closed list.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -294,7 +291,7 @@ impl Error {
         }
     }
 
-    /// Returns true if the node finds fault with the parameters.
+    /// Returns true if the node rejects the parameters.
     pub(crate) fn is_invalid_params(&self) -> bool {
         matches!(self, Self::Node(Some(Self::INVALID_PARAMS)))
     }
@@ -313,7 +310,7 @@ impl Error {
 
 impl From<reqwest::Error> for Error {
     fn from(error: reqwest::Error) -> Self {
-        // The URL may carry a key.
+        // The URL may contain a key.
         let error = error.without_url();
         if error.is_connect() { Self::Unreachable(error) } else { Self::Transport(error) }
     }

@@ -11,7 +11,7 @@ use crate::log_on_change::LogOnChange;
 use crate::metrics::Metrics;
 use crate::upstream::{self, Candidate};
 
-/// Why an upstream gave nothing to publish.
+/// Reason why an upstream returned nothing to publish.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PollError {
     #[error(transparent)]
@@ -20,7 +20,7 @@ pub(super) enum PollError {
     Unpriced(#[from] PricingError),
     #[error(transparent)]
     SuspiciousHead(#[from] SuspiciousHead),
-    /// Its head stands still, or moves too slowly.
+    /// The head does not move, or too slowly.
     #[error("the newest block is late, and another upstream has a newer block")]
     HeadStalled,
 }
@@ -36,17 +36,16 @@ impl PollError {
     }
 }
 
-/// Tells the upstream's record, the metrics and the log what came of an attempt.
+/// Reports the outcome of each attempt to the node's health record, the metrics and the log.
 ///
-/// The log hears of changes, not of every poll, and knows an upstream by its place in the
-/// configuration: its URL may carry a key.
+/// The log gets state changes only, and identifies an upstream by its index, because its URL may contain a key.
 #[derive(Debug)]
 pub(super) struct PollReporter {
     metrics: Metrics,
     chain: String,
-    /// By the upstream's place.
+    /// By index of the upstream.
     outcome_logs: Vec<LogOnChange>,
-    /// By the upstream's place.
+    /// By index of the upstream.
     in_use_gauges: Vec<Gauge>,
     ok_poll_counter: Counter,
     failed_poll_counter: Counter,
@@ -111,7 +110,7 @@ impl PollReporter {
         let index = candidate.index;
         match failure {
             PollError::Rpc(error) => candidate.upstream.record_failure(error),
-            // It may be what is known that lags; to find out it has to be asked.
+            // The published head may be the one that lags. Only more polls of this upstream can show it.
             PollError::SuspiciousHead(SuspiciousHead::Jump) => {}
             _ => candidate.upstream.record_rejected_reply(),
         }
@@ -138,7 +137,7 @@ impl PollReporter {
     }
 }
 
-/// The failure and what is behind it, on one line.
+/// Formats an error with its causes on one line.
 fn error_chain(failure: &PollError) -> String {
     let causes = std::iter::successors(std::error::Error::source(failure), |error| error.source());
     causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! A suggestion in the form that is served.
+//! A suggestion in its served form.
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use crate::etag;
 use crate::fees::Suggestion;
 use crate::wire::SuggestionBody;
 
-/// A suggestion as of one newest block, serialised once with its entity tag.
+/// A suggestion at one newest block, serialised once, with its entity tag.
 #[derive(Debug, Clone)]
 pub struct CachedSuggestion {
     newest_block: u64,
@@ -24,12 +24,12 @@ impl CachedSuggestion {
         Self { newest_block, suggestion, body: body.into(), etag }
     }
 
-    /// The same suggestion as of another newest block: nothing is serialised again.
+    /// Returns the same suggestion at another newest block, without serialising again.
     pub(super) fn at_block(&self, newest_block: u64) -> Self {
         Self { newest_block, ..self.clone() }
     }
 
-    /// The number of the newest block it was made from.
+    /// Number of the newest block that it was computed from.
     #[must_use]
     pub fn newest_block(&self) -> u64 {
         self.newest_block
@@ -41,13 +41,13 @@ impl CachedSuggestion {
         &self.suggestion
     }
 
-    /// The five-member object of the HTTP contract.
+    /// The JSON body with the five members of the HTTP contract.
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The strong entity tag of [`body`](Self::body), in its quotes.
+    /// The strong entity tag of [`body`](Self::body), with its quotes.
     #[must_use]
     pub fn etag(&self) -> &HeaderValue {
         &self.etag

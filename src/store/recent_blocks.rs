@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 
 use crate::fees::{Block, FeeHistory};
 
-/// A run of consecutive blocks that ends at the newest one known, bounded in length.
+/// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
 pub(super) struct RecentBlocks {
     capacity: usize,
     blocks: VecDeque<Block>,
     newest_block: u64,
     next_base_fee: Option<u128>,
-    /// How often anything of this has changed.
+    /// Number of changes so far.
     revision: u64,
 }
 
 /// The last blocks of a chain, oldest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockWindow {
-    /// The number of the last of [`blocks`](Self::blocks).
+    /// Number of the last of [`blocks`](Self::blocks).
     pub newest_block: u64,
-    /// As many as were asked for, or as are known.
+    /// The requested number of blocks, or fewer if fewer are known.
     pub blocks: Vec<Block>,
-    /// The base fee of the block after them, in wei; `None`: not known.
+    /// Base fee of the block after them in wei; `None`: unknown.
     pub next_base_fee: Option<u128>,
 }
 
@@ -37,8 +37,8 @@ impl RecentBlocks {
         }
     }
 
-    /// Lays `history` over what is known: blocks of the same number are replaced (a reorg changes
-    /// them), blocks above its newest one go, and so does everything below a gap.
+    /// Merges `history`: blocks with the same number are replaced, because a reorg changes them; blocks above its
+    /// newest one and below a gap are removed.
     pub(super) fn extend(&mut self, history: &FeeHistory) {
         let before = self.newest(history.blocks().len());
         let above = self.newest_block.checked_add(1);
@@ -60,7 +60,7 @@ impl RecentBlocks {
         }
     }
 
-    /// How often the blocks have changed.
+    /// Number of changes of the blocks.
     pub(super) fn revision(&self) -> u64 {
         self.revision
     }

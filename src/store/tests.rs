@@ -9,14 +9,14 @@ fn config(more: &str) -> config::Chain {
     Config::from_toml(&text).unwrap().chains.remove(0)
 }
 
-/// A book of one chain.
+/// Creates a store with one chain.
 fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
     let (store, mut publishers) = ChainStore::new(&[config(more)]);
     let chain = store.chain("a").unwrap().clone();
     (store, chain, publishers.remove(0))
 }
 
-/// Makes `base_fee` the content of the only block, `newest_block`.
+/// Publishes `newest_block` with this base fee as the only block.
 fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
     let rewards = Some(Rewards { medium: 1, high: None });
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
@@ -93,7 +93,7 @@ fn subscribers_are_notified_of_new_blocks_and_bodies_only() {
     assert!(quotes.has_changed().unwrap());
 }
 
-/// Waits until `found` gives something; the clock is the event.
+/// Waits until `found` returns a value. The event is the passing of time.
 fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {

@@ -1,4 +1,4 @@
-//! The beginning of a body that could not be read, for the log.
+//! Beginning of an unexpected body, for the log.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The nodes of one chain and the order in which they are asked.
+//! The nodes of one chain, and the order in which they are called.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,17 +24,17 @@ pub struct ChainUpstreams {
 }
 
 impl ChainUpstreams {
-    /// How long after none of them gave anything they are asked again at the latest, however far apart blocks are.
+    /// Maximum time until the next poll after all upstreams failed, also on a chain with a longer block time.
     pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// The upstreams that each of `chains` configures. Nothing is asked yet.
+    /// Creates the upstreams of each chain. No call is made yet.
     #[must_use]
     pub fn for_chains(
         client: &JsonRpcClient,
         chains: &[config::Chain],
         metrics: &Metrics,
     ) -> Vec<Arc<Self>> {
-        // A node may know the URL of another, so the URLs of all chains are blanked for each.
+        // A node may know the URL of another, so each redacts the URLs of all chains.
         let urls = chains.iter().flat_map(|chain| &chain.rpc_urls).flat_map(UpstreamUrl::secrets);
         let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
         let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
@@ -69,12 +69,12 @@ impl ChainUpstreams {
         }
     }
 
-    /// Resolves when one of them has asked this process to be left alone, or has since this was last asked.
+    /// Resolves when an upstream has rate-limited this process since the last call.
     pub(crate) async fn wait_for_rate_limit(&self) {
         self.rate_limit_notify.notified().await;
     }
 
-    /// Each of them, in order of preference.
+    /// All upstreams, in order of preference.
     pub(crate) fn all(&self) -> &[UpstreamNode] {
         &self.all
     }
@@ -91,7 +91,7 @@ impl ChainUpstreams {
         &self.metrics
     }
 
-    /// How long one attempt at one of them may take.
+    /// Deadline of one attempt at one upstream.
     #[must_use]
     pub fn attempt_deadline(&self) -> Duration {
         self.attempt_deadline
@@ -102,8 +102,7 @@ impl ChainUpstreams {
         self.all.iter().map(move |upstream| upstream.status(now))
     }
 
-    /// Those that may be asked at `now`: first those that are well, then those that failed lately,
-    /// both in order of preference.
+    /// Upstreams to poll at `now`: healthy ones first, then degraded ones, each in order of preference.
     #[must_use]
     pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
         let availability =
@@ -123,19 +122,19 @@ impl ChainUpstreams {
     }
 }
 
-/// An upstream that may be asked.
+/// An upstream that may be polled.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// Its place in the configuration.
+    /// Index in `rpc_urls`.
     pub index: usize,
     /// The upstream.
     pub upstream: &'a UpstreamNode,
-    /// True if it did not fail lately.
+    /// True if it has not failed lately.
     pub is_healthy: bool,
 }
 
-/// Half a block time leaves the rest of the tick to the other upstreams; no node needs more than
-/// 2 s, and none can be expected to answer in less than half a second across the world.
+/// Half a block time, which leaves the rest of the tick to the other upstreams. At most 2 s, which no node needs, and
+/// at least 0.5 s, because a node may be on another continent.
 fn attempt_deadline(block_time: Duration) -> Duration {
     (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))
 }

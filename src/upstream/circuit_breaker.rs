@@ -1,7 +1,7 @@
-//! State of one node as learnt from the reads of clients.
+//! Circuit breaker of one node for the reads of clients.
 //!
-//! The polls do not go by it, and it blames a node only for what a client can hardly have caused: the
-//! call may be one that no node answers well. Pure but for the [`Error`]s that it looks at.
+//! Polls ignore it. It counts only failures that a client can hardly cause, because a client may send calls that no
+//! node answers well. Pure but for the [`Error`]s that it inspects.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -9,39 +9,39 @@ use std::time::{Duration, Instant};
 use super::Error;
 use super::node_health::{Availability, NodeHealth, Penalty};
 
-/// One node's record.
+/// Circuit breaker of one node.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
     health: NodeHealth,
-    /// When the node last proved to a read to serve the configured chain.
+    /// When a read last verified the node's chain.
     chain_verified_at: Option<Instant>,
     last_success: Option<Instant>,
-    /// Since when it has been silent about a call that was given up; `None`: it has answered since.
+    /// Since when the node has returned nothing, after a call was abandoned. `None`: it has responded since.
     silent_since: Option<Instant>,
-    /// When it was last blamed, or broke off, after which it has to prove its chain again.
+    /// Time of the last failure. A verification of the chain from before it does not count.
     last_failure: Option<Instant>,
-    /// When it last failed to prove it.
+    /// Time of the last failed verification of the chain.
     check_failed_at: Option<Instant>,
-    /// Failures since the last success that the calls may have caused.
+    /// Failures since the last success that the calls themselves may have caused.
     suspect_failures: u32,
-    /// True if it was blamed and has answered nothing since.
+    /// True if a failure opened the circuit and no response has come since.
     half_open: bool,
-    /// When a read was last let through to find out whether it is back.
+    /// When a read was last admitted to probe the node.
     last_probe: Option<Instant>,
-    /// The methods that it did not have, with the time from which on that counts no more.
+    /// Methods that the node lacked, each with the time until which that counts.
     unsupported_until: HashMap<String, Instant>,
-    /// Those that it has answered: it does have them, whatever it says of one call.
+    /// Methods that the node has answered. It has them, even if it rejects one call as unsupported.
     supported_methods: HashSet<String>,
 }
 
 impl CircuitBreaker {
-    /// How long a node may think about a call before others are asked too.
+    /// Time after which a pending call is also sent to the next node.
     pub(super) const HEDGE_DELAY: Duration = Duration::from_secs(2);
     const SUSPECT_FAILURE_THRESHOLD: u32 = 3;
     const PROBE_INTERVAL: Duration = Duration::from_secs(10);
     const UNSUPPORTED_TTL: Duration = Duration::from_mins(1);
 
-    /// A node of which nothing is known, of a chain with this block time.
+    /// Closed circuit of a node, with a back-off for this block time.
     pub(super) fn new(block_time: Duration) -> Self {
         Self {
             health: NodeHealth::new(block_time),
@@ -58,8 +58,8 @@ impl CircuitBreaker {
         }
     }
 
-    /// When the node is to be asked by a read. After a rest one read finds out whether it is back,
-    /// while the others go on as if it were not.
+    /// Availability of the node for a read. After a back-off one read is admitted as a probe; for the others the node
+    /// stays degraded until the probe succeeds.
     pub(super) fn availability_and_probe(&mut self, now: Instant) -> Availability {
         let availability = self.health.availability(now);
         if availability != Availability::Healthy || !self.half_open {
@@ -78,12 +78,12 @@ impl CircuitBreaker {
         self.health.is_rate_limited(now)
     }
 
-    /// Returns true if it said lately that it does not have the method.
+    /// Returns true if the node lately reported that it lacks the method.
     pub(super) fn lacks_method(&self, method: &str, now: Instant) -> bool {
         self.unsupported_until.get(method).is_some_and(|until| now < *until)
     }
 
-    /// Returns true if it has proved its chain, to a poll or a read, within `validity` and since the last failure.
+    /// Returns true if a poll or a read verified the node's chain within `validity` and since the last failure.
     pub(super) fn is_chain_verified(
         &self,
         verified_by_polls: Option<Instant>,
@@ -96,7 +96,7 @@ impl CircuitBreaker {
         })
     }
 
-    /// Takes note that it has proved its chain, by which it answers again.
+    /// Records a verified chain. The node also counts as responding again.
     pub(super) fn record_chain_verified(&mut self, now: Instant) {
         self.chain_verified_at = Some(now);
         self.reset(now);
@@ -107,12 +107,12 @@ impl CircuitBreaker {
         self.record_failure(error, "eth_chainId", now);
     }
 
-    /// Forgets a proof of the chain from before `since`.
+    /// Invalidates a verification of the chain from before `since`.
     pub(super) fn invalidate_chain_check_before(&mut self, since: Instant) {
         self.chain_verified_at = self.chain_verified_at.filter(|at| *at >= since);
     }
 
-    /// Returns true if it has failed to prove its chain since then.
+    /// Returns true if a verification of the chain has failed since `since`.
     pub(super) fn has_failed_check_since(&self, since: Instant) -> bool {
         self.check_failed_at.is_some_and(|at| at >= since)
     }
@@ -145,7 +145,7 @@ impl CircuitBreaker {
             _ => {
                 self.suspect_failures = self.suspect_failures.saturating_add(1);
                 if matches!(error, Error::Transport(_)) {
-                    // Something else may listen there by now.
+                    // Another server may listen at the address by now.
                     self.last_failure = Some(now);
                 }
                 if self.suspect_failures < Self::SUSPECT_FAILURE_THRESHOLD {
@@ -157,13 +157,13 @@ impl CircuitBreaker {
         self.trip(penalty, now);
     }
 
-    /// Takes note that a call was given up that the node had been silent about since then. Calls can be
-    /// made to take long: it counts only where the node has answered nothing else meanwhile.
+    /// Records an abandoned call that the node had not answered since `since`. It counts only if the node has answered
+    /// nothing else meanwhile, because a client can send slow calls on purpose.
     pub(super) fn record_timeout(&mut self, since: Instant, now: Instant) {
         if self.last_success.is_some_and(|at| at >= since) {
             return;
         }
-        // Calls that are given up before long count together.
+        // Calls that are abandoned early count together.
         let since = self.silent_since.map_or(since, |earlier| earlier.min(since));
         self.silent_since = Some(since);
         if now.saturating_duration_since(since) >= Self::HEDGE_DELAY {
@@ -174,16 +174,16 @@ impl CircuitBreaker {
     fn trip(&mut self, penalty: Penalty, now: Instant) {
         self.last_failure = Some(now);
         (self.half_open, self.last_probe) = (true, None);
-        // Reads that fail together are one failure.
+        // Reads that fail at the same time count as one failure.
         if penalty != Penalty::Backoff || self.health.availability(now) == Availability::Healthy {
             self.health.record_failure(penalty, now);
         }
     }
 }
 
-/// Returns true if it says more of the call than of the node.
+/// Returns true if the error concerns the call rather than the node.
 fn is_call_specific(error: &Error) -> bool {
-    /// Statuses by which gateways refuse one request: bad, too large, too long, of a wrong kind.
+    /// Statuses with which gateways reject one request: malformed, too large, too long, wrong type.
     const CALL_SPECIFIC_STATUSES: [u16; 7] = [400, 411, 413, 414, 415, 422, 431];
     match error {
         Error::Status(status, _) => CALL_SPECIFIC_STATUSES.contains(status),
@@ -222,7 +222,7 @@ mod tests {
             breaker.record_failure(&Error::InvalidReply(""), "m", now);
         }
         assert_eq!(breaker.availability_and_probe(now), Availability::Degraded);
-        // Those that fail together make the rest no longer.
+        // Failures at the same time do not extend the back-off.
         for _ in 0..100 {
             breaker.record_failure(&status_error(500), "m", now);
         }
@@ -278,7 +278,7 @@ mod tests {
         );
         breaker.record_chain_verified(rested);
         assert_eq!(breaker.availability_and_probe(rested), Availability::Healthy);
-        // A slow call from before that says nothing any more.
+        // A slow call from before the back-off, which no longer counts.
         breaker.record_timeout(rested, rested + CircuitBreaker::HEDGE_DELAY);
         assert_eq!(
             breaker.availability_and_probe(rested + CircuitBreaker::HEDGE_DELAY),
@@ -314,7 +314,7 @@ mod tests {
         assert!(!breaker.lacks_method("m", now + CircuitBreaker::UNSUPPORTED_TTL));
         breaker.record_success("m", now);
         assert!(!breaker.lacks_method("m", now));
-        // From then on it is one call that it means.
+        // The node has answered the method by now, so the error concerns this call alone.
         breaker.record_failure(&Error::Unsupported, "m", now);
         assert!(!breaker.lacks_method("m", now));
     }

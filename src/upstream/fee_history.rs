@@ -1,7 +1,7 @@
-//! `eth_feeHistory`: what is asked, and the way from what nodes really send to a [`FeeHistory`].
+//! `eth_feeHistory`: the request, and strict parsing of lenient replies into a [`FeeHistory`].
 //!
-//! The wire type takes almost anything; turning it into the domain type decides each oddity.
-//! Entries of all four arrays count from `oldestBlock`.
+//! The wire type accepts nearly anything. Its conversion into the domain type decides each oddity. The entries of all
+//! four arrays count from `oldestBlock`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,8 +17,7 @@ pub struct FeeHistoryRequest {
     percentiles: Vec<serde_json::Number>,
 }
 
-/// How the block count is written. The method's specification wants a quantity; a few nodes take
-/// only a JSON integer.
+/// Form of the block count. The specification requires a hex quantity; a few nodes accept only a JSON integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockCountEncoding {
     Quantity,
@@ -36,7 +35,7 @@ impl BlockCountEncoding {
 }
 
 impl FeeHistoryRequest {
-    /// The request that `pricing` needs.
+    /// Creates the request for this `pricing`.
     #[must_use]
     pub fn new(pricing: &Pricing) -> Self {
         Self {
@@ -53,13 +52,12 @@ impl FeeHistoryRequest {
         serde_json::json!([count, "latest", self.percentiles])
     }
 
-    /// Decides what the `result` of a reply says: its newest blocks, at most as many as were
-    /// asked for, with the first reward columns.
+    /// Parses the `result` of a reply: its newest blocks, at most as many as requested, with the first reward columns.
     ///
     /// # Errors
     ///
-    /// [`MalformedFeeHistory`] if base fees or block numbers cannot be believed. Rewards and gas ratios
-    /// that cannot be read are left out instead.
+    /// Returns [`MalformedFeeHistory`] if base fees or block numbers are invalid. Invalid rewards and gas ratios are
+    /// dropped instead.
     pub fn parse(&self, result: &RawValue) -> Result<FeeHistory, MalformedFeeHistory> {
         let raw = RawFeeHistory::parse(result.get()).ok_or(MalformedFeeHistory::NotAnObject)?;
         let oldest_block = raw.oldest_block()?;
@@ -88,10 +86,10 @@ impl FeeHistoryRequest {
             .ok_or(MalformedFeeHistory::InvalidOldestBlock)
     }
 
-    /// How many of the base fees are mined blocks'. Nodes send N+1 of them for N blocks, the last
-    /// being the next block's, or N; the other arrays tell which. Where those disagree, the count
-    /// that was asked for decides; without a word from them, or where that does not help, the
-    /// specification's N+1 holds.
+    /// Returns how many of the base fees belong to mined blocks. For N blocks nodes send N + 1 base fees, with that of
+    /// the next block as the last, or N. The lengths of the other arrays decide between the two. If they disagree, the
+    /// requested count decides; if that does not match either, or there are no other arrays, the specification's N + 1
+    /// applies.
     fn count_mined(
         &self,
         base_fees: usize,
@@ -105,16 +103,16 @@ impl FeeHistoryRequest {
                 Ok(if self.block_count == base_fees { base_fees } else { without_next })
             }
             ([Some(stated), _] | [None, Some(stated)], _) => Ok(stated),
-            // A wrong number of ratios never makes a reply unusable. A wrong number of rewards does, because
-            // their blocks are unknown.
+            // A wrong number of ratios never invalidates a reply. A wrong number of rewards does, because it is unknown
+            // which blocks they belong to.
             ([None, None], 1..) => Err(MalformedFeeHistory::LengthMismatch),
             ([None, None], 0) if without_next == 0 => Err(MalformedFeeHistory::NoMinedBaseFees),
             ([None, None], 0) => Ok(without_next),
         }
     }
 
-    /// One block's rewards. A row that is null, too short or holds something else than quantities
-    /// counts as no row; an amount over 128 bits is a broken node's.
+    /// Parses the rewards of one block. A row that is null, too short or malformed counts as missing. An amount above
+    /// 128 bits is an error of the node.
     fn parse_rewards(&self, row: &RawValue) -> Result<Option<Rewards>, MalformedFeeHistory> {
         let row = elements(Some(row));
         let Some(row) = row.get(..self.percentiles.len()) else {
@@ -133,25 +131,25 @@ impl FeeHistoryRequest {
     }
 }
 
-/// Why a `result` is no fee history that can be used.
+/// Reason why a `result` is not a usable fee history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedFeeHistory {
     /// Not a JSON object with the members of a fee history, each at most once.
     #[error("the result is not a fee history")]
     NotAnObject,
-    /// `oldestBlock` is missing, misspelt, malformed, or no block number.
+    /// `oldestBlock` is missing, misspelt or not a block number.
     #[error("`oldestBlock` is missing or not a block number")]
     InvalidOldestBlock,
-    /// `baseFeePerGas` is missing, null or empty, or leaves no mined block.
+    /// `baseFeePerGas` is missing, null or empty, or contains no mined block.
     #[error("`baseFeePerGas` has no mined block")]
     NoMinedBaseFees,
     /// An element of `baseFeePerGas` is null or malformed.
     #[error("`baseFeePerGas` has an element that is not a quantity")]
     InvalidBaseFee,
-    /// The arrays disagree about how many blocks there are.
+    /// The lengths of the arrays contradict each other.
     #[error("the arrays disagree about the number of blocks")]
     LengthMismatch,
-    /// An amount is over 128 bits.
+    /// An amount exceeds 128 bits.
     #[error("an amount is over 128 bits")]
     AmountTooLarge,
 }
@@ -181,7 +179,7 @@ struct RawFeeHistory<'a> {
 
 impl<'a> RawFeeHistory<'a> {
     fn parse(json: &'a str) -> Option<Self> {
-        // A derived reader would also take an array of the members in order.
+        // A derived deserializer would also accept an array of the members in order.
         json.starts_with('{').then(|| serde_json::from_str(json).ok())?
     }
 
@@ -205,11 +203,11 @@ impl<'a> RawFeeHistory<'a> {
 
 fn parse_ratio(json: &RawValue) -> Option<f64> {
     let ratio: f64 = json.get().parse().ok()?;
-    // `abs` makes a negative zero plain.
+    // `abs` turns a negative zero into zero.
     (0.0..=1.0).contains(&ratio).then(|| ratio.abs())
 }
 
-/// The elements of a JSON array; none when it is something else.
+/// Returns the elements of a JSON array; none if the value is not an array.
 fn elements(json: Option<&RawValue>) -> Vec<&RawValue> {
     json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Announcements of new blocks over a WebSocket (`eth_subscribe`, `newHeads`).
 //!
-//! An announcement is a reason to poll at once and nothing else: no number in it is believed, and one that does
-//! not come changes nothing. The URLs are tried in order of preference, for ever.
+//! An announcement only triggers a poll. Its block number is not trusted, and a missing announcement changes nothing.
+//! The URLs are tried in order of preference, for ever.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -30,13 +30,13 @@ use crate::log_on_change::LogOnChange;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
 
-/// The announcements of one chain.
+/// Subscription to one chain's announcements.
 #[derive(Debug)]
 pub struct NewHeadsSubscription {
     chain: String,
     urls: Vec<WebSocketUrl>,
     http: reqwest::Client,
-    /// Longer without a new block than this, and the connection is given up.
+    /// The connection is closed after this time without a new block.
     head_timeout: Duration,
     head_sender: watch::Sender<u64>,
     up_gauge: Gauge,
@@ -45,7 +45,7 @@ pub struct NewHeadsSubscription {
     redactor: Redactor,
 }
 
-/// Why there are no announcements.
+/// Reason why there are no announcements.
 #[derive(Debug, thiserror::Error)]
 enum SubscriptionError {
     #[error("the connection failed")]
@@ -66,7 +66,7 @@ enum SubscriptionError {
     SubscriptionRejected(String),
 }
 
-/// Any message: the answer to the subscription, or an announcement.
+/// Any message: the response to the subscription, or an announcement.
 #[derive(Debug, Deserialize)]
 struct SubscriptionMessage<'a> {
     #[serde(default)]
@@ -94,7 +94,7 @@ struct BlockHeader<'a> {
 }
 
 impl SubscriptionError {
-    /// The kind, from a closed list.
+    /// Label of the error, from a closed list.
     fn reason(&self) -> &'static str {
         match self {
             Self::Http(_) | Self::Protocol(_) => "connection",
@@ -110,20 +110,20 @@ impl NewHeadsSubscription {
     const SUBSCRIBE: &str =
         r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
     const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
-    /// A header is about 2 KiB.
+    /// A header has about 2 KiB.
     const MAX_MESSAGE_BYTES: usize = 256 * 1024;
     /// Limit of queued outgoing messages: a subscription and pongs are all the service sends.
     const WRITE_BUFFER_BYTES: [usize; 2] = [4 * 1024, 16 * 1024];
     const MIN_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-    /// Between two attempts at first, and at most.
+    /// First and longest delay between two attempts.
     const RECONNECT_DELAYS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
-    /// Subscription of `chain`, and the number of the newest announced block; 0: none yet. `None`: the chain has no
-    /// WebSockets.
+    /// Creates the subscription of `chain`. The receiver has the highest announced block number; 0: none yet. `None`:
+    /// the chain has no WebSocket URLs.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub fn new(
         chain: &config::Chain,
         metrics: &Metrics,
@@ -148,7 +148,7 @@ impl NewHeadsSubscription {
         Ok(Some((listener, head_receiver)))
     }
 
-    /// Listens, and connects again whenever a connection ends, for ever. Dropping the future is how it stops.
+    /// Receives announcements and reconnects for ever. Dropping the future stops it.
     pub async fn run(self) -> Infallible {
         let [initial_delay, max_delay] = Self::RECONNECT_DELAYS;
         let mut delay = initial_delay;
@@ -166,7 +166,7 @@ impl NewHeadsSubscription {
             if newest > 0 {
                 attempts = self.urls.iter().enumerate().cycle();
             }
-            // One that never lasts is not tried again and again without a pause.
+            // A connection that ends early does not reset the delay.
             if newest > 0 && started.elapsed() > max_delay {
                 delay = initial_delay;
             }
@@ -175,7 +175,7 @@ impl NewHeadsSubscription {
         }
     }
 
-    /// Listens at `url` until that fails; `newest` becomes the highest number that was announced.
+    /// Receives announcements at `url` until the connection fails. `newest` becomes the highest announced number.
     async fn listen(
         &self,
         url: &WebSocketUrl,
@@ -199,7 +199,7 @@ impl NewHeadsSubscription {
                 "block announcements established"
             );
         }
-        // Whatever else is said, such as pings: a subscription can be dead all the same.
+        // Other messages, such as pings, do not extend the deadline: the subscription may be dead all the same.
         let mut deadline = tokio::time::Instant::now() + self.head_timeout;
         loop {
             let message = timeout_at(deadline, socket.next())
@@ -217,7 +217,7 @@ impl NewHeadsSubscription {
         }
     }
 
-    /// Connects as every other request does: the same TLS, no redirects, no proxies.
+    /// Connects with the settings of every other request: the same TLS, no redirects, no proxies.
     async fn connect(
         &self,
         url: &WebSocketUrl,
@@ -269,7 +269,7 @@ impl NewHeadsSubscription {
     }
 }
 
-/// The node's name for the subscription, as it writes it.
+/// Waits for the subscription id, as the node writes it.
 async fn await_subscription_id(
     socket: &mut WebSocketStream<Upgraded>,
 ) -> Result<String, SubscriptionError> {
@@ -289,7 +289,7 @@ async fn await_subscription_id(
     }
 }
 
-/// The number of the block that is announced; `None`: it is no announcement.
+/// Returns the announced block number. `None`: not an announcement.
 fn parse_new_head(text: &str, subscription: &str) -> Option<u64> {
     let message: SubscriptionMessage<'_> = serde_json::from_str(text).ok()?;
     let HeadNotification { subscription: name, result } = message.params?;

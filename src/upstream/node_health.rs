@@ -1,4 +1,4 @@
-//! Health of a node from its recent replies, and when it is asked next.
+//! Health of a node from its recent replies, which decides when it is polled.
 //!
 //! Pure: outcomes and instants in, an [`Availability`] out.
 
@@ -6,73 +6,72 @@ use std::time::{Duration, Instant};
 
 use crate::jitter;
 
-/// How a failure counts against the node.
+/// Effect of a failure on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Penalty {
-    /// The node is well, it just has not seen the block yet.
+    /// None: the node is healthy, it just has not seen the block yet.
     None,
-    /// It comes after the others for a while, longer each time.
+    /// Polled after the others for a while, longer after each failure.
     Backoff,
-    /// It lets others wait, so it comes last for long.
+    /// Polled after the others for a long time, because it makes callers wait.
     LongBackoff,
-    /// It is not asked before this time has passed, where it said so.
+    /// Not called for the time that it stated, if any.
     Cooldown(Option<Duration>),
-    /// It serves another chain: not asked for a while, then checked again.
+    /// Serves another chain: not called for a while, then checked again.
     Quarantine,
-    /// It does not have the method that the record is of: probed again ever more rarely.
+    /// Lacks the polled method: probed at growing intervals.
     Unsupported,
 }
 
-/// When a node is to be asked.
+/// Availability of a node, which decides whether and in which order it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Availability {
     /// In its place in the order of preference.
     Healthy,
-    /// After those that are well.
+    /// After all healthy nodes.
     Degraded,
-    /// Not now.
+    /// Not at the moment.
     Excluded,
 }
 
-/// Availability of a node at a moment.
+/// Status of a node at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// When it is to be asked.
+    /// Availability for polls.
     pub availability: Availability,
-    /// True if it is not asked because it served another chain.
+    /// True if the node is excluded because it served another chain.
     pub serves_another_chain: bool,
 }
 
-/// One node's record.
+/// Health of one node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeHealth {
     block_time: Duration,
-    /// Failures in a row that call for a rest.
+    /// Consecutive failures that cause a back-off.
     failures: u32,
-    /// Refusals for a rate limit or a missing method in a row.
+    /// Consecutive rejections because of a rate limit or a missing method.
     rejections: u32,
     backoff_until: Option<Instant>,
     cooldown_until: Option<Instant>,
     quarantined_until: Option<Instant>,
-    /// Until when it is not asked for the method that it did not have.
+    /// End of the time in which the polled method is not called.
     unsupported_until: Option<Instant>,
 }
 
 impl NodeHealth {
     const MAX_BACKOFF: Duration = Duration::from_secs(30);
-    /// Longest honoured `Retry-After`.
+    /// Longest `Retry-After` that is honoured.
     const MAX_COOLDOWN: Duration = Duration::from_mins(1);
-    /// Where a node says that it is over its limit but not for how long: most limits count
-    /// seconds.
+    /// Pause after a 429 without `Retry-After`. Most limits count per second.
     const INITIAL_COOLDOWN: Duration = Duration::from_secs(1);
     const MAX_BACKOFF_COOLDOWN: Duration = Duration::from_secs(16);
     const QUARANTINE_BLOCKS: u32 = 10;
-    /// At first: a node behind a load balancer may lack what the next one has.
+    /// First pause in blocks. Short, because the next node behind a load balancer may have the method.
     const UNSUPPORTED_BLOCKS: u32 = 4;
     const MAX_QUARANTINE: Duration = Duration::from_mins(1);
     const MAX_UNSUPPORTED: Duration = Duration::from_mins(10);
 
-    /// A node of which nothing is known, of a chain with this block time.
+    /// Healthy node of a chain with this block time.
     pub(super) fn new(block_time: Duration) -> Self {
         Self {
             block_time,
@@ -85,7 +84,7 @@ impl NodeHealth {
         }
     }
 
-    /// For the method that the record is of.
+    /// Availability for the polled method.
     pub(super) fn availability(&self, now: Instant) -> Availability {
         if is_in_future(self.unsupported_until, now) {
             Availability::Excluded
@@ -94,7 +93,7 @@ impl NodeHealth {
         }
     }
 
-    /// For any other method.
+    /// Availability for any other method.
     pub(super) fn availability_for_other_methods(&self, now: Instant) -> Availability {
         if self.is_rate_limited(now) || self.is_quarantined(now) {
             Availability::Excluded
@@ -105,17 +104,17 @@ impl NodeHealth {
         }
     }
 
-    /// Returns true if it has asked to be left alone for a while.
+    /// Returns true if the node has asked for a pause that is not over.
     pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
         is_in_future(self.cooldown_until, now)
     }
 
-    /// Returns true if it is not asked because it served another chain.
+    /// Returns true if the node is excluded because it served another chain.
     pub(super) fn is_quarantined(&self, now: Instant) -> bool {
         is_in_future(self.quarantined_until, now)
     }
 
-    /// For how much longer it has asked to be left alone.
+    /// Remaining time of the pause that the node asked for.
     pub(super) fn rate_limit_remaining(&self, now: Instant) -> Duration {
         let until = self.cooldown_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
@@ -123,7 +122,7 @@ impl NodeHealth {
 
     /// Records that the node asked another replica to pause for `wait`.
     pub(super) fn set_cooldown(&mut self, wait: Duration, now: Instant) {
-        // What they make of it has its jitter already.
+        // The other replica has already added its jitter.
         let wait = wait.min(Self::MAX_COOLDOWN + Self::MAX_COOLDOWN / 10);
         self.cooldown_until = self.cooldown_until.max(Some(now + wait));
     }
@@ -171,13 +170,12 @@ fn is_in_future(until: Option<Instant>, now: Instant) -> bool {
     until.is_some_and(|until| now < until)
 }
 
-/// `first`, doubled `times` times, at most `most`.
+/// Returns `first`, doubled `times` times, limited to `max`.
 fn exponential_backoff(first: Duration, times: u32, max: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times)).min(max)
 }
 
-/// Never less than `wait`, and up to a tenth more, so that those who were refused together do not
-/// come back together.
+/// Adds up to a tenth to `wait`, so that clients which were rejected together do not return together.
 fn add_jitter(wait: Duration) -> Duration {
     wait + jitter::random_up_to(wait / 10)
 }
@@ -188,7 +186,7 @@ mod tests {
 
     const BLOCK: Duration = Duration::from_secs(2);
 
-    /// How long a node is in no better standing than `standing` after these failures at one time.
+    /// Returns how long a node is no better than `availability` after these penalties at the same time.
     fn unavailable_for(availability: Availability, penalties: &[Penalty]) -> Duration {
         let (mut health, now) = (NodeHealth::new(BLOCK), Instant::now());
         for penalty in penalties {

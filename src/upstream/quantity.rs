@@ -1,26 +1,26 @@
-//! A quantity as nodes really write it.
+//! Lenient parser of quantities as nodes send them.
 
-/// Why a piece of JSON is not a quantity.
+/// Reason why a piece of JSON is not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuantityError {
     /// Not a hex string and not a whole JSON number: `"0x"`, `"12"`, `-0x1`, `1.5`, `null`.
     Malformed,
-    /// A whole number over 128 bits.
+    /// A whole number above 128 bits.
     TooLarge,
 }
 
-/// Reads one JSON value as an unsigned number: a `0x…` string with at least one digit, leading
-/// zeros allowed, or a whole JSON number, which some clients and nodes write instead.
+/// Parses one JSON value as an unsigned number: a `0x…` string with at least one digit, leading zeros allowed, or a
+/// whole JSON number, which some clients and nodes send instead.
 pub(crate) fn parse(json: &str) -> Result<u128, QuantityError> {
     let (digits, radix) = match json.strip_prefix("\"0x") {
         Some(rest) => (rest.strip_suffix('"').ok_or(QuantityError::Malformed)?, 16),
         None => (json, 10),
     };
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return Err(QuantityError::Malformed);
     }
-    // Only length is left to go wrong.
+    // The digits are valid, so only the length can fail.
     u128::from_str_radix(digits, radix).map_err(|_| QuantityError::TooLarge)
 }
 

@@ -1,4 +1,4 @@
-//! Reads for clients: one call, passed on to the first node that can answer it.
+//! Reads for clients: one call, forwarded to the first node that can answer it.
 
 use std::time::Instant;
 
@@ -10,52 +10,52 @@ use super::{ChainUpstreams, Error, NodeResponse, UpstreamNode};
 use crate::memory_budget::MemoryBudget;
 use crate::redaction::RedactError;
 
-/// A call as the client made it, but for its id.
+/// A call as the client sent it, without its id.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     /// The method's name.
     pub method: &'a str,
-    /// A JSON array, or an object where nothing is known of the method.
+    /// A JSON array, or an object for methods that are not validated.
     pub params: &'a RawValue,
     /// True if the call may be repeated at another node when its outcome is unknown.
     pub is_retryable: bool,
 }
 
-/// Why no node answered.
+/// Reason why no node answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Not before the deadline.
+    /// No response before the deadline.
     #[error("no upstream responded in time")]
     TimedOut,
-    /// All that can be asked limit the rate of calls.
+    /// All available nodes limit the rate.
     #[error("the upstreams are rate limiting; retry later")]
     RateLimited,
-    /// The answer is larger than what is passed on.
+    /// The response exceeds the size limit.
     #[error("the response is too large; request less")]
     TooLarge,
-    /// There is no memory for another answer.
+    /// The memory budget is exhausted.
     #[error("too many large responses in flight; retry later")]
     NoMemory,
-    /// None of them has the method.
+    /// No node has the method.
     #[error("the upstreams do not support the method")]
     Unsupported,
-    /// None can be asked, or none gave a usable answer.
+    /// No node is available, or none returned a usable response.
     #[error("no upstream returned a usable response")]
     Unavailable,
 }
 
 impl ChainUpstreams {
-    /// Asks the upstreams in the order that the polls know them in too, until one answers: the next
-    /// when one fails, and also when it thinks for long, while its answer is still waited for. So the
-    /// last one is asked in time however many are silent, and a slow one can still answer.
+    /// Calls the upstreams in order until one responds. The next one is called when one fails, and also after
+    /// `HEDGE_DELAY` without a response, while the slow call continues. So the last node is called in time however many
+    /// are silent, and a slow one can still answer.
     ///
-    /// A node's own error about what was asked is an answer. What an answer takes is held in
-    /// `memory`. Dropping the future ends the call.
+    /// A node's own error about the call is a response. Its bytes are charged to `memory`. Dropping the future ends the
+    /// call.
     ///
     /// # Errors
     ///
-    /// Error of the last upstream that failed; a missing method only if all allowed upstreams lack it. It contains no text
-    /// of a node.
+    /// Error of the last upstream that failed; a missing method only if all allowed upstreams lack it. It contains no
+    /// text of a node.
     pub(crate) async fn read(
         &self,
         call: Call<'_>,
@@ -111,7 +111,7 @@ impl ChainUpstreams {
                         return Err(failure);
                     }
                     last_error = Some(match last_error {
-                        // That one lacks the method says nothing of one that did not tell.
+                        // A missing method at this node says nothing about a node that failed otherwise.
                         Some(other) if failure == ReadError::Unsupported => other,
                         _ => failure,
                     });
@@ -133,8 +133,8 @@ impl ChainUpstreams {
         }
     }
 
-    /// Those that may be asked for `method`, by their standing in the polls and in the reads, and of
-    /// those that stand alike last the ones that did not have it; and why others may not be asked.
+    /// Nodes to try for `method`, best first: by availability, then by whether they lately lacked the method. Also
+    /// returns why the others were skipped.
     fn read_candidates(
         &self,
         method: &str,
@@ -154,13 +154,13 @@ impl ChainUpstreams {
                 Err(why) => skip_error = Some(why),
             }
         }
-        // Stable: in order of preference where they stand alike.
+        // A stable sort keeps the order of preference among equals.
         order.sort_by_key(|(availability, lacks, _)| (*availability, *lacks));
         (order.into_iter().map(|(_, _, upstream)| upstream).collect(), skip_error)
     }
 }
 
-/// The upstreams that have a call before them, with the times from which on they have.
+/// Upstreams with a pending call, and when each was called.
 struct InFlightAttempts<'a> {
     upstreams: &'a ChainUpstreams,
     started: Vec<(usize, Instant)>,
@@ -178,7 +178,7 @@ impl InFlightAttempts<'_> {
 }
 
 impl Drop for InFlightAttempts<'_> {
-    /// A client that goes before there is an answer may do so because there is none.
+    /// A client that disconnects may do so because there is no response.
     fn drop(&mut self) {
         self.abandon_all("cancelled");
     }
@@ -207,11 +207,11 @@ impl From<RedactError> for ReadError {
 }
 
 impl Error {
-    /// Returns true if the next upstream may do better with a call that failed like this.
+    /// Returns true if the next upstream may succeed after this error.
     fn allows_failover(&self, is_retryable: bool) -> bool {
         match self {
             Self::TooLarge(_) | Self::NoMemory(_) => false,
-            // The node did nothing with the call.
+            // The node did not process the call.
             Self::Unreachable(_)
             | Self::RateLimited(_)
             | Self::Unsupported

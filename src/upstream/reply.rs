@@ -8,10 +8,10 @@ use super::{BodySnippet, Error};
 use crate::json::present;
 use crate::memory_budget::Reservation;
 
-/// The HTTP status of a node that is asked too often.
+/// HTTP status of a node that limits the rate.
 pub(super) const TOO_MANY_REQUESTS: u16 = 429;
 
-/// One call.
+/// A call.
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a, P: ?Sized> {
     jsonrpc: &'static str,
@@ -30,20 +30,19 @@ impl<'a, P: ?Sized> Request<'a, P> {
 struct RawReply<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
-    /// A null is a result.
+    /// A null is a valid result.
     #[serde(default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
 }
 
-/// Outcome of a reply, as it stands in the body.
+/// Outcome in the body of a reply.
 enum ReplyContent<'a> {
     Result(&'a RawValue),
     Error(&'a RawValue),
 }
 
-/// A node's error object. Some nodes send a bare string, or a code as a string: then there is no
-/// code to go by.
+/// A node's error object. Some nodes send a bare string, or the code as a string; then there is no code.
 #[derive(Deserialize, Default)]
 struct NodeError<'a> {
     #[serde(borrow)]
@@ -51,23 +50,23 @@ struct NodeError<'a> {
     message: Option<&'a RawValue>,
 }
 
-/// A node's answer to a read: JSON, as it came.
+/// A node's response to a read, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeResponse {
     /// The `result`.
     Result(Bytes),
-    /// The node's own `error` object, which has a whole number as its code and a text.
+    /// The node's own `error` object, with an integer code and a message.
     Error(Bytes),
 }
 
-/// The `result` in `body`, which must answer the call `id` and be no null.
+/// Parses the `result` of the reply to the call `id`. It must not be null.
 ///
-/// The body decides before the HTTP `status`: nodes send JSON-RPC errors with any status, and
-/// results with some that are no success. An error beside a result wins.
+/// The body takes precedence over the HTTP `status`: nodes send JSON-RPC errors with any status, and results with error
+/// statuses. An error beside a result takes precedence.
 ///
 /// # Errors
 ///
-/// The node's error, or why the body is no answer.
+/// Returns the node's error, or why the body is not a valid reply.
 pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
     let parse = |body: &[u8]| match parse_content(body, status, id)? {
         ReplyContent::Result(result) if result.get() == "null" => {
@@ -92,7 +91,7 @@ pub(super) fn parse_read_reply(body: &Bytes, status: u16, id: u64) -> Result<Nod
     let parse = |body: &Bytes| {
         let extract = |json: &RawValue| {
             let json = json.get().as_bytes();
-            // A small part does not keep a large reply in memory.
+            // A small slice must not keep a large reply in memory.
             let should_slice =
                 json.len() > Reservation::FREE_BYTES || body.len() <= 2 * Reservation::FREE_BYTES;
             if should_slice { body.slice_ref(json) } else { Bytes::copy_from_slice(json) }
@@ -115,14 +114,14 @@ pub(super) fn parse_read_reply(body: &Bytes, status: u16, id: u64) -> Result<Nod
         }
     };
     let outcome = parse(body).or_else(|error| match replace_bare_numbers(body, &error) {
-        // What the reply holds in memory, this does, in about the same size.
+        // Keeps the original and its reservation, because the rewritten reply has about the same size.
         Some(json) => parse(&Bytes::from_owner(RewrittenReply { json, _source: body.clone() })),
         None => Err(error),
     });
     apply_status(status, outcome)
 }
 
-/// A reply in other words.
+/// A reply with invalid tokens replaced. Keeps the original's memory reserved.
 struct RewrittenReply {
     json: Vec<u8>,
     _source: Bytes,
@@ -134,7 +133,7 @@ impl AsRef<[u8]> for RewrittenReply {
     }
 }
 
-/// With 429 nothing else needs to be right.
+/// A 429 takes precedence over any body.
 fn apply_status<T>(status: u16, outcome: Result<T, Error>) -> Result<T, Error> {
     if status == TOO_MANY_REQUESTS {
         outcome.map_err(|_| Error::RateLimited(None))
@@ -145,7 +144,7 @@ fn apply_status<T>(status: u16, outcome: Result<T, Error>) -> Result<T, Error> {
 
 fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, Error> {
     let reply: RawReply = match serde_json::from_slice(body) {
-        // A derived reader would also take an array of the members in order.
+        // A derived deserializer would also accept an array of the members in order.
         Ok(reply) if body.trim_ascii_start().starts_with(b"{") => reply,
         Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
         Err(_) if !(200..300).contains(&status) => {
@@ -159,7 +158,7 @@ fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, 
     }
     let has_matching_id = reply.id.is_some_and(|given| given.get() == id.to_string());
     if let Some(error) = reply.error {
-        // An error may carry a null id: the node could not read the request's.
+        // An error may have a null id if the node could not parse the request.
         if reply.id.is_some() && !has_matching_id {
             return Err(Error::InvalidReply("the id does not match the call"));
         }
@@ -172,9 +171,9 @@ fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, 
 }
 
 impl<'a> NodeError<'a> {
-    /// Rate limit codes: EIP-1474, three providers' own, and HTTP's.
+    /// Codes of rate limits: EIP-1474, three providers, and HTTP.
     const RATE_LIMIT_CODES: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
-    /// JSON-RPC: no such method; EIP-1474: not supported.
+    /// JSON-RPC: method not found; EIP-1474: method not supported.
     const UNSUPPORTED_CODES: [i64; 2] = [Self::METHOD_NOT_FOUND, -32004];
     const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -187,14 +186,13 @@ impl<'a> NodeError<'a> {
         self.code.and_then(|code| code.get().parse().ok())
     }
 
-    /// Returns true if it is an error by the letter of JSON-RPC.
+    /// Returns true if the error is valid JSON-RPC.
     fn is_well_formed(&self) -> bool {
         self.code().is_some() && self.message.is_some_and(|text| text.get().starts_with('"'))
     }
 
-    /// Returns true if a code that stands for a rate limit, but with some nodes for too many results or for a
-    /// call that takes too long, means the former: a client must not be able to have a node left
-    /// alone.
+    /// Returns true if the error is a rate limit. Some nodes use the same codes for too many results or slow calls, so
+    /// the message decides: a client must not be able to make the service pause a node.
     fn is_rate_limit(&self) -> bool {
         const RATE_LIMIT_PHRASES: [&str; 9] = [
             "rate limit",
@@ -220,15 +218,15 @@ impl<'a> NodeError<'a> {
         match code {
             Some(code) if Self::RATE_LIMIT_CODES.contains(&code) => Error::RateLimited(None),
             Some(code) if Self::UNSUPPORTED_CODES.contains(&code) => Error::Unsupported,
-            // What geth and hiero say of a block that is not there yet; it has no code of its own.
+            // geth and Hiero return this message for a block that does not exist yet. It has no code of its own.
             _ if message.is_some_and(|text| text.contains("beyond head")) => Error::BeyondHead,
             code => Error::Node(code),
         }
     }
 }
 
-/// A body that is no JSON for this `error` with the bare `NaN` and `Infinity` turned into `null`, which
-/// some encoders write for a ratio of empty blocks; `None`: that is not what is wrong with it.
+/// Returns `body` with bare `NaN` and `Infinity` replaced by `null`. Some encoders write them for the ratio of empty
+/// blocks. `None`: the body is invalid for another reason.
 fn replace_bare_numbers(body: &[u8], error: &Error) -> Option<Vec<u8>> {
     const BARE_TOKENS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
     if !matches!(error, Error::NotJson(_) | Error::Status(..)) {
@@ -329,7 +327,7 @@ mod tests {
         ) {
             let wrapped = format!("{{\"id\":7,\"result\":{text}}}");
             for body in [noise.as_slice(), text.as_bytes(), wrapped.as_bytes()] {
-                // Whatever is taken for a result is JSON.
+                // A parsed result is always JSON.
                 if let Ok(result) = parse_reply(body, status, 7) {
                     serde_json::from_str::<serde::de::IgnoredAny>(result.get()).unwrap();
                 }

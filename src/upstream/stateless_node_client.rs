@@ -1,4 +1,4 @@
-//! A node that a command asks a few things by itself, outside of polls and reads.
+//! Calls of a command to a node, outside of polls and reads.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint, parse_reply};
 use crate::config::UpstreamUrl;
 use crate::http_client;
 
-/// One node, asked call by call; nothing is known of it beforehand and nothing is remembered.
+/// Client of one node without any memory of earlier calls.
 #[derive(Debug)]
 pub(crate) struct StatelessNodeClient {
     client: JsonRpcClient,
@@ -17,16 +17,16 @@ pub(crate) struct StatelessNodeClient {
 }
 
 impl StatelessNodeClient {
-    /// A fee history of 1,024 blocks with a dozen percentiles is less than a tenth of this.
+    /// A fee history of 1,024 blocks with a dozen percentiles has less than a tenth of this.
     const BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 8 * 1024 * 1024, memory: None };
-    /// Deadline of a call: a node may have to read a thousand blocks for it.
+    /// Deadline of a call. A node may have to read a thousand blocks for it.
     const TIMEOUT: Duration = Duration::from_mins(1);
 
     /// Creates a client of the node at `url`, which is never shown.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub(crate) fn new(url: UpstreamUrl) -> Result<Self, reqwest::Error> {
         let http = http_client::builder().build()?;
         let shows_replies = !url.may_contain_secret();
@@ -35,15 +35,15 @@ impl StatelessNodeClient {
             read_http: http,
             logs_reply_bodies: shows_replies,
         };
-        // The chain is whatever the node serves.
+        // Accepts any chain.
         Ok(Self { client, node: NodeEndpoint { url, chain_id: 0, index: 0 } })
     }
 
-    /// Calls `method` and gives its `result`.
+    /// Calls `method` and returns the `result`.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the answer from being believed.
+    /// Fails if there is no valid reply.
     pub(crate) async fn call(
         &self,
         method: &str,

@@ -1,4 +1,4 @@
-//! One RPC node of one chain: what is known of it, and the calls that are made to it.
+//! One RPC node of one chain: its state, and calls to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,21 +23,20 @@ pub struct UpstreamNode {
     node: NodeEndpoint,
     state: Mutex<NodeState>,
     read_breaker: Mutex<CircuitBreaker>,
-    /// Held by the one read that asks for the chain id while the others wait. No poll waits for it.
+    /// Held by the read that verifies the chain id; other reads wait for it. No poll waits for it.
     read_check_lock: tokio::sync::Mutex<()>,
-    /// Told when a node of the chain has asked to be left alone.
+    /// Notified when a node of the chain has asked for a pause.
     rate_limit_notify: Arc<Notify>,
 }
 
 /// State learnt from polls.
 #[derive(Debug, Clone, Copy)]
 struct NodeState {
-    /// When the node last proved to serve the configured chain; `None`: it has to, before it is
-    /// believed.
+    /// When a poll last verified the node's chain; `None`: must be verified before a reply is used.
     chain_verified_at: Option<Instant>,
-    /// When that was last in doubt.
+    /// When the chain was last in doubt.
     chain_doubted_at: Option<Instant>,
-    /// How the node wants the block count.
+    /// Form of the block count that the node accepts.
     block_count_encoding: BlockCountEncoding,
     health: NodeHealth,
 }
@@ -46,7 +45,7 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// This `node`, whose chain has a block every `block_time`. Nothing is asked yet.
+    /// Creates the state of `node`, whose chain has this block time. No call is made yet.
     pub(super) fn new(
         client: JsonRpcClient,
         node: NodeEndpoint,
@@ -71,12 +70,12 @@ impl UpstreamNode {
         }
     }
 
-    /// Remembers that an answer of this node was believed.
+    /// Records a reply that was accepted.
     pub fn record_success(&self) {
         self.update(|state| state.health.record_success());
     }
 
-    /// Remembers that a call to this node failed, which says when it is asked next.
+    /// Records a failed call, which decides when the node is polled next.
     pub fn record_failure(&self, error: &Error) {
         self.update(|state| state.health.record_failure(error.penalty(), Instant::now()));
         if matches!(error, Error::RateLimited(_)) {
@@ -89,32 +88,32 @@ impl UpstreamNode {
         self.node.url.fingerprint()
     }
 
-    /// For how much longer it has asked polls to let it be; zero: it has not. What it asks of reads is between it
-    /// and them: no client can make it that others are not polled.
+    /// Remaining time of the pause that the node asked polls for; zero: none. Pauses for reads are separate, so that no
+    /// client can delay polls.
     pub(crate) fn rate_limit_remaining(&self, now: Instant) -> Duration {
         self.state().health.rate_limit_remaining(now)
     }
 
-    /// Takes note that it has asked another replica to be left alone for `wait`.
+    /// Records that the node asked another replica to pause for `wait`.
     pub(crate) fn record_rate_limit(&self, wait: Duration) {
         self.update(|state| state.health.set_cooldown(wait, Instant::now()));
     }
 
-    /// For how much longer it need not prove which chain it serves; zero: it has to.
+    /// Remaining validity of the chain verification; zero: it must be verified.
     pub(crate) fn chain_verified_remaining(&self) -> Duration {
         let verified_at = self.state().chain_verified_at;
         verified_at
             .map_or(Duration::ZERO, |at| Self::CHAIN_CHECK_INTERVAL.saturating_sub(at.elapsed()))
     }
 
-    /// Returns true if it has failed, and has not proved since then which chain it serves.
+    /// Returns true if the node has failed and its chain was not verified since.
     pub(crate) fn is_chain_in_doubt(&self) -> bool {
         let NodeState { chain_verified_at, chain_doubted_at, .. } = self.state();
         chain_verified_at.is_none() && chain_doubted_at.is_some()
     }
 
-    /// Takes note that another replica has seen it prove its chain, which holds for `remaining`. What has gone
-    /// wrong here since then counts for more.
+    /// Records that another replica verified the node's chain, valid for `remaining`. A failure here since then takes
+    /// precedence.
     pub(crate) fn record_chain_verified(&self, remaining: Duration) {
         let since = Self::CHAIN_CHECK_INTERVAL.saturating_sub(remaining);
         let Some(verified_at) = Instant::now().checked_sub(since) else { return };
@@ -125,7 +124,7 @@ impl UpstreamNode {
         });
     }
 
-    /// Remembers that an answer of this node could not be believed for what it says.
+    /// Records a valid reply whose content was rejected.
     pub fn record_rejected_reply(&self) {
         self.update(|state| state.health.record_failure(Penalty::Backoff, Instant::now()));
     }
@@ -134,7 +133,7 @@ impl UpstreamNode {
         self.state().health.availability(now)
     }
 
-    /// How this node stands among those that polls ask.
+    /// Status of the node for polls.
     pub(super) fn status(&self, now: Instant) -> NodeStatus {
         let health = self.state().health;
         NodeStatus {
@@ -143,13 +142,12 @@ impl UpstreamNode {
         }
     }
 
-    /// Asks for a fee history, after the chain id where that is due: before the first use, after
-    /// an error, and every ten minutes. Ends within `deadline`.
+    /// Requests a fee history. Requests the chain id first when due: before the first use, after an error, and every
+    /// ten minutes. Ends within `deadline`.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the answer from being believed; the next call checks the chain again unless
-    /// this one has.
+    /// Returns why there is no valid reply. The next call verifies the chain again unless this one has.
     pub async fn fee_history(
         &self,
         request: &FeeHistoryRequest,
@@ -158,7 +156,8 @@ impl UpstreamNode {
         let started = Instant::now();
         let NodeState { chain_verified_at, chain_doubted_at, .. } = self.state();
         let fetch = async {
-            // At the start there is nothing to serve, so an unverified call in parallel is worth its cost.
+            // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
+            // wasted.
             if chain_verified_at.is_none() && chain_doubted_at.is_none() {
                 let (checked, history) =
                     tokio::join!(self.check_chain(), self.fetch_fee_history(request));
@@ -169,8 +168,8 @@ impl UpstreamNode {
         };
         let outcome = tokio::time::timeout(deadline, fetch).await.unwrap_or(Err(Error::Timeout));
         if outcome.is_err() {
-            // A check that this very attempt has made still holds. Without it a node that answers
-            // one call within the deadline, but not two, would never be believed.
+            // The verification of this very attempt stays valid. Otherwise a node that answers one call within the
+            // deadline, but not two, would never be used.
             self.update(|state| {
                 state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
                 state.chain_doubted_at = Some(Instant::now());
@@ -186,7 +185,7 @@ impl UpstreamNode {
         if !is_params_rejected(&outcome) {
             return outcome;
         }
-        // Remembered before it has worked, so that a deadline in between does not lose it.
+        // Stored before it has worked, so that a timeout in between does not lose it.
         self.update(|state| state.block_count_encoding = encoding.alternative());
         let answer = self.request_fee_history(request, encoding.alternative()).await;
         if is_params_rejected(&answer) {
@@ -240,19 +239,17 @@ impl UpstreamNode {
         }
     }
 
-    /// Returns true if it said to a read lately that it does not have the method.
+    /// Returns true if the node lately reported to a read that it lacks the method.
     pub(super) fn lacks_method(&self, method: &str, now: Instant) -> bool {
         self.read_breaker().lacks_method(method, now)
     }
 
-    /// Passes `call` on, after the chain id is known where that is due, as with
-    /// [`fee_history`](Self::fee_history). It has no deadline of its own; what the answer takes is held
-    /// in `memory`.
+    /// Forwards `call`. Verifies the chain id first when due, as in [`fee_history`](Self::fee_history). It has no
+    /// deadline of its own. The bytes of the response are charged to `memory`.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the answer from being believed; the node's own error about the call is an
-    /// answer.
+    /// Returns why there is no valid reply. The node's own error about the call is a response.
     pub(super) async fn read(
         &self,
         call: Call<'_>,
@@ -267,7 +264,7 @@ impl UpstreamNode {
         outcome
     }
 
-    /// Takes note that a read was given up that this node had been silent about since then.
+    /// Records an abandoned read that the node had not answered since `since`.
     pub(super) fn record_read_timeout(&self, since: Instant) {
         self.read_breaker().record_timeout(since, Instant::now());
     }
@@ -281,7 +278,7 @@ impl UpstreamNode {
         if self.is_chain_verified_for_reads(Instant::now()) {
             return Ok(());
         }
-        // Those who waited for a check that failed do not each make another.
+        // Reads that waited for a failed check do not repeat it.
         if self.read_breaker().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
@@ -291,18 +288,17 @@ impl UpstreamNode {
         };
         match &outcome {
             Ok(()) => self.read_breaker().record_chain_verified(Instant::now()),
-            // Before the next in turn looks.
+            // Recorded before the next waiting read looks.
             Err(error) => self.read_breaker().record_check_failure(error, Instant::now()),
         }
         outcome.map_err(|error| match error {
             Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
-            // Whatever it was, nothing was done with the call.
+            // Whatever the failure was, the call itself was not sent.
             _ => Error::ChainUnverified,
         })
     }
 
-    /// Returns true if the node has proved to serve the chain, to a poll or a read, lately and since the last
-    /// failure.
+    /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
     fn is_chain_verified_for_reads(&self, now: Instant) -> bool {
         let verified_by_polls = self.state().chain_verified_at;
         self.read_breaker().is_chain_verified(verified_by_polls, now, Self::CHAIN_CHECK_INTERVAL)
@@ -321,7 +317,7 @@ impl UpstreamNode {
     }
 }
 
-/// Returns true if the node finds fault with the parameters.
+/// Returns true if the node rejects the parameters.
 fn is_params_rejected(outcome: &Result<FeeHistory, Error>) -> bool {
     outcome.as_ref().is_err_and(Error::is_invalid_params)
 }
