@@ -1,7 +1,7 @@
-//! Delegation look-ups: REST API, registry contract, or API with the contract as fallback.
+//! Delegation look-ups: REST API, registry contract, or API with contract as fallback.
 //!
-//! An answer tells which of the two it is from. The contract is read through [`Reads`], with what that
-//! shares and bounds; nothing is ever taken for "no" that is not one.
+//! A response names its source. The contract is read through [`Reads`], with its coalescing and limits. An error is
+//! never reported as "no delegation".
 
 mod api_client;
 mod budget;
@@ -37,7 +37,7 @@ use crate::upstream::parse_quantity;
 use api_client::{ApiClient, ApiError};
 use coalescing::{CoalescingClient, ResponseSource, WaitPolicy};
 
-/// All that can be asked about delegations. Cheap to clone.
+/// Delegation look-ups. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Delegations {
     inner: Arc<Inner>,
@@ -45,16 +45,16 @@ pub struct Delegations {
 
 #[derive(Debug)]
 struct Inner {
-    /// `None`: the contract is asked at once.
+    /// `None`: look-ups read the contract only.
     api: Option<CoalescingClient>,
-    /// True if the contract is asked where the API does not answer.
+    /// True if the contract is read when the API does not respond.
     falls_back: bool,
     registry: Address,
     reads: Reads,
     counters: LookupCounters,
 }
 
-/// Look-ups by what came of them.
+/// Counters of look-ups by outcome.
 #[derive(Debug)]
 struct LookupCounters {
     cached: Counter,
@@ -66,10 +66,10 @@ struct LookupCounters {
     failed: Counter,
 }
 
-/// An answer, and whose it is.
+/// A response and its source.
 #[derive(Debug)]
 pub(crate) enum LookupResponse {
-    /// Errors of the API among them.
+    /// Response of the API, which may be an error.
     Api(ApiResponse),
     /// JSON.
     Chain(Bytes),
@@ -83,14 +83,14 @@ pub(crate) struct PreparedTransaction {
     pub(crate) gas: u64,
 }
 
-/// Why there is no answer.
+/// Reason why a look-up has no response.
 #[derive(Debug, Clone)]
 pub(crate) enum LookupError {
-    /// The API was asked as often as it may be; ask again after that.
+    /// The API's rate limit is reached; retry after this time.
     BudgetExhausted(Duration),
-    /// The API was not asked, or in vain.
+    /// The API was not called, or did not respond.
     Api(proxy::ProxyError),
-    /// The chain's nodes were not asked, or in vain.
+    /// The chain was not read, or did not respond.
     Chain(ReadRejection),
     /// No contract at the registry address.
     RegistryAbsent,
@@ -98,19 +98,19 @@ pub(crate) enum LookupError {
     RegistryInvalid,
     /// A node returned an invalid result.
     NodeInvalid,
-    /// The registry refuses the transaction.
+    /// The registry reverts the transaction.
     Reverted,
-    /// There is no memory for another answer.
+    /// The memory budget is exhausted.
     NoMemory,
 }
 
 impl Delegations {
-    /// Creates the look-ups of `config`; `None` if they are switched off. `reads` calls the chains. Replicas share the
-    /// API's rate limit through the pool.
+    /// Creates the look-ups of `config`; `None` if they are disabled. `reads` calls the chains. Replicas share the
+    /// API's rate limit through `shared_budget`.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub fn new(
         config: &config::Delegation,
         reads: &Reads,
@@ -135,23 +135,23 @@ impl Delegations {
         Ok(Some(Self { inner: Arc::new(inner) }))
     }
 
-    /// Task that shares the API's budget with other replicas, if there are any; it never ends.
+    /// Returns the task that synchronises the rate limit with other replicas, if there are any. It never ends.
     #[must_use]
     pub fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
         self.inner.api.as_ref()?.sync_budget()
     }
 
-    /// The reads through which chains are asked.
+    /// Reads through which chains are called.
     pub(crate) fn reads(&self) -> &Reads {
         &self.inner.reads
     }
 
     /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Ends within the API's
-    /// deadline, plus that of a read if the chain is asked.
+    /// deadline, plus that of a read if the chain is read.
     ///
     /// # Errors
     ///
-    /// Error of the last source that was asked.
+    /// Returns the error of the last source.
     pub(crate) async fn look_up(
         &self,
         lookup: &DelegationLookup,
@@ -168,11 +168,11 @@ impl Delegations {
         outcome.map(|(response, _)| response)
     }
 
-    /// Prepares the transaction by which `from` gives `grant` on `chain`, as of its newest block.
+    /// Prepares the transaction that makes `change` for `from` on `chain`, as of its newest block.
     ///
     /// # Errors
     ///
-    /// When the registry is not there, refuses, or cannot be asked.
+    /// Fails if the registry is absent, reverts, or cannot be read.
     pub(crate) async fn prepare(
         &self,
         chain: &ChainReads,
@@ -189,7 +189,7 @@ impl Delegations {
             read_chain(chain, "eth_getCode", &json!([to, LATEST]), ReuseMode::Never, deadline)
                 .await?;
         let reads::NodeResponse::Result(code) = code else { return Err(LookupError::NodeInvalid) };
-        // Whatever is sent where there is no code succeeds, and does nothing.
+        // A transaction to an address without code succeeds without any effect.
         if decode_hex(&code).ok_or(LookupError::NodeInvalid)?.is_empty() {
             return Err(LookupError::RegistryAbsent);
         }
@@ -272,7 +272,7 @@ impl Delegations {
         Ok((statement, source))
     }
 
-    /// Response built from the registry contract.
+    /// Builds the response from the registry contract.
     async fn query_chain(&self, lookup: &DelegationLookup) -> Result<Bytes, LookupError> {
         let reads = &self.inner.reads;
         let chain = reads.chain(&lookup.chain_id.to_string());
@@ -296,7 +296,7 @@ impl Delegations {
             LookupKind::List { address, direction: None } => {
                 let mut both = registry.list(Direction::Incoming, *address).await?;
                 let mut outgoing = registry.list(Direction::Outgoing, *address).await?;
-                // Those are there already.
+                // The incoming list contains them already.
                 outgoing.retain(|delegation| !delegation.is_self_delegation());
                 both.append(&mut outgoing);
                 to_raw_value(&both)
@@ -311,7 +311,7 @@ impl Delegations {
 
 const LATEST: &str = LookupBlock::Latest.as_str();
 
-/// The contract on one chain in one state.
+/// The registry contract on one chain, in one state.
 struct RegistryReader<'a> {
     address: Address,
     chain: &'a ChainReads,
@@ -340,7 +340,7 @@ impl RegistryReader<'_> {
             reads::NodeResponse::Result(returned) => {
                 decode_hex(&returned).ok_or(LookupError::NodeInvalid)
             }
-            // A registry does not.
+            // The registry never reverts a look-up, so another contract is at the address.
             reads::NodeResponse::Error(error) if is_revert(&error) => {
                 Err(LookupError::RegistryInvalid)
             }
@@ -349,7 +349,7 @@ impl RegistryReader<'_> {
     }
 }
 
-/// The bytes that a result has in hex.
+/// Decodes a JSON string of hex bytes.
 fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
     let text = serde_json::from_slice::<Cow<str>>(json).ok()?;
     text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
@@ -359,13 +359,13 @@ fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
 fn parse_gas(json: &[u8]) -> Option<u64> {
     /// Gas of an empty transaction (yellow paper, appendix G).
     const MIN_GAS: u64 = 21_000;
-    /// No delegation takes a thousandth of it.
+    /// No delegation needs a thousandth of it.
     const MAX_GAS: u64 = 1_000_000_000;
     let gas = parse_quantity(str::from_utf8(json).ok()?).ok()?;
     u64::try_from(gas).ok().filter(|gas| (MIN_GAS..=MAX_GAS).contains(gas))
 }
 
-/// Returns true if a node's error is about what was called rather than the node's own.
+/// Returns true if a node's error is a revert of the called contract.
 fn is_revert(error: &[u8]) -> bool {
     const EXECUTION_REVERTED: i64 = 3;
     #[derive(Deserialize)]

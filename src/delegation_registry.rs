@@ -1,8 +1,8 @@
-//! The on-chain delegation registry, pure: questions and grants as calldata, and what it returns.
+//! ABI of the on-chain delegation registry: calldata of checks and changes, and decoding of return data. Pure.
 //!
-//! A delegation lets a hot wallet (`to`) act for a vault (`from`): in everything, for one contract, or
-//! for one token or an amount of them. The network document's section 4.5 has it, version 2 of
-//! delegate.xyz's registry its functions.
+//! A delegation lets a hot wallet (`to`) act for a vault (`from`): in everything, for one contract, for one token, or
+//! for an amount of a token. Source: the network document's section 4.5, and version 2 of delegate.xyz's registry for
+//! the functions.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -41,8 +41,7 @@ sol! {
     }
 }
 
-/// True if `to` may act for `from`. Rights of zero are those of a delegation without any: it holds for
-/// all rights.
+/// Check whether `to` may act for `from`. Rights of zero match delegations of all rights only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) to: Address,
@@ -69,17 +68,17 @@ pub(crate) enum CheckResult {
     Amount(U256),
 }
 
-/// Whose delegations are listed.
+/// Direction of listed delegations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Those to the address.
+    /// To the address.
     Incoming,
-    /// Those from it.
+    /// From the address.
     Outgoing,
 }
 
-/// A delegation that stands, in the members of the REST API: addresses with their checksum, rights as
-/// bytes in hex, amounts and token ids as decimal strings; `null` where its type has none.
+/// An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
+/// token ids as decimal strings; `null` if the type has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delegation {
@@ -113,7 +112,7 @@ enum DelegationType {
     Erc1155,
 }
 
-/// Change that a vault makes.
+/// A change that a vault makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DelegationChange {
     pub(crate) to: Address,
@@ -131,7 +130,7 @@ pub(crate) enum DelegationScope {
     Erc1155 { contract: Address, token_id: U256, amount: U256 },
 }
 
-/// Why returned bytes are no answer.
+/// Reason why return data is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidReturnData {
     /// There is no contract at the address.
@@ -142,7 +141,7 @@ pub(crate) enum InvalidReturnData {
 }
 
 impl Check {
-    /// The call that asks for it.
+    /// Returns the calldata of the check.
     pub(crate) fn calldata(&self) -> Vec<u8> {
         let &Self { to, from, rights, scope } = self;
         match scope {
@@ -196,7 +195,7 @@ impl CheckScope {
         }
     }
 
-    /// The contract, where it is about one.
+    /// Returns the contract, if the scope has one.
     pub(crate) fn contract(self) -> Option<Address> {
         match self {
             Self::All => None,
@@ -207,7 +206,7 @@ impl CheckScope {
         }
     }
 
-    /// The token, where it is about one.
+    /// Returns the token id, if the scope has one.
     pub(crate) fn token_id(self) -> Option<U256> {
         match self {
             Self::Erc721 { token_id, .. } | Self::Erc1155 { token_id, .. } => Some(token_id),
@@ -215,14 +214,14 @@ impl CheckScope {
         }
     }
 
-    /// Returns true if the answer is an amount rather than yes or no.
+    /// Returns true if the result is an amount rather than a boolean.
     pub(crate) fn has_amount(self) -> bool {
         matches!(self, Self::Erc20 { .. } | Self::Erc1155 { .. })
     }
 }
 
 impl Direction {
-    /// The call that lists the delegations of `address`.
+    /// Returns the calldata that lists the delegations of `address`.
     pub(crate) fn calldata(self, address: Address) -> Vec<u8> {
         match self {
             Self::Incoming => Registry::getIncomingDelegationsCall { to: address }.abi_encode(),
@@ -232,14 +231,14 @@ impl Direction {
 }
 
 impl Delegation {
-    /// Returns true if it is listed among those to an address and those from it.
+    /// Returns true if an address delegates to itself. Such a delegation is in both lists.
     pub(crate) fn is_self_delegation(&self) -> bool {
         self.from == self.to
     }
 
     /// Decodes the return data of a list call.
     pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, InvalidReturnData> {
-        // Those to an address and those from it are returned alike.
+        // Both lists have the same encoding.
         let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;
         delegations.iter().map(Self::from_abi).collect()
     }
@@ -270,7 +269,7 @@ impl Delegation {
 }
 
 impl DelegationChange {
-    /// The call that gives it.
+    /// Returns the calldata of the change.
     pub(crate) fn calldata(&self) -> Vec<u8> {
         let &Self { to, rights, scope } = self;
         match scope {
@@ -314,7 +313,7 @@ fn decode_strict<C: SolCall>(returned: &[u8]) -> Result<C::Return, InvalidReturn
     }
     let value =
         C::abi_decode_returns_validate(returned).map_err(|_| InvalidReturnData::Malformed)?;
-    // Words of zero can be read as an empty list, but no registry writes one so.
+    // Zero words also decode as an empty list, but no registry encodes one like that.
     if C::abi_encode_returns(&value) == returned {
         Ok(value)
     } else {

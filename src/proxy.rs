@@ -1,9 +1,9 @@
-//! Forwards a request to one configured upstream and gives what it answers, as it comes or whole.
+//! Forwards a request to one configured upstream and returns the response, streamed or whole.
 //!
-//! Where a request ends up is decided by the configuration and by path segments that the caller has
-//! checked, never by a path. Only the headers named here pass, either way. Every request has one
-//! deadline from its start to the last byte of its answer, and a connection of its own: nothing is
-//! ever sent twice, and none is lost to a connection that the upstream was just closing.
+//! The configuration and checked path segments decide where a request goes, never a client's path. Only the headers
+//! listed here pass, in both directions. Every request has one deadline from its start to the last byte of the
+//! response, and its own connection: nothing is sent twice, and no request is lost to a connection that the upstream is
+//! closing.
 
 mod cancellable_body;
 mod proxy_metrics;
@@ -34,7 +34,7 @@ use crate::http_client;
 use crate::metrics::Metrics;
 use crate::traces::Span;
 
-/// The way to one upstream. Cheap to clone.
+/// Proxy to one upstream. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     inner: Arc<Inner>,
@@ -46,7 +46,7 @@ struct Inner {
     url: UpstreamUrl,
     timeout: Duration,
     permits: Arc<Semaphore>,
-    /// A quarter of them, so that one client leaves room for others.
+    /// A quarter of `max_in_flight`, so that one client leaves capacity to others.
     max_per_client: usize,
     metrics: ProxyMetrics,
 }
@@ -54,9 +54,9 @@ struct Inner {
 /// Limits of requests to one upstream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProxyLimits {
-    /// From a request's start to the last byte of its answer.
+    /// From the start of the request to the last byte of the response.
     pub(crate) timeout: Duration,
-    /// Requests under way at one time.
+    /// Concurrent requests.
     pub(crate) max_in_flight: NonZeroUsize,
 }
 
@@ -67,21 +67,21 @@ pub(crate) struct ProxyRequest<'a> {
     /// Path below the configured URL; empty: that URL with a final slash. Each segment has only characters that need no
     /// escape, and is neither `.` nor `..`.
     pub(crate) segments: &'a [&'a str],
-    /// As it stands behind the `?`.
+    /// As after the `?`.
     pub(crate) query: Option<&'a str>,
     /// The client's headers, of which those in [`REQUEST_HEADERS`] are forwarded.
     pub(crate) headers: &'a HeaderMap,
-    /// Headers that go on, too.
+    /// Further headers that are forwarded.
     pub(crate) credentials: &'a [HeaderName],
-    /// Whose request it is.
+    /// Client that the request is for.
     pub(crate) client: ClientHandle,
 }
 
-/// The headers of a request that every upstream gets.
+/// Request headers that every upstream gets.
 const REQUEST_HEADERS: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::ACCEPT, header::ACCEPT_ENCODING];
 
-/// The headers of an answer that the client gets. Its length follows from the body.
+/// Response headers that the client gets. `Content-Length` follows from the body.
 const RESPONSE_HEADERS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
@@ -97,49 +97,49 @@ const RESPONSE_HEADERS: [HeaderName; 7] = [
 struct InFlight {
     _permit: OwnedSemaphorePermit,
     _client_permit: client_limits::ConcurrencyPermit,
-    /// Ends the request's body, however much of it is still to come.
+    /// Cancels the request body, even if more of it is to come.
     _cancel_body: DropGuard,
 }
 
-/// Why there is no answer. None of them says anything of the upstream's that a client may not see.
+/// Reason why there is no response. Reveals nothing about the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyError {
-    /// As many requests as may be are under way.
+    /// The maximum number of requests is in flight.
     #[error("too many requests in flight")]
     Overloaded,
-    /// The client has as many of them as one may have.
+    /// The client has its maximum number of requests in flight.
     #[error("too many requests of this client in flight")]
     TooManyPerClient,
-    /// The query has a character that it cannot be sent with unchanged.
+    /// The query contains a character that cannot be sent unchanged.
     #[error("the query cannot be forwarded unchanged")]
     InvalidQuery,
-    /// The request would leave the configured URL, which its maker has to see to.
+    /// The target would be outside the configured URL. Callers must prevent this.
     #[error("the request path escapes the base URL")]
     EscapesBaseUrl,
-    /// No connection could be made.
+    /// No connection.
     #[error("cannot connect")]
     Unreachable,
-    /// The connection ended before the beginning of an answer, or all of a short one, was there.
+    /// The connection ended before a response began, or within a short response.
     #[error("the connection failed")]
     ConnectionLost,
-    /// The request body was aborted, for a reason that its owner knows.
+    /// The request body was aborted. The caller knows why.
     #[error(transparent)]
     RequestBodyAborted(RequestBodyAborted),
-    /// No answer came before the deadline.
+    /// No response before the deadline.
     #[error("no response within the deadline")]
     Timeout,
-    /// An answer that is none.
+    /// An invalid response.
     #[error("the response has an informational status")]
     InvalidResponse,
 }
 
-/// The end of a request's body before its end. Its owner knows why.
+/// Error of a request body that ended early. Its owner knows why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request body was aborted")]
 pub(crate) struct RequestBodyAborted;
 
 impl ProxyError {
-    /// The kind, from a closed list.
+    /// Label of the error, from a closed list.
     fn reason(self) -> &'static str {
         match self {
             Self::Overloaded => "overloaded",
@@ -156,14 +156,14 @@ impl ProxyError {
 }
 
 impl Proxy {
-    /// An upstream that does not accept a connection for this long will not.
+    /// An upstream that has not accepted a connection by then is considered down.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// The way to the upstream at `url`, which is called `name` where it is logged and counted.
+    /// Creates the proxy to `url`. Logs and metrics call it `name`.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub(crate) fn new(
         name: &'static str,
         url: UpstreamUrl,
@@ -172,8 +172,8 @@ impl Proxy {
     ) -> Result<Self, reqwest::Error> {
         let ProxyLimits { timeout, max_in_flight } = limits;
         let connect_timeout = Self::CONNECT_TIMEOUT.min(timeout);
-        // No connection is kept: requests are rare, and one that is sent when the upstream just gives
-        // its idle connection up could not be sent again.
+        // Connections are not reused: requests are rare, and one that is sent while the upstream closes an idle
+        // connection could not be sent again.
         let http = http_client::builder()
             .connect_timeout(connect_timeout)
             .pool_max_idle_per_host(0)
@@ -185,11 +185,11 @@ impl Proxy {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The way to the verification service; `None` when none is configured.
+    /// Creates the proxy to the verification service; `None` if none is configured.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub fn for_verification(
         config: &Verification,
         metrics: &Metrics,
@@ -199,13 +199,12 @@ impl Proxy {
         config.url.as_ref().map(to).transpose()
     }
 
-    /// Sends one request, with `body` where it has one, and gives the upstream's answer as soon as
-    /// its status, headers and first bytes are there; the rest of it comes as it comes, until the
-    /// deadline. Dropping the future or the answer ends the request.
+    /// Sends one request and returns the upstream's response once status, headers and the first bytes have arrived. The
+    /// rest is streamed until the deadline. Dropping the future or the response cancels the request.
     ///
     /// # Errors
     ///
-    /// When nothing came that could be the answer.
+    /// Fails if there is no usable response.
     pub(crate) async fn forward<B>(
         &self,
         proxy_request: &ProxyRequest<'_>,
@@ -217,7 +216,7 @@ impl Proxy {
         let cancel_body = CancellationToken::new();
         let body = body.map(|body| CancellableBody::new(body, cancel_body.clone()));
         let body = body.map(reqwest::Body::wrap);
-        // A client that leaves takes this future with it.
+        // If the client disconnects, this future is dropped and the guard counts it.
         let outcome_guard = self.inner.metrics.start_request();
         let mut span =
             Span::for_upstream_request(&proxy_request.method, self.inner.metrics.upstream_name());
@@ -252,8 +251,8 @@ impl Proxy {
         let mut request = request.headers(filter_headers(proxy_request.headers, allowed));
         if let Some(body) = body {
             if body.size_hint().exact() == Some(0) {
-                // The client library says nothing of a body that is none, and there are servers that
-                // do not take a POST so (RFC 9110, section 8.6).
+                // The client library sends no `Content-Length` for an empty body, and some servers require it for POST
+                // (RFC 9110, section 8.6).
                 request = request.header(header::CONTENT_LENGTH, 0);
             }
             request = request.body(body);
@@ -270,7 +269,7 @@ impl Proxy {
         if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             upstream_body.set_bodyless();
         } else if proxy_request.method == Method::HEAD {
-            // There is no body that it could follow from.
+            // Without a body the header would be lost.
             headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
             upstream_body.set_bodyless();
         }
@@ -314,7 +313,7 @@ impl Proxy {
     }
 }
 
-/// That the request's own body is what ended it, if it is.
+/// Returns the abort of the request body, if that caused the error.
 fn find_body_abort(error: &reqwest::Error) -> Option<RequestBodyAborted> {
     let mut source = error.source();
     while let Some(error) = source {
@@ -326,7 +325,7 @@ fn find_body_abort(error: &reqwest::Error) -> Option<RequestBodyAborted> {
     None
 }
 
-/// The URL for `errand`.
+/// Builds the target URL of the request.
 fn target_url(
     base: &UpstreamUrl,
     proxy_request: &ProxyRequest<'_>,
@@ -341,8 +340,7 @@ fn target_url(
         path.extend(proxy_request.segments);
     }
     url.set_query(proxy_request.query);
-    // Segments that were checked cannot lead anywhere else; should one ever be let through that
-    // does, nothing is sent.
+    // Checked segments cannot leave the base URL. This second check stops the request if one ever does.
     let prefix = base.path().strip_suffix('/').unwrap_or(base.path());
     let rest = url.path().strip_prefix(prefix).and_then(|path| path.strip_prefix('/'));
     let is_below = rest == Some(proxy_request.segments.join("/").as_str())
@@ -358,8 +356,8 @@ fn target_url(
     if url.query() == proxy_request.query { Ok(url) } else { Err(ProxyError::InvalidQuery) }
 }
 
-/// Those of `headers` that are `allowed` and that no `Connection` names, which are for the next hop
-/// alone (RFC 9110, section 7.6.1).
+/// Returns the allowed headers, without those named in `Connection`, which concern one hop only (RFC 9110, section
+/// 7.6.1).
 fn filter_headers<'a>(
     headers: &HeaderMap,
     allowed: impl IntoIterator<Item = &'a HeaderName>,

@@ -1,9 +1,8 @@
-//! Reads of chain state for clients: which are allowed, how long an answer may be used again, and how
-//! many may be under way.
+//! Reads of chain state for clients: allow-list, cache, coalescing and limits.
 //!
-//! Identical reads at one time share one upstream call, and so do those that come while its answer
-//! still holds, which follows from what of the chain it depends on. Everything is bounded: calls
-//! under way per chain, bytes held by requests and answers, bytes kept for reuse.
+//! Identical reads at the same time share one upstream call. Later identical reads get the cached response while it is
+//! valid, which depends on the chain state that it was computed from. Everything is bounded: concurrent calls per
+//! chain, bytes of requests and responses, bytes in the cache.
 
 mod cache;
 mod finality;
@@ -38,7 +37,7 @@ use head_hints::HeadHints;
 use method::{KnownMethod, Methods, ReadMethod};
 use state_scope::StateScope;
 
-/// The reads of all chains. Cheap to clone.
+/// Reads of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Reads {
     inner: Arc<Inner>,
@@ -49,11 +48,11 @@ struct Inner {
     limits: config::Rpc,
     memory: MemoryBudget,
     chains: Vec<ChainReads>,
-    /// Their places by key and by decimal chain id.
+    /// Index in `chains`, by key and by decimal chain id.
     by_name: HashMap<String, usize>,
 }
 
-/// The reads of one chain.
+/// Reads of one chain.
 #[derive(Debug)]
 pub struct ChainReads {
     chain: store::StoredChain,
@@ -68,20 +67,20 @@ pub struct ChainReads {
     metrics: ReadMetrics,
 }
 
-/// Why a call has no answer of a node.
+/// Reason why a call has no response of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRejection {
-    /// The method is not on the chain's list.
+    /// The method is not on the chain's allow-list.
     // One library takes its way around a missing method only after "the method … does not exist".
     #[error("the method requested does not exist or is not allowed")]
     NotAllowed,
-    /// The parameters cannot be right.
+    /// The parameters are invalid.
     #[error(transparent)]
     InvalidParams(#[from] InvalidParams),
-    /// As many calls to the chain's nodes are under way as may be.
+    /// The chain has the maximum number of concurrent calls.
     #[error("too many concurrent calls; retry later")]
     Overloaded,
-    /// The nodes were asked in vain.
+    /// No node answered.
     #[error(transparent)]
     Failed(#[from] ReadError),
 }
@@ -92,7 +91,7 @@ struct SourcedResponse {
     source: ReadSource,
 }
 
-/// Counts a call when it is over: as abandoned where its client did not wait for that.
+/// Counts a call when it ends; as cancelled if its client disconnected before.
 struct CountOnDrop<'a> {
     counter: &'a Counter,
 }
@@ -103,7 +102,7 @@ impl Drop for CountOnDrop<'_> {
     }
 }
 
-/// Where an answer is from.
+/// Source of a response.
 #[derive(Debug, Clone, Copy)]
 enum ReadSource {
     Cache,
@@ -124,11 +123,10 @@ struct ReadMetrics {
 }
 
 impl Reads {
-    /// For bodies of requests under way and answers not yet delivered, those kept for reuse
-    /// included.
+    /// Budget of request bodies in flight and undelivered responses, including the cached ones among them.
     const MEMORY_LIMIT_BYTES: usize = 256 * 1024 * 1024;
 
-    /// The reads of the chains of `book` through their `upstreams`, both in the same order.
+    /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order.
     #[must_use]
     pub fn new(
         limits: &config::Rpc,
@@ -175,7 +173,7 @@ impl Reads {
         &self.inner.memory
     }
 
-    /// When a call that has come now has to be answered.
+    /// Deadline of a call that arrives now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.inner.limits.timeout
     }
@@ -185,7 +183,7 @@ impl Reads {
         &self.inner.chains
     }
 
-    /// The reads of the chain with this key or decimal chain id.
+    /// Returns the reads of the chain with this key or decimal chain id.
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
         let index = *self.inner.by_name.get(key_or_id)?;
         self.inner.chains.get(index)
@@ -198,13 +196,12 @@ impl ChainReads {
         &self.chain
     }
 
-    /// Answers a call of `method` with `params` (`None`: without any): from memory where an answer
-    /// still holds, else by one call that all who ask the same share. Ends by `until`; dropping the
-    /// future leaves a shared call to the others.
+    /// Calls `method` with `params`. `None`: no parameters. Returns a cached response, joins an identical call in
+    /// flight, or calls the nodes. Ends by `deadline`. Dropping the future does not cancel a shared call.
     ///
     /// # Errors
     ///
-    /// [`ReadRejection::NotAllowed`] and [`ReadRejection::InvalidParams`] without any upstream call;
+    /// [`ReadRejection::NotAllowed`] and [`ReadRejection::InvalidParams`] without an upstream call;
     /// [`ReadRejection::Overloaded`] at once.
     pub(crate) async fn call(
         &self,
@@ -215,8 +212,7 @@ impl ChainReads {
         self.call_counted(self.methods.get(method), params, ReuseMode::Cached, deadline).await
     }
 
-    /// Answers a call that the service makes to answer a client in its turn, which the chain's
-    /// `rpc_methods` need not allow.
+    /// Makes a call that the service itself needs to answer a client. The chain's `rpc_methods` need not allow it.
     ///
     /// # Errors
     ///
@@ -297,7 +293,7 @@ impl ChainReads {
             let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
             let left = deadline.saturating_duration_since(Instant::now());
             match found {
-                // The first caller had less time left than this call has.
+                // The first caller had less time left than this one.
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadSource::Coalesced))
                     if left >= self.timeout / 2 => {}
                 found => return found.map_err(|(refusal, _)| refusal),
@@ -338,7 +334,7 @@ impl ChainReads {
             .map_err(|refusal| (ReadRejection::clone(&refusal), source))
     }
 
-    /// Asks the nodes, if not too many calls are under way.
+    /// Calls the nodes, unless the maximum number of calls is in flight.
     async fn call_nodes(
         &self,
         call: Call<'_>,
@@ -353,7 +349,7 @@ impl ChainReads {
         (self.chain.newest_block(), self.head_hints.generation())
     }
 
-    /// For how long an answer that depends on `anchor` can be used again, as far as is known.
+    /// Returns how long a response that depends on `scope` can be cached.
     fn cache_policy(&self, scope: StateScope) -> CacheLifetime {
         match scope {
             StateScope::Fixed => CacheLifetime::Immutable,
@@ -362,12 +358,12 @@ impl ChainReads {
             StateScope::Block(number) if self.chain.newest_block() >= Some(number) => {
                 CacheLifetime::UntilNextBlock
             }
-            // A block above the head may be in the making.
+            // A block above the head may be the pending one.
             StateScope::Block(_) | StateScope::Pending => CacheLifetime::Flashblock,
         }
     }
 
-    /// Finds out, once in a while, whether a block that a client reads by its number is final.
+    /// Now and then checks whether a block that a client reads by number is final.
     async fn refresh_finality(&self, scope: StateScope) {
         let (StateScope::Block(number), Some(newest)) = (scope, self.chain.newest_block()) else {
             return;
@@ -378,7 +374,7 @@ impl ChainReads {
         }
         let params = finality::probe_params();
         let call = Call { method: "eth_getBlockByNumber", params: &params, is_retryable: true };
-        // Nothing depends on it but how often the node is asked.
+        // A failed probe only means that the node is called more often.
         if let Ok(NodeResponse::Result(block)) =
             self.call_nodes(call, now + Finality::PROBE_TIMEOUT).await
         {

@@ -1,4 +1,4 @@
-//! Takes what must stay secret out of what upstreams say.
+//! Removes secrets from texts and JSON of upstreams.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
-/// Why a text is not shown.
+/// Reason why a text cannot be redacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RedactError {
     #[error("the text is too large to redact")]
@@ -34,25 +34,25 @@ pub(crate) enum RedactError {
 }
 
 impl Redactor {
-    /// Larger texts are not searched: that would be slow, and errors have a few KiB.
+    /// Larger texts are rejected. Errors have a few KiB, and a search would be slow.
     const MAX_BYTES: usize = 1024 * 1024;
 
-    /// Each of these texts.
+    /// Creates a redactor of these secrets.
     pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        // A whole URL before a part of it.
+        // A whole URL takes precedence over a part of it.
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .ascii_case_insensitive(true)
             .build(secrets.into_iter().filter(|secret| !secret.is_empty()));
-        // Only more text than any configuration has is too much for it.
+        // Fails only for more text than any configuration has.
         Self { matcher: finder.ok() }
     }
 
-    /// Returns true if one of them stands in `json`: however it is written, unless the JSON is such as this reader
-    /// does not take, with a number that is too large.
+    /// Returns true if `json` contains a secret, also escaped. JSON that serde cannot parse (for example `1e999`) is
+    /// only searched as raw bytes.
     pub(crate) fn contains_secret(&self, json: &[u8]) -> bool {
         let Some(finder) = &self.matcher else { return true };
-        // To read it takes many times its memory, which is seldom needed.
+        // Parsing takes many times the memory, so it is done only when needed.
         let has_escapes = json.iter().any(|byte| b"\\%".contains(byte));
         finder.is_match(json)
             || has_escapes
@@ -60,7 +60,7 @@ impl Redactor {
                     .is_ok_and(|mut value| redact_value(finder, &mut value))
     }
 
-    /// A line of text with blanks where something secret was.
+    /// Returns `text` with secrets replaced.
     pub(crate) fn redact_text(&self, text: &str) -> String {
         let Some(finder) = &self.matcher else { return REDACTED.into() };
         let mut text = text.to_owned();
@@ -68,8 +68,8 @@ impl Redactor {
         text
     }
 
-    /// The JSON value `json` as it came where nothing secret is in it, else with blanks, which take
-    /// their place in `memory`.
+    /// Returns `json` unchanged if it contains no secret, else with secrets replaced. Replaced JSON is charged to
+    /// `memory`.
     pub(crate) fn redact_json(
         &self,
         json: &Bytes,
@@ -79,8 +79,8 @@ impl Redactor {
         if json.len() > Self::MAX_BYTES {
             return Err(RedactError::TooLarge);
         }
-        // Not the bytes are searched: a character can be written in more than one way. What is nested
-        // too deeply to be looked at is not shown.
+        // A character can be escaped in several ways, so values are searched rather than bytes. JSON that is nested too
+        // deeply is not shown.
         let mut value: Value = serde_json::from_slice(json).map_err(|_| RedactError::Unparsable)?;
         if !redact_value(finder, &mut value) {
             return Ok(json.clone());
@@ -92,7 +92,7 @@ impl Redactor {
     }
 }
 
-/// Returns true if anything had to be blanked.
+/// Replaces secrets; returns true if there were any.
 fn redact_value(matcher: &AhoCorasick, value: &mut Value) -> bool {
     match value {
         Value::String(text) => redact_string(matcher, text),
@@ -121,7 +121,7 @@ fn redact_string(matcher: &AhoCorasick, text: &mut String) -> bool {
         let replacements = vec![REDACTED; matcher.patterns_len()];
         *text = matcher.replace_all(text, &replacements);
     }
-    // Written in another way, which need not be known letter by letter.
+    // Also finds encoded forms. Their exact spelling is not needed.
     let plain = percent_decode_str(text).decode_utf8_lossy().replace('\\', "");
     let is_encoded = matcher.is_match(plain.as_str());
     if is_encoded {
@@ -169,7 +169,7 @@ mod tests {
             "frag-ment",
             // base64 of `user-7:canary+2`
             "Basic dXNlci03OmNhbmFyeSsy",
-            // and of `Canary9`
+            // base64 of `Canary9`
             "Q2FuYXJ5OQ==",
             "CANARY9",
             "canary%2b2",
@@ -249,7 +249,7 @@ mod tests {
         let memory = MemoryBudget::new(expected.len());
         let blanked = redactor.redact_json(&error, &memory).unwrap();
         assert_eq!(blanked, expected);
-        // One pass takes a fraction of a second even unoptimised; one for each took minutes.
+        // One pass takes a fraction of a second even unoptimised. One pass per secret took minutes.
         assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
         assert_eq!(
             redactor.redact_json(&error, &memory),

@@ -48,7 +48,7 @@ use node_health::Penalty;
 pub struct JsonRpcClient {
     poll_http: reqwest::Client,
     read_http: reqwest::Client,
-    /// True if the beginning of a reply may be logged.
+    /// True if the start of a reply may be logged: no RPC URL may contain a secret.
     logs_reply_bodies: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The REST API: asked within its limits, and believed as far as its answers have the right shape.
+//! Client of the REST API. It respects the API's limits and checks the shape of its responses.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -26,10 +26,10 @@ use crate::proxy::{self, BodyError, Proxy, ProxyError, ProxyRequest, Uninhabited
 use crate::redaction::Redactor;
 use crate::replicas::SharedBudget;
 
-/// The header that a key is in.
+/// Header of the API key.
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// The API.
+/// Client of the API.
 #[derive(Debug)]
 pub(super) struct ApiClient {
     proxy: Proxy,
@@ -40,14 +40,14 @@ pub(super) struct ApiClient {
     circuit_breaker: CircuitBreaker,
     /// Removes secrets from errors.
     redactor: Redactor,
-    /// The key alone, which no answer has to tell.
+    /// Finds the API key in responses. No response may contain it.
     key_detector: Option<Redactor>,
     memory: MemoryBudget,
     /// Logs when responses become invalid or valid.
     validity_log: LogOnChange,
 }
 
-/// Whose look-up it is.
+/// Client that a look-up is for.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     /// The client's own `X-API-KEY`.
@@ -64,48 +64,48 @@ pub(super) struct ApiRequest {
     caller: Caller,
 }
 
-/// Response of the API.
+/// A response of the API.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     /// JSON.
     pub(crate) body: Bytes,
     pub(crate) retry_after: Option<Duration>,
-    /// When it was received.
+    /// Time of receipt.
     pub(crate) received_at: Instant,
-    /// For how long from then on it may be used again.
+    /// How long it may be cached after receipt.
     pub(crate) fresh_for: Duration,
 }
 
-/// Why the API did not say anything of delegations.
+/// Reason why the API returned no delegations.
 #[derive(Debug, Clone)]
 pub(super) enum ApiError {
-    /// It was asked as often as it may be; ask again after that.
+    /// The rate limit is reached; retry after this time.
     BudgetExhausted(Duration),
     /// The API timed out lately and there is a fallback.
     CircuitOpen,
-    /// Nothing came of asking, or what is no answer of such an API.
+    /// No response, or an invalid one.
     Failed(ProxyError),
-    /// There is no memory for another answer.
+    /// The memory budget is exhausted.
     NoMemory,
-    /// It answers with an error.
+    /// The API returned an error.
     ErrorResponse(ApiResponse),
 }
 
 const INVALID_RESPONSE: ApiError = ApiError::Failed(ProxyError::InvalidResponse);
 
 impl ApiClient {
-    /// A wallet with about 2,500 delegations.
+    /// Enough for a wallet with about 2,500 delegations.
     const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
     const MAX_ERROR_BYTES: usize = 64 * 1024;
-    /// A shorter key may be part of an answer by chance.
+    /// A shorter key may occur in a response by chance.
     const MIN_DETECTABLE_KEY_BYTES: usize = 8;
 
-    /// The configured API.
+    /// Creates the client of the configured API.
     ///
     /// # Errors
     ///
-    /// When the TLS backend cannot start.
+    /// Fails if the TLS backend cannot start.
     pub(super) fn new(
         config: &config::Delegation,
         memory: &MemoryBudget,
@@ -116,7 +116,7 @@ impl ApiClient {
             proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let url = config.api_url.clone();
         let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
-        // The chain answers sooner than a place gets free.
+        // With a fallback do not wait for a permit: the chain responds sooner.
         let has_fallback = config.source == DelegationSource::ApiThenChain;
         let max_wait = if has_fallback { Duration::ZERO } else { RateBudget::MAX_WAIT };
         Ok(Self {
@@ -136,21 +136,21 @@ impl ApiClient {
         })
     }
 
-    /// Task that shares the budget with other replicas, if there are any.
+    /// Returns the task that synchronises the rate limit with other replicas, if there are any.
     pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
         self.budget.as_ref()?.sync_with_redis()
     }
 
-    /// Returns true if it lately answered in time, or may have come back.
+    /// Returns true if the circuit is closed, or if this request may probe the API.
     pub(super) fn try_admit_request(&self) -> bool {
         self.circuit_breaker.try_admit_request(Instant::now())
     }
 
-    /// Asks once, within the configured time, and takes note of whether the API answers at all.
+    /// Sends one request within the configured time, and records whether the API responds at all.
     ///
     /// # Errors
     ///
-    /// Why it says nothing of delegations.
+    /// Returns why there are no delegations.
     pub(super) async fn send(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
@@ -209,7 +209,7 @@ impl ApiClient {
         let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
         match (permit, &response) {
             (Some(permit), Err(failure)) if never_reached_api(*failure) => permit.release_unsent(),
-            // It may still reach the API.
+            // The request may still reach the API, so its permit stays taken.
             (None, _) | (Some(_), Err(ProxyError::Timeout)) => {}
             (Some(permit), _) => permit.mark_answered(),
         }
@@ -259,7 +259,7 @@ impl ApiClient {
         if self.validity_log.changed_to(Ok(())) {
             tracing::debug!("delegation API returned a valid response");
         }
-        // What it says of delegations stays as it is: blanks would make something else of it.
+        // A success is forwarded unchanged: redaction would change its meaning.
         let body = if is_error {
             self.redactor.redact_json(&body, &self.memory).map_err(|_| INVALID_RESPONSE)?
         } else {
@@ -295,15 +295,15 @@ impl ApiResponse {
     /// Approximate overhead of a cache entry.
     const ENTRY_BYTES: usize = 512;
 
-    /// In bytes.
+    /// Approximate size in bytes.
     pub(super) fn cache_weight(&self, cache_key: &str) -> u32 {
         let bytes =
             cache_key.len().saturating_add(self.body.len()).saturating_add(Self::ENTRY_BYTES);
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Returns true if it says that it does not know the chain. What an error of the API is like is not documented;
-    /// of all that is asked, only the chain can be unknown to it.
+    /// Returns true if the API may have rejected the chain. Its errors are not documented; of a valid request only the
+    /// chain can be unknown to it.
     fn rejects_chain(&self) -> bool {
         const REJECTION_STATUSES: [StatusCode; 3] =
             [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY];
@@ -312,12 +312,12 @@ impl ApiResponse {
         REJECTION_STATUSES.contains(&self.status) && (mentions("chain") || mentions("network"))
     }
 
-    /// The same of a list with those members alone that lead in this direction from `address`, each as it
-    /// came.
+    /// Returns the list with only those elements, byte for byte, that lead from or to `address` in the requested
+    /// direction.
     ///
     /// # Errors
     ///
-    /// If the direction of an element cannot be determined.
+    /// Fails if the direction of an element cannot be determined.
     pub(super) fn filtered(
         mut self,
         direction: Direction,
@@ -336,7 +336,7 @@ impl ApiResponse {
         for member in list {
             let DelegationParties { from, to } =
                 serde_json::from_str(member.get()).map_err(|_| INVALID_RESPONSE)?;
-            // Its checksum is the API's business.
+            // The checksum is not validated, because the API wrote the address.
             let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase());
             let (from, to) = (
                 parse(&from).map_err(|_| INVALID_RESPONSE)?,
@@ -359,7 +359,7 @@ impl ApiResponse {
 }
 
 impl ApiError {
-    /// The kind of silence, from a closed list.
+    /// Label of the failure, from a closed list.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::BudgetExhausted(_) => "budget_exhausted",
@@ -370,7 +370,8 @@ impl ApiError {
         }
     }
 
-    /// Returns true if the chain may answer instead: the API sent nothing, or nothing about the request.
+    /// Returns true if the chain may answer instead: the API did not respond, or its response says nothing about the
+    /// request.
     pub(super) fn allows_failover(&self) -> bool {
         match self {
             Self::ErrorResponse(statement) => {
@@ -383,7 +384,7 @@ impl ApiError {
     }
 }
 
-/// Returns true if the API has not even heard of the request.
+/// Returns true if the API certainly did not receive the request.
 fn never_reached_api(failure: ProxyError) -> bool {
     matches!(
         failure,
@@ -391,7 +392,7 @@ fn never_reached_api(failure: ProxyError) -> bool {
     )
 }
 
-/// Returns true if `json` is of the type that answers `question`.
+/// Returns true if `json` has the type of a response to this look-up.
 fn has_expected_type(kind: &LookupKind, json: &RawValue) -> bool {
     match kind {
         LookupKind::List { .. } => {
@@ -403,7 +404,7 @@ fn has_expected_type(kind: &LookupKind, json: &RawValue) -> bool {
     }
 }
 
-/// A number, which the API may write as it likes, or a string of decimal digits.
+/// Returns true for a number in any form or a string of decimal digits.
 fn is_amount(json: &RawValue) -> bool {
     json::parse_string(json).map_or_else(
         || json.get().starts_with(|first: char| first.is_ascii_digit()),

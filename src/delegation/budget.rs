@@ -1,14 +1,13 @@
-//! How often the API may be asked without a key: so many times in any so long (the network document's
-//! section 8).
+//! Rate limit of the API without a key: a fixed number of requests per window (the network document's section 8).
 //!
-//! A request takes a permit before it is sent and keeps it until a whole window after its response: the API received
-//! it no later than that. So no window of the API has more answered requests than permits, whatever the latency. A
-//! bucket that refills cannot guarantee that. A request that timed out may still reach the API, so its permit stays
-//! taken for one more window.
+//! A request takes a permit before it is sent and keeps it until a whole window after its response, because the API
+//! received it no later than that. So no window of the API has more answered requests than permits, whatever the
+//! latency. A bucket that refills cannot guarantee that. A request that timed out may still reach the API, so its
+//! permit stays taken for one more window.
 //!
-//! Replicas that share have the places together: each asks Redis for one. A replica that cannot ask any more
-//! takes none until all that the others may have taken are free again; from then on it has its share, which the
-//! others leave to it.
+//! Replicas that share Redis share the permits: each requests a permit from Redis. A replica that loses Redis takes
+//! none until all permits that the others may hold from its share have expired. From then on it uses its own share,
+//! which the others leave to it.
 
 mod permits;
 
@@ -25,11 +24,11 @@ use permits::{MAX_WAIT, PermitPool, Quota, REQUESTS_PER_WINDOW, RequestOutcome, 
 use crate::metrics::Metrics;
 use crate::replicas::{self, ReserveRequest, SharedBudget};
 
-/// The places of one API. Cheap to clone.
+/// Permits of one API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct RateBudget {
     window: Arc<Mutex<PermitPool>>,
-    /// For how long a request may wait for a place that gets free.
+    /// Maximum wait for a permit that becomes free.
     max_wait: Duration,
     /// `None`: this process shares the budget with no replica.
     shared: Option<Arc<SharedBudgetState>>,
@@ -48,23 +47,23 @@ struct SharedBudgetState {
 /// Replica's view of the shared budget.
 #[derive(Debug, Default)]
 struct ReplicaView {
-    /// How many share; 0: not known.
+    /// Number of sharing replicas; 0: unknown.
     replicas: usize,
-    /// Since when they were as many.
+    /// Since when the number has not changed.
     stable_since: Option<Instant>,
     redis: RedisState,
-    /// It has nothing to give: when to ask again, and when there is something, as far as is known.
+    /// No permit is free: when to try again, and when one is expected to be free, if known.
     exhausted: Option<[Instant; 2]>,
 }
 
-/// True if Redis can be asked.
+/// Connection to Redis.
 #[derive(Debug, Clone, Copy, Default)]
 enum RedisState {
-    /// It never could.
+    /// Never connected.
     #[default]
     NeverReached,
     Reachable,
-    /// It could until then.
+    /// Disconnected since then.
     LostAt(Instant),
 }
 
@@ -75,12 +74,12 @@ struct BudgetCounters {
     exhausted: Counter,
 }
 
-/// One request's place; to drop it is to have ended.
+/// Permit of one request. Dropping it releases it.
 #[derive(Debug)]
 pub(super) struct RequestPermit {
     budget: RateBudget,
     index: usize,
-    /// When it may be sent.
+    /// When the request may be sent.
     send_at: Instant,
     outcome: RequestOutcome,
 }
@@ -89,17 +88,16 @@ impl RateBudget {
     pub(super) const MAX_WAIT: Duration = MAX_WAIT;
     /// Longest interval between heartbeats, which send the reservations and count the replicas.
     const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-    /// Replicas that start together know of each other by then.
+    /// By then replicas that start together know each other.
     const STABLE_AFTER: Duration = Duration::from_secs(5);
-    /// So long after Redis could be asked last the others leave this replica its share (after 3 s, by
-    /// `reserve.lua`), and what they had taken of it before is free again: sent in a moment, answered in another,
-    /// and held for a window.
+    /// Time after the loss of Redis until this replica uses its share. After 3 s the others leave the share to it
+    /// (`reserve.lua`); what they took from it before has then expired: sent at once, answered, and held for a window.
     const REDIS_LOSS_COOL_DOWN: Duration = Duration::from_secs(15);
-    /// A place may get free sooner than it was thought to.
+    /// A permit may become free sooner than expected.
     const MAX_EXHAUSTED_CACHE: Duration = Duration::from_millis(250);
 
-    /// Nothing was asked yet. A request may take as long as `timeout`, once it has waited for a place for as
-    /// long as its `patience`. Replicas share what is in the `pool`.
+    /// Creates a budget with all permits free. A request may take `timeout`, after waiting `max_wait` for a permit.
+    /// Replicas share the permits through `shared_budget`.
     pub(super) fn new(
         timeout: Duration,
         max_wait: Duration,
@@ -124,11 +122,11 @@ impl RateBudget {
         }
     }
 
-    /// A place for one request. Dropping the future gives it back.
+    /// Takes a permit for one request. Dropping the future releases it.
     ///
     /// # Errors
     ///
-    /// When there is none, and none gets free in a moment.
+    /// Fails if no permit is free, or becomes free soon.
     pub(super) async fn acquire(&self) -> Result<RequestPermit, BudgetExhausted> {
         let outcome = match &self.shared {
             None => self.acquire_local(Quota::FULL),
@@ -184,7 +182,7 @@ impl RateBudget {
         }
     }
 
-    /// Tells Redis what is held, whenever that changes and now and then, for ever; `None`: nothing is shared.
+    /// Sends the reservations to Redis on each change and at intervals, for ever. `None`: nothing is shared.
     pub(super) fn sync_with_redis(
         &self,
     ) -> Option<impl Future<Output = Infallible> + Send + use<>> {
@@ -212,7 +210,7 @@ impl RateBudget {
         retry_after.unwrap_or(WINDOW).min(PermitPool::MAX_COOL_DOWN)
     }
 
-    /// Sends nothing for this long.
+    /// Sends no request for this long.
     pub(super) fn start_cool_down(&self, duration: Duration) {
         self.lock().start_cool_down(duration, Instant::now());
         self.request_heartbeat();
@@ -312,22 +310,22 @@ impl ReplicaView {
 }
 
 impl RequestPermit {
-    /// When it may be sent: now, or in a moment.
+    /// When the request may be sent: now or soon.
     pub(super) fn send_at(&self) -> Instant {
         self.send_at
     }
 
-    /// It is on its way from now on, whatever becomes of it.
+    /// Marks the request as sent, whatever its outcome.
     pub(super) fn mark_sent(&mut self) {
         self.outcome = RequestOutcome::Unanswered;
     }
 
-    /// It never got to the API.
+    /// Releases the permit of a request that never reached the API.
     pub(super) fn release_unsent(mut self) {
         self.outcome = RequestOutcome::Unsent;
     }
 
-    /// The API has answered, or hung up: it does not have the request before it any more.
+    /// Marks the request as answered or refused: the API no longer has it.
     pub(super) fn mark_answered(mut self) {
         self.outcome = RequestOutcome::Answered;
     }
@@ -379,11 +377,11 @@ mod tests {
         assert_eq!(view.local_quota(start), Ok(None));
         view.record_contact(4, after(10));
         view.record_loss(after(11));
-        // To lose it again changes nothing.
+        // A second loss changes nothing.
         view.record_loss(after(20));
         assert_eq!(view.local_quota(after(12)), Err(BudgetExhausted(Duration::from_secs(14))));
         assert_eq!(view.local_quota(after(26)), Ok(Some(Quota::for_replicas(4))));
-        // Other replicas may not have noticed a replica that came or went lately.
+        // Other replicas may not have noticed a recent change of the number.
         view.record_contact(5, after(30));
         view.record_loss(after(34));
         assert_eq!(view.local_quota(after(60)), Ok(Some(Quota::MINIMUM)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// go to the chain.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
-    /// `None`: it answers.
+    /// `None`: closed.
     open_until: Mutex<Option<Instant>>,
     timeout: Duration,
 }
@@ -20,7 +20,7 @@ impl CircuitBreaker {
         Self { open_until: Mutex::new(None), timeout }
     }
 
-    /// Returns true if a request may wait for it.
+    /// Returns true if a request may be sent to the API.
     pub(super) fn try_admit_request(&self, now: Instant) -> bool {
         let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
         match *open_until {
@@ -33,7 +33,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// It did not answer in time.
+    /// Records a timeout, which opens the circuit.
     pub(super) fn record_timeout(&self, now: Instant) {
         self.set_open_until(Some(now + Self::OPEN_DURATION));
     }
@@ -44,7 +44,7 @@ impl CircuitBreaker {
         *open_until = open_until.map(|_| now);
     }
 
-    /// Something came of asking it.
+    /// Records a response, which closes the circuit.
     pub(super) fn record_success(&self) {
         self.set_open_until(None);
     }

@@ -1,7 +1,8 @@
-//! Requests to the API that are shared by those who ask the same, and its answers while they hold.
+//! Coalesces identical requests to the API and caches the responses.
 //!
-//! A shared request is a task. It continues when the client that started it leaves: the others wait no longer than one
-//! request, nothing is sent twice, and the budget knows when the request ends. Dropping the client ends the tasks.
+//! A shared request is a task. It continues when the client that started it disconnects: the others wait no longer than
+//! one request, nothing is sent twice, and the rate limit counts the request until it ends. Dropping the
+//! [`CoalescingClient`] ends the tasks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,11 +21,11 @@ use crate::metrics::Metrics;
 use crate::proxy::ProxyError;
 use crate::traces;
 
-/// The API, asked as seldom as can be.
+/// The API behind a cache, with one request in flight per look-up.
 #[derive(Debug)]
 pub(super) struct CoalescingClient {
     api: Arc<ApiClient>,
-    /// By what was asked.
+    /// By cache key of the request.
     cache: Cache<String, ApiResponse>,
     in_flight: Arc<InFlightRequests>,
     tasks: Mutex<JoinSet<()>>,
@@ -35,16 +36,16 @@ type InFlightRequests = Mutex<HashMap<String, PendingResponse>>;
 
 type PendingResponse = Shared<oneshot::Receiver<Result<ApiResponse, ApiError>>>;
 
-/// True if the API is waited for although it was silent lately.
+/// Policy of a caller while the circuit of the API is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitPolicy {
-    /// There is no fallback.
+    /// Wait: there is no fallback.
     Always,
-    /// Not until it is back.
+    /// Do not wait: the chain is the fallback.
     UnlessCircuitOpen,
 }
 
-/// Where a statement is from.
+/// Source of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseSource {
     /// The cache.
@@ -58,7 +59,7 @@ impl CoalescingClient {
     /// Bytes of all cached responses.
     const MAX_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
-    /// Keeps each answer of `api` for as long as `cache_ttl`.
+    /// Caches each response of `api` for `cache_ttl`.
     pub(super) fn new(api: ApiClient, cache_ttl: Duration, metrics: &Metrics) -> Self {
         let cache = Cache::builder()
             .weigher(|cache_key: &String, response: &ApiResponse| response.cache_weight(cache_key))
@@ -77,7 +78,7 @@ impl CoalescingClient {
         }
     }
 
-    /// Task that shares the API's budget with other replicas, if there are any.
+    /// Returns the task that synchronises the rate limit with other replicas, if there are any.
     pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
         self.api.sync_budget()
     }

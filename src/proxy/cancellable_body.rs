@@ -1,4 +1,4 @@
-//! The body of a request on its way to the upstream.
+//! Request body that is cancelled with its request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::RequestBodyAborted;
 
-/// A body that ends with its request: what a client goes on sending behind its answer would take the
-/// upstream's connection for as long as it likes.
+/// A body that ends with its request. Otherwise a client that continues to send after the response would keep the
+/// upstream connection open.
 #[derive(Debug)]
 pub(super) struct CancellableBody<B> {
     body: Pin<Box<B>>,
@@ -47,7 +47,7 @@ impl<B: Body<Data = Bytes, Error = RequestBodyAborted>> Body for CancellableBody
     }
 }
 
-/// The body of a request that has none.
+/// Body type of a request without a body.
 #[derive(Debug)]
 pub(crate) enum UninhabitedBody {}
 

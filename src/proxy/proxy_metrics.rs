@@ -24,7 +24,7 @@ pub(super) struct ProxyMetrics {
     truncated: Counter,
 }
 
-/// A request of which it is not known yet what comes of it. To drop it is to abandon the request.
+/// A request with an unknown outcome. Dropping it counts it as cancelled.
 pub(super) struct OutcomeGuard<'a> {
     proxy_metrics: &'a ProxyMetrics,
     counter: Option<&'a Counter>,
@@ -61,7 +61,7 @@ impl ProxyMetrics {
         self.name
     }
 
-    /// The count of answers that ended before their end.
+    /// Counter of truncated responses.
     pub(super) fn truncated(&self) -> Counter {
         self.truncated.clone()
     }
@@ -70,11 +70,11 @@ impl ProxyMetrics {
         OutcomeGuard { proxy_metrics: self, counter: Some(&self.abandoned) }
     }
 
-    /// Tells the log why the upstream gave no answer, with the `error` behind it.
+    /// Logs why the upstream did not respond, with the underlying `error`.
     pub(super) fn log_failure(&self, proxy_error: ProxyError, error: Option<reqwest::Error>) {
         let reason = proxy_error.reason();
         if self.log_on_change.changed_to(Err(reason)) {
-            // The URL may carry a key.
+            // The URL may contain a key.
             let error = error.map(|error| anyhow::Error::new(error.without_url()));
             let error = error.map_or_else(|| proxy_error.to_string(), |error| format!("{error:#}"));
             tracing::warn!(upstream = self.name, reason, error, "upstream failed");

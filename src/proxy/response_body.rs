@@ -1,4 +1,4 @@
-//! The body of an upstream's answer on its way to the client.
+//! Body of an upstream's response on its way to the client.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,25 +15,25 @@ use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 
 /// Body of an upstream's response.
 ///
-/// A short one is known to be whole before any of it is sent. A longer one may still break off, which
-/// ends the client's connection: it must not take a part for the whole.
+/// A short body is complete before any of it is sent. A longer one may still break off, which resets the client's
+/// connection, so that a part is not mistaken for the whole.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
     buffered: VecDeque<Bytes>,
-    /// How many bytes of it have come before any was sent.
+    /// Bytes received before any was sent.
     received: usize,
-    /// `None`: there is no more, or it was cut and that is counted.
+    /// `None`: no more data, or truncated and already counted.
     rest: Option<reqwest::Body>,
     /// Bytes not sent yet; `None` if unknown.
     remaining_length: Option<u64>,
-    /// How many bytes more there may be.
+    /// Bytes that may still arrive before the limit.
     remaining_limit: u64,
     deadline: Pin<Box<Sleep>>,
     truncated: Counter,
     _in_flight: InFlight,
 }
 
-/// Why an answer ended before its end.
+/// Reason why a body ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the upstream closed the connection")]
@@ -47,12 +47,12 @@ pub(crate) enum BodyError {
 }
 
 impl UpstreamBody {
-    /// An answer below this is sent when all of it is there.
+    /// A body below this size is sent once it is complete.
     const BUFFER_BYTES: usize = 16 * 1024;
-    /// No answer of use is near this size.
+    /// No useful response is that large.
     const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-    /// Nothing yet; all of it has to come before the `deadline`.
+    /// Creates an empty body that must be complete by `deadline`.
     pub(super) fn new(deadline: Instant, in_flight: InFlight, truncated: Counter) -> Self {
         Self {
             buffered: VecDeque::new(),
@@ -66,7 +66,7 @@ impl UpstreamBody {
         }
     }
 
-    /// There is no body, so nothing says how long it would be.
+    /// Marks a response without a body, whose length is unknown.
     pub(super) fn set_bodyless(&mut self) {
         self.remaining_length = None;
     }
@@ -88,12 +88,12 @@ impl UpstreamBody {
         self.buffered.push_back(chunk);
     }
 
-    /// The whole of it, of at most `most` bytes, which are held in `memory` until the last part of them
-    /// is gone.
+    /// Reads the whole body of at most `max_bytes` bytes. They are charged to `memory` until their last slice is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// Why there is no whole.
+    /// Returns why the body is incomplete.
     pub(crate) async fn collect(
         mut self,
         max_bytes: usize,
@@ -102,7 +102,7 @@ impl UpstreamBody {
         let mut reservation = memory.reservation();
         let mut body = Vec::new();
         while let Some(frame) = poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await {
-            // Its frames have data alone.
+            // The frames contain data only.
             let chunk = frame?.into_data().unwrap_or_default();
             if body.len().saturating_add(chunk.len()) > max_bytes {
                 return Err(BodyError::TooLarge);
@@ -130,7 +130,7 @@ impl UpstreamBody {
         match ready!(Pin::new(rest).poll_frame(context)) {
             None => Poll::Ready(None),
             Some(Err(_)) => Poll::Ready(Some(Err(BodyError::ConnectionLost))),
-            // Trailers are headers that no allow-list covers.
+            // Trailers are dropped, because no allow-list covers them.
             Some(Ok(frame)) => Poll::Ready(frame.into_data().ok().map(Ok)),
         }
     }

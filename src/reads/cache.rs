@@ -1,4 +1,4 @@
-//! Answers that may be used again, and for how long.
+//! Cache of responses, and how long each is valid.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub(super) type ResponseCache = Cache<CacheKey, CachedResponse>;
 /// Bytes of all cached responses.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Nothing kept yet.
+/// Creates an empty cache.
 pub(super) fn new_cache() -> ResponseCache {
     Cache::builder()
         .weigher(|_: &CacheKey, entry: &CachedResponse| entry.weight_bytes())
@@ -31,16 +31,16 @@ pub(super) struct CacheKey {
     /// from before it.
     pub(super) head_version: Option<HeadVersion>,
     pub(super) method: &'static str,
-    /// An answer that is kept is not for those who want none.
+    /// Separate entries per mode, because a caller that wants a new response must not get a cached one.
     pub(super) reuse: ReuseMode,
     /// Digest of the parameters, so that long ones take no memory.
     pub(super) params_digest: [u8; 32],
 }
 
-/// For how long others may have an answer.
+/// How a response may be shared with other callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReuseMode {
-    /// Until what it depends on may have changed, as far as the polls know.
+    /// Until the state that it depends on may have changed, as far as polls show.
     Cached,
     /// Only while the call is in flight: a later client may know a newer block.
     Coalesced,
@@ -50,20 +50,20 @@ pub(crate) enum ReuseMode {
 /// Newest block seen by the polls, and the generation of head hints.
 pub(super) type HeadVersion = (Option<u64>, u64);
 
-/// How long an answer can be used again.
+/// How long a response can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheLifetime {
-    /// Only for those who ask while it is under way.
+    /// Not at all. Callers can only join the call in flight.
     Never,
-    /// At most until the next flashblock; not at all on a chain without them.
+    /// Until the next flashblock at most; not at all on a chain without flashblocks.
     Flashblock,
     /// Until the polls see another block, at most one block time.
     UntilNextBlock,
-    /// Once there is one, it stays the same.
+    /// For a fixed long time: the result can no longer change.
     Immutable,
 }
 
-/// An answer that may be used again.
+/// A cached response.
 #[derive(Debug, Clone)]
 pub(super) struct CachedResponse {
     pub(super) response: NodeResponse,
@@ -76,7 +76,7 @@ impl CachedResponse {
     /// Approximate overhead of an entry.
     const ENTRY_OVERHEAD_BYTES: usize = 512;
 
-    /// An answer to what was `asked` then: it may be as old as the question.
+    /// Creates an entry for the response to a request made at `requested_at`: its content may be as old as that.
     pub(super) fn new(
         response: NodeResponse,
         requested_at: Instant,
@@ -90,7 +90,7 @@ impl CachedResponse {
             (CacheLifetime::Immutable, NodeResponse::Result(json)) if !is_absent(json) => {
                 Self::IMMUTABLE_TTL
             }
-            // What failed may succeed the next time, and a node that does not have it yet will.
+            // An error may not repeat, and a block or transaction that a node lacks may arrive.
             (
                 CacheLifetime::UntilNextBlock
                 | CacheLifetime::Immutable
@@ -101,7 +101,7 @@ impl CachedResponse {
         Self { response, fresh_until: requested_at + ttl }
     }
 
-    /// In bytes.
+    /// Approximate size in bytes.
     fn weight_bytes(&self) -> u32 {
         let (NodeResponse::Result(json) | NodeResponse::Error(json)) = &self.response;
         u32::try_from(json.len().saturating_add(Self::ENTRY_OVERHEAD_BYTES)).unwrap_or(u32::MAX)
@@ -117,7 +117,7 @@ fn is_absent(json: &[u8]) -> bool {
     matches!(json, b"null" | b"[]")
 }
 
-/// Ends an entry when its answer is no longer good.
+/// Expires an entry when its lifetime is over.
 struct CacheLifetimeExpiry;
 
 impl Expiry<CacheKey, CachedResponse> for CacheLifetimeExpiry {

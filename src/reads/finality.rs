@@ -1,4 +1,4 @@
-//! Up to which block the chain is known to be final.
+//! Tracks the highest final block of a chain.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,10 @@ pub(super) struct Finality {
 }
 
 impl Finality {
-    /// An answer that takes longer is not worth the wait.
+    /// A slower response is not worth waiting for.
     pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
     const PROBE_INTERVAL: Duration = Duration::from_mins(1);
-    /// Few chains call a block final before it has this many above it.
+    /// On few chains a block is final before it has this many confirmations.
     const MIN_DEPTH: u64 = 32;
 
     /// Returns true if the block with this number is known to be final.
@@ -44,7 +44,7 @@ impl Finality {
         is_due
     }
 
-    /// Takes note of the chain's last final `block`, unless it is above the newest one.
+    /// Records the chain's finalized `block`, unless it is above the newest one.
     pub(super) fn update(&self, block: &[u8], newest_block: u64) {
         #[derive(Deserialize)]
         struct Block<'a> {
@@ -59,7 +59,7 @@ impl Finality {
     }
 }
 
-/// The parameters of the call that tells it.
+/// Parameters of the call that returns the finalized block.
 pub(super) fn probe_params() -> Box<RawValue> {
     to_raw_value(&("finalized", false)).expect("a pair of plain values serialises")
 }

@@ -13,8 +13,8 @@ pub(super) struct HeadHints {
 struct HintState {
     /// By `eth_blockNumber`.
     head: u64,
-    /// The highest block of a receipt or a transaction, and its last hash: it is named while it is in
-    /// the making, perhaps at each flashblock, and again when it is there.
+    /// Highest block of a receipt or a transaction, and its last known hash. A pending block is reported at each
+    /// flashblock with another hash, and once more when it is mined.
     transaction_block: u64,
     transaction_block_hash: String,
     /// Number of hints so far.
@@ -24,15 +24,14 @@ struct HintState {
 /// Block that a result mentions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BlockHint {
-    /// The newest there is.
+    /// The newest block.
     Head(u64),
-    /// That of a transaction, by number and hash.
+    /// The block of a transaction, by number and hash.
     Transaction(u64, String),
 }
 
 impl HeadHints {
-    /// A node that names a block further ahead of the polls is not believed: what it said would hide all
-    /// news from then on.
+    /// Blocks further ahead of the polls are ignored: a false one would hide all later hints.
     const MAX_BLOCKS_AHEAD: u64 = 1024;
 
     /// Generation of hints: cached results of an older generation may be stale.
@@ -40,7 +39,7 @@ impl HeadHints {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).generation
     }
 
-    /// Takes note of a block, where the polls have seen `newest`.
+    /// Records a hint, given the newest polled block.
     pub(super) fn record(&self, block: BlockHint, newest_polled: Option<u64>) {
         let (BlockHint::Head(number) | BlockHint::Transaction(number, _)) = block;
         if newest_polled
@@ -72,7 +71,7 @@ impl HeadHints {
 mod tests {
     use super::*;
 
-    /// How often these are news.
+    /// Returns the generation after these hints.
     fn generation_after(blocks: &[BlockHint]) -> u64 {
         let hints = HeadHints::default();
         blocks.iter().cloned().for_each(|block| hints.record(block, Some(100)));

@@ -1,4 +1,4 @@
-//! The methods that may be called, and what each says of its parameters.
+//! Methods that may be called, and the state that a call depends on according to its parameters.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use super::state_scope::StateScope;
 use crate::config::RpcMethod;
 use crate::upstream::NodeResponse;
 
-/// A method whose parameters are understood. All of these only read, so an answer may be shared.
+/// A method with known parameters. All known methods only read, so their responses may be shared.
 #[derive(Debug)]
 pub(super) struct KnownMethod {
     pub(super) name: &'static str,
-    /// Refuses what cannot be right and says what the answer depends on.
+    /// Validates the parameters and returns the state that the result depends on.
     parse_scope: fn(&Params<'_>) -> Result<StateScope, InvalidParams>,
     /// Block that a result mentions.
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
@@ -26,13 +26,13 @@ impl KnownMethod {
     ///
     /// # Errors
     ///
-    /// When the parameters cannot be right.
+    /// Fails if the parameters are invalid.
     pub(super) fn state_scope(&self, params: &RawValue) -> Result<StateScope, InvalidParams> {
         (self.parse_scope)(&Params::parse(params)?)
     }
 
-    /// Returns true if an answer may be used again at all. A wallet that sends twice within a flashblock asks
-    /// for its nonce in between: the same one again would replace what was sent first.
+    /// Returns true if a response may be cached. A wallet that sends twice within a flashblock requests its nonce in
+    /// between: a cached nonce would replace the first transaction.
     pub(super) fn is_cacheable(&self, scope: StateScope) -> bool {
         !(self.name == "eth_getTransactionCount" && scope == StateScope::Pending)
     }
@@ -50,16 +50,16 @@ impl KnownMethod {
 #[derive(Debug, Clone)]
 pub(super) enum ReadMethod {
     Known(&'static KnownMethod),
-    /// One that the operator allows and nothing is known of: each call is passed on by itself.
+    /// An unknown method that the operator allows. Each call is forwarded separately.
     PassThrough(String),
 }
 
-/// The methods that a chain allows.
+/// Methods that a chain allows.
 #[derive(Debug)]
 pub(super) struct Methods(Vec<ReadMethod>);
 
 impl Methods {
-    /// The `configured` ones; `None`: all that are known.
+    /// The configured methods; `None`: all known ones.
     pub(super) fn from_config(configured: Option<&[RpcMethod]>) -> Self {
         let method = |name: &RpcMethod| match find_known(name.as_str()) {
             Some(known) => ReadMethod::Known(known),
@@ -71,13 +71,13 @@ impl Methods {
         }
     }
 
-    /// The method with exactly this name.
+    /// Returns the method with exactly this name.
     pub(super) fn get(&self, name: &str) -> Option<&ReadMethod> {
         self.0.iter().find(|method| method.name() == name)
     }
 }
 
-/// The known method with exactly this name.
+/// Returns the known method with exactly this name.
 pub(super) fn find_known(name: &str) -> Option<&'static KnownMethod> {
     KNOWN_METHODS.iter().find(|method| method.name == name)
 }
@@ -98,7 +98,7 @@ const fn without_hint(
     KnownMethod { name, parse_scope, parse_hint: |_| None }
 }
 
-/// The nine of the network document's section 4.1, and what clients need beside them.
+/// The nine methods of the network document's section 4.1, and others that clients need.
 static KNOWN_METHODS: [KnownMethod; 17] = [
     without_hint("eth_getBalance", account_scope),
     without_hint("eth_getCode", account_scope),
@@ -140,7 +140,7 @@ fn storage_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.parse_state_tag(2)
 }
 
-/// `[hash]`; nothing but the hash decides, so a pre-confirmed answer can still change or vanish.
+/// `[hash]`. The hash alone determines the result, but a pre-confirmed result can still change or vanish.
 fn transaction_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_count(1..=1)?;
     params.check_hash(0)?;
@@ -203,7 +203,7 @@ fn chain_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     Ok(StateScope::Fixed)
 }
 
-/// The block of a transaction or its receipt.
+/// Returns the block of a transaction or a receipt.
 fn parse_block_hint(result: &[u8]) -> Option<BlockHint> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

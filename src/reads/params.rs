@@ -1,8 +1,8 @@
-//! The parameters of known methods, looked at as far as they can be known to be wrong.
+//! Validation of the parameters of known methods.
 //!
-//! The grammar is that of the Ethereum JSON-RPC specification, where it and common nodes agree. What
-//! only some nodes refuse is left to the node, and so is every member that no rule here is about: the
-//! bytes are passed on as they came.
+//! The grammar is that of the Ethereum JSON-RPC specification, where common nodes agree with it. What only some nodes
+//! reject is left to the node, and so is every member without a rule here. Valid parameters are forwarded byte for
+//! byte.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 use super::state_scope::StateScope;
 use crate::json::{nesting_depth, parse_string};
 
-/// Parameter error, without the value.
+/// Parameter error. Its text does not contain the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidParams(String);
 
-/// A method's parameters in their order.
+/// Parameters of a method, in order.
 #[derive(Debug)]
 pub(super) struct Params<'a>(Vec<&'a RawValue>);
 
@@ -27,7 +27,7 @@ pub(super) fn empty_params<'a>() -> &'a RawValue {
     serde_json::from_str("[]").expect("an empty array is JSON")
 }
 
-/// Refuses what some nodes' readers would not get through.
+/// Rejects nesting that some nodes' parsers do not support.
 pub(super) fn check_depth(json: &RawValue) -> Result<(), InvalidParams> {
     /// No client needs as many levels.
     const MAX_DEPTH: usize = 64;
@@ -37,15 +37,14 @@ pub(super) fn check_depth(json: &RawValue) -> Result<(), InvalidParams> {
     Ok(())
 }
 
-/// The number that a quantity such as `0x1b4` stands for; nodes write and read some with leading
-/// zeros.
+/// Parses a quantity such as `0x1b4`. Leading zeros are allowed, because nodes send and accept them.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x")?;
     is_hex(digits).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 impl<'a> Params<'a> {
-    /// The members of the list `json`.
+    /// Parses the JSON array `json`.
     pub(super) fn parse(json: &'a RawValue) -> Result<Self, InvalidParams> {
         check_depth(json)?;
         let list = serde_json::from_str(json.get());
@@ -73,7 +72,7 @@ impl<'a> Params<'a> {
         self.check_param(index, HASH, |json| is_data(json, 32))
     }
 
-    /// A place in a contract's storage, with or without its leading zeros.
+    /// Checks a storage slot, with or without leading zeros.
     pub(super) fn check_storage_slot(&self, index: usize) -> Result<(), InvalidParams> {
         self.check_param(index, "a storage slot: 0x and up to 64 hex digits", |json| {
             parse_string(json).is_some_and(|slot| {
@@ -98,7 +97,7 @@ impl<'a> Params<'a> {
         self.check_optional_param(index, "an array", |json| json.get().starts_with('['))
     }
 
-    /// A count of blocks, in hex or not, as a string or not.
+    /// Checks a block count: hex or decimal, a string or a number.
     pub(super) fn check_block_count(&self, index: usize) -> Result<(), InvalidParams> {
         self.check_param(index, "a number of blocks", |json| {
             let text = parse_string(json).unwrap_or(Cow::Borrowed(json.get()));
@@ -106,7 +105,7 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// A block tag in the form that `read` takes.
+    /// Parses a block tag with `parse`.
     pub(super) fn parse_block_tag(
         &self,
         index: usize,
@@ -116,13 +115,13 @@ impl<'a> Params<'a> {
         tag.map(|BlockParam(scope)| scope).ok_or_else(|| self.invalid(index, BLOCK_TAG))
     }
 
-    /// The block whose state is meant.
+    /// Parses the block whose state is read.
     pub(super) fn parse_state_tag(&self, index: usize) -> Result<StateScope, InvalidParams> {
         self.parse_block_tag(index, BlockParam::parse_state)
     }
 
-    /// The same where nodes choose a block if none is named: no two of them need to choose alike, and
-    /// one with flashblocks may choose the pending one.
+    /// Parses an optional state tag. Nodes choose different defaults, and one with flashblocks may choose the pending
+    /// block.
     pub(super) fn parse_optional_state_tag(
         &self,
         index: usize,
@@ -134,7 +133,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// A transaction to be tried, of which the addresses are looked at.
+    /// Checks the addresses of a transaction object.
     pub(super) fn check_transaction(&self, index: usize) -> Result<(), InvalidParams> {
         #[derive(Deserialize)]
         struct Transaction<'a> {
@@ -156,7 +155,7 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// Which logs are asked for.
+    /// Parses a log filter into the scope of its blocks.
     pub(super) fn parse_log_filter(&self, index: usize) -> Result<StateScope, InvalidParams> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -194,7 +193,7 @@ impl<'a> Params<'a> {
         let mut scope = StateScope::Fixed;
         for (name, tag) in [("fromBlock", filter.from_block), ("toBlock", filter.to_block)] {
             let tag = match tag.map(BlockParam::parse_block) {
-                // As with an absent state tag.
+                // Like an absent state tag.
                 None => StateScope::Pending,
                 Some(Some(BlockParam(scope))) => scope,
                 Some(None) => return invalid(name, BLOCK_TAG),
@@ -214,7 +213,7 @@ impl<'a> Params<'a> {
         if is_valid { Ok(()) } else { Err(self.invalid(index, expected)) }
     }
 
-    /// A null stands for what is left out before something else.
+    /// A null stands for an omitted parameter before another one.
     fn check_optional_param(
         &self,
         index: usize,

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// At most 128 bytes of printable ASCII.
 ///
-/// Error pages tend to repeat the request in encodings of their own, and a proxy's may contain another node's URL. If
-/// any URL may hold a secret, only the body's length is shown.
+/// Error pages often repeat the request in some other encoding, and a proxy's page may contain another node's URL. If
+/// any URL may contain a secret, only the body's length is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BodySnippet(String);
 

@@ -22,7 +22,7 @@ impl StatelessNodeClient {
     /// Deadline of a call. A node may have to read a thousand blocks for it.
     const TIMEOUT: Duration = Duration::from_mins(1);
 
-    /// Creates a client of the node at `url`, which is never shown.
+    /// Creates a client of the node at `url`. The URL appears in no output.
     ///
     /// # Errors
     ///
