@@ -1,5 +1,4 @@
-//! The `[chains.*]` sections: which networks are polled, where, how often, and how long an answer
-//! stays good.
+//! The `[chains.*]` sections: which chains are polled, at which nodes, how often, and how long data may be served.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -11,32 +10,32 @@ use super::rpc::RpcMethod;
 use super::units;
 use super::upstream_url::{UpstreamUrl, WebSocketUrl};
 
-/// One network. `chain_id` and `rpc_urls` have no default.
+/// One chain. `chain_id` and `rpc_urls` have no default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
-    /// The key in the configuration, which is the `{chain}` of the routes.
+    /// Key in the configuration, which is the `{chain}` of the routes.
     #[serde(skip)]
     pub key: String,
-    /// `chain_name` in answers; `None`: the key.
+    /// `chain_name` in responses; `None`: the key.
     name: Option<String>,
-    /// The EIP-155 chain id that every RPC URL must answer.
+    /// The EIP-155 chain id that every node must return.
     pub chain_id: u64,
-    /// The time between two blocks, as often as which the chain is polled at least.
+    /// Time between two blocks.
     #[serde(default = "default_block_time", deserialize_with = "units::duration")]
     pub block_time: Duration,
-    /// The time between two flashblocks; `None`: the chain has none.
+    /// Time between two flashblocks; `None`: the chain has none.
     #[serde(default, deserialize_with = "units::optional_duration")]
     pub flashblock_time: Option<Duration>,
-    /// The RPC nodes, in order of preference.
+    /// RPC URLs of nodes, in order of preference.
     pub rpc_urls: Vec<UpstreamUrl>,
-    /// WebSockets of nodes that say when there is a new block, in order of preference.
+    /// WebSocket URLs of nodes that announce new blocks, in order of preference.
     #[serde(default)]
     pub ws_urls: Vec<WebSocketUrl>,
-    /// In any block time there are never more polls, except of other upstreams after a failure.
+    /// Maximum number of polls per block time, without those of other upstreams after a failure.
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
-    /// The methods that `/rpc/{chain}` allows; `None`: the usual ones.
+    /// Methods that `/rpc/{chain}` allows; `None`: the default list.
     pub rpc_methods: Option<Vec<RpcMethod>>,
     /// Data older than this is not served.
     #[serde(default = "default_max_age", deserialize_with = "units::duration")]
@@ -44,15 +43,15 @@ pub struct Chain {
     /// `None`: ten block times; `"0s"`: never.
     #[serde(default, deserialize_with = "units::optional_duration")]
     stall_after: Option<Duration>,
-    /// How many blocks are remembered for `/fee-history`.
+    /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
-    /// The constants of the fee rules.
+    /// Constants of the fee rules.
     #[serde(default)]
     pub pricing: Pricing,
 }
 
-/// The network's full block time (network document, section 8).
+/// Block time of the network (network document, section 8).
 fn default_block_time() -> Duration {
     Duration::from_secs(2)
 }
@@ -70,40 +69,40 @@ fn default_history_blocks() -> NonZeroUsize {
 }
 
 impl Chain {
-    /// The least age at which data may count as stale or unservable, however short the blocks.
+    /// Minimum age at which data may count as stale or expire, however short the block time.
     const MIN_STALE_AFTER: Duration = Duration::from_secs(2);
-    /// Largest window of one call: geth cuts a fee history at 1024 blocks.
+    /// Largest window of one call: geth limits a fee history to 1,024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
     const MAX_POLLS_PER_BLOCK: usize = 10;
-    /// They are JSON numbers in answers, and most readers keep no larger ones apart.
+    /// Chain ids are JSON numbers in responses, and most JSON parsers round larger ones.
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_hours(1);
 
-    /// The name in answers.
+    /// Name in responses.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
-    /// How long the head may stand still before the data is labelled stale; `None`: for ever.
+    /// Time without a new head after which the data is labelled stale; `None`: never.
     #[must_use]
     pub fn stall_after(&self) -> Option<Duration> {
         let after = self.stall_after.unwrap_or(self.block_time.saturating_mul(10));
         (!after.is_zero()).then_some(after)
     }
 
-    /// The age above which data is labelled stale: two block times, never less than 2 s.
+    /// Age above which data is labelled stale: two block times, at least 2 s.
     #[must_use]
     pub fn stale_after(&self) -> Duration {
         self.block_time.saturating_mul(2).max(Self::MIN_STALE_AFTER)
     }
 
-    /// The first impossible value as its key below `chains.<key>` and what is allowed.
+    /// Returns the first invalid value as its key below `chains.<key>`, with the allowed values.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         let reject = |key, allowed: String| Err((key, allowed));
-        // None of them can stand in an SVG document.
+        // An SVG document cannot contain these.
         let is_forbidden = |character: char| {
             character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}')
         };

@@ -12,25 +12,25 @@ use serde::de::{Deserializer, Error};
 use super::units;
 use super::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 
-/// Where delegations are looked up.
+/// Delegation look-ups.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegation {
     /// Source of look-ups.
     pub source: DelegationSource,
-    /// The REST API, below which `/registry/v2/…` is.
+    /// Base URL of the REST API, which has `/registry/v2/…`.
     pub api_url: UpstreamUrl,
     /// `X-API-KEY` for requests whose client sends none; `None`, also written `""`: no key, and the public rate limit
     /// applies.
     #[serde(deserialize_with = "optional_key")]
     pub api_key: Option<ApiKey>,
-    /// From the start of a request to the API to the last byte of its answer.
+    /// Time from the start of a request to the API to the last byte of the response.
     #[serde(deserialize_with = "units::duration")]
     pub timeout: Duration,
-    /// For how long an answer of the API is used again; `0s`: not at all.
+    /// Time for which a response of the API is cached; `0s`: not at all.
     #[serde(deserialize_with = "units::duration")]
     pub cache_ttl: Duration,
-    /// Requests to the API under way at one time; more are refused, or answered by the chain, at once.
+    /// Concurrent requests to the API. Further ones are refused, or answered by the chain, at once.
     pub max_in_flight: NonZeroUsize,
     /// The registry contract, on every chain.
     #[serde(deserialize_with = "contract")]
@@ -45,7 +45,7 @@ pub enum DelegationSource {
     Api,
     /// The registry contract.
     Chain,
-    /// The REST API, and the registry contract where that does not answer.
+    /// The REST API, with the registry contract as fallback.
     ApiThenChain,
     /// No source: the routes do not exist.
     Off,
@@ -73,7 +73,7 @@ impl Delegation {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIME: Duration = Duration::from_hours(1);
 
-    /// The first impossible value as its key and what is allowed.
+    /// Returns the first invalid value as its key, with the allowed values.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let reject = |key, allowed| Err((key, allowed));
         if let Err(allowed) = self.api_url.check_base_url() {
@@ -101,7 +101,7 @@ impl Delegation {
         secrets
     }
 
-    /// The key in the ways that it may be written, if it has that many characters.
+    /// Returns the key in the encodings in which it may appear, if it has at least `min_length` characters.
     pub(crate) fn encoded_key_variants(&self, min_length: usize) -> Vec<String> {
         let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
         key.filter(|key| key.len() >= min_length).flat_map(encoded_variants).collect()
@@ -109,7 +109,7 @@ impl Delegation {
 }
 
 impl ApiKey {
-    /// The key as a header that is not logged, for the one place that sends it.
+    /// Returns the key as a header that is not logged, for the code that sends it.
     pub(crate) fn expose(&self) -> &HeaderValue {
         &self.0
     }

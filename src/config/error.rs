@@ -1,14 +1,14 @@
-//! Configuration errors: the key, where it was set, what is allowed.
+//! Configuration errors: the key, its origin and the allowed values.
 
 use std::fmt;
 
 use figment::error::{Actual, Kind};
 use figment::{Figment, Metadata, Source};
 
-/// A configuration that cannot be used. Its text never shows a value that may be a secret.
+/// Error of an invalid configuration. Its text never contains a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The dotted key, such as `chains.ronin.max_age`; empty when no single key is at fault.
+    /// Dotted key, such as `chains.ronin.max_age`; empty if no single key is wrong.
     pub key: String,
     /// Found value and allowed values.
     pub problem: String,
@@ -30,12 +30,12 @@ impl fmt::Display for ConfigError {
 }
 
 impl ConfigError {
-    /// A fault in the layers as a whole.
+    /// Error that concerns no single key.
     pub(super) fn without_key(problem: impl Into<String>) -> Self {
         Self { key: String::new(), problem: problem.into(), origin: None }
     }
 
-    /// A value that was read but cannot be; its origin is looked up in `layers`.
+    /// Error of a parsed but invalid value. Its origin is looked up in `layers`.
     pub(super) fn for_key(
         key: impl Into<String>,
         problem: impl Into<String>,
@@ -46,10 +46,10 @@ impl ConfigError {
         Self { key: redact_key(&key), problem: problem.into(), origin }
     }
 
-    /// A value that could not be read.
+    /// Error of a value that cannot be parsed.
     pub(super) fn from_figment(error: &figment::Error, layers: &Figment) -> Self {
         let mut path = error.path.clone();
-        // The path of a key that should not be there, or should, ends at its table.
+        // For an unknown or a missing key, figment's path ends at the table.
         match &error.kind {
             Kind::UnknownField(name, _) if path.last() != Some(name) => path.push(name.clone()),
             Kind::MissingField(name) => path.push(name.to_string()),
@@ -57,7 +57,7 @@ impl ConfigError {
         }
         let key = path.join(".");
         let metadata = error.metadata.as_ref().or_else(|| layers.find_metadata(&key));
-        // No variable set a key that is missing; the file that should have may be known.
+        // No variable set a missing key, but the file that should contain it may be known.
         let is_missing = matches!(error.kind, Kind::MissingField(_));
         let is_file = |metadata: &&Metadata| matches!(metadata.source, Some(Source::File(_)));
         let origin = metadata
@@ -67,8 +67,8 @@ impl ConfigError {
     }
 }
 
-/// A dotted key, or its section alone where a part of it may be a secret: the dots may be those of a
-/// URL then, and plain parts of that may be secrets too.
+/// Returns a dotted key, or only its section if a part may be a secret: the dots may belong to a URL, whose plain parts
+/// may be secret too.
 fn redact_key(key: &str) -> String {
     if key.split('.').all(|part| if_public(part, MAX_KEY_LENGTH).is_some()) {
         return key.into();
@@ -130,7 +130,7 @@ const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";
 const ADDRESS: &str = "an address such as \"0.0.0.0:8080\"";
 
-/// The text, unless it may be a secret: a URL that came under a wrong key has to stay unseen too.
+/// Returns the text unless it may be a secret. A URL under a wrong key must not be shown either.
 fn if_public(text: &str, max_length: usize) -> Option<&str> {
     let is_plain = text.len() <= max_length && !text.contains(['/', '@', ':', '?']);
     is_plain.then_some(text)
@@ -150,7 +150,7 @@ fn describe_value(value: &Actual) -> String {
     }
 }
 
-/// Serde's names of Rust types, as what they mean in a file.
+/// Translates serde's names of Rust types for readers of a configuration file.
 fn describe_expected(expected: &str) -> &str {
     match expected {
         "u32" | "u64" | "usize" => "a whole number, 0 or more",
@@ -176,7 +176,7 @@ fn value_type(value: &Actual) -> &'static str {
     }
 }
 
-/// The prefix of the environment variables that are read.
+/// Prefix of the environment variables.
 pub(super) const ENVIRONMENT_PREFIX: &str = "GAS_";
 
 fn origin(metadata: &Metadata, key: &str) -> Option<String> {

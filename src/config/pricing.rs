@@ -1,4 +1,4 @@
-//! The `[chains.*.pricing]` section: the constants of one network's fee rules.
+//! The `[chains.*.pricing]` section: constants of the fee rules of one chain.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::LazyLock;
@@ -10,25 +10,25 @@ use super::units::{self, Multiplier};
 /// One gwei in wei.
 const GWEI: u128 = 1_000_000_000;
 
-/// The constants of one chain's fee rules; the defaults are the network document's section 2.3.
+/// Constants of one chain's fee rules. The defaults are those of the network document's section 2.3.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pricing {
-    /// How the tips and the buffered base fee follow from the blocks.
+    /// Rule that computes tips and base fee from the blocks.
     pub strategy: Strategy,
-    /// How many of the newest blocks are averaged.
+    /// Number of newest blocks that are averaged.
     pub window_blocks: NonZeroUsize,
-    /// As configured; `None`: those of the strategy.
+    /// Configured percentiles; `None`: those of the strategy.
     pub(crate) reward_percentiles: Option<RewardPercentiles>,
-    /// The least average base fee, in wei.
+    /// Minimum of the average base fee in wei.
     #[serde(deserialize_with = "units::amount")]
     pub base_fee_floor: u128,
-    /// The buffer on the average base fee.
+    /// Factor of the average base fee.
     pub base_fee_multiplier: Multiplier,
-    /// The least medium tip, in wei; under legacy pricing the least gas price.
+    /// Minimum medium tip in wei; under legacy pricing the minimum gas price.
     #[serde(deserialize_with = "units::amount")]
     pub priority_fee_floor: u128,
-    /// High's tip over medium's when there is one percentile, or the strategy is adaptive.
+    /// Factor from the medium to the high tip, with one percentile or with the adaptive strategy.
     pub high_multiplier: Multiplier,
     /// Meaning of a base fee of 0 on this chain.
     pub zero_base_fee: ZeroBaseFee,
@@ -54,9 +54,9 @@ impl Default for Pricing {
 }
 
 impl Pricing {
-    /// The reward percentiles asked for, one or two. By the network's rule high's tip is medium's times
-    /// [`high_multiplier`](Self::high_multiplier) with one, and with two the second is high's own; the adaptive
-    /// strategy has two.
+    /// Returns the requested reward percentiles, one or two. Under the network's rule and with one percentile the high
+    /// tip is the medium tip times [`high_multiplier`](Self::high_multiplier); with two, the second is for the high
+    /// tip. The adaptive strategy has two.
     #[must_use]
     pub fn percentiles(&self) -> &RewardPercentiles {
         static NETWORK_DEFAULT: LazyLock<RewardPercentiles> =
@@ -69,19 +69,19 @@ impl Pricing {
         })
     }
 
-    /// Returns true if the strategy has the percentiles that it needs.
+    /// Returns true if there are as many percentiles as the strategy needs.
     pub(super) fn has_enough_percentiles(&self) -> bool {
         self.strategy == Strategy::Network || self.percentiles().has_high()
     }
 }
 
-/// How a suggestion follows from a fee history.
+/// Rule that computes a suggestion from a fee history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// The network's own rule (network document, section 2.3).
     Network,
-    /// Tips from the dearest third of the blocks, and a base fee that follows a rise at once.
+    /// Tips from the third of the blocks with the highest tips, and a base fee that follows a rise at once.
     Adaptive,
 }
 
@@ -91,24 +91,24 @@ pub enum Strategy {
 pub enum ZeroBaseFee {
     /// EIP-1559 is not active: one gas price.
     Legacy,
-    /// EIP-1559 is active and the base fee is really 0.
+    /// EIP-1559 is active and the base fee is 0.
     #[serde(rename = "eip-1559")]
     Eip1559,
 }
 
-/// One or two reward percentiles from 0 to 100, the second not below the first.
+/// One or two reward percentiles from 0 to 100, in ascending order.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<serde_json::Number>")]
 pub struct RewardPercentiles(Vec<serde_json::Number>);
 
 impl RewardPercentiles {
-    /// The percentiles as `eth_feeHistory` takes them.
+    /// Returns the percentiles as `eth_feeHistory` accepts them.
     #[must_use]
     pub fn as_slice(&self) -> &[serde_json::Number] {
         &self.0
     }
 
-    /// Returns true if high has a percentile of its own.
+    /// Returns true if the high tier has its own percentile.
     #[must_use]
     pub fn has_high(&self) -> bool {
         self.0.len() > 1

@@ -11,22 +11,22 @@ use super::upstream_url::{optional, url_secrets};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
-    /// The Redis or Valkey server; `None`, also written `""`: this process shares nothing.
+    /// URL of a Redis or Valkey server; `None`, also written `""`: this process shares nothing.
     #[serde(deserialize_with = "optional")]
     pub url: Option<RedisUrl>,
 }
 
-/// The URL of a Redis or Valkey server. It may carry a password, so it has no `Display` and its `Debug` is blank.
+/// URL of a Redis or Valkey server. It may contain a password, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(reqwest::Url);
 
 impl RedisUrl {
-    /// The URL itself, for the one place that connects to it.
+    /// Returns the URL, for the code that connects to it.
     pub(crate) fn expose(&self) -> &reqwest::Url {
         &self.0
     }
 
-    /// The number of the database; 0 where none is named.
+    /// Returns the number of the database. Default: 0.
     pub(crate) fn database(&self) -> u32 {
         self.0.path().trim_start_matches('/').parse().unwrap_or_default()
     }

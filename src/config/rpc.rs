@@ -16,12 +16,12 @@ pub struct Rpc {
     /// Largest request body in bytes.
     #[serde(deserialize_with = "units::size")]
     pub max_body: usize,
-    /// Calls in one batch.
+    /// Maximum number of calls in a batch.
     pub max_batch: NonZeroUsize,
-    /// From a call's arrival to its answer, whichever and however many nodes are asked.
+    /// Time from a call's arrival to its response, over all nodes tried.
     #[serde(deserialize_with = "units::duration")]
     pub timeout: Duration,
-    /// Calls to a chain's nodes under way at one time; more are refused at once.
+    /// Concurrent calls to a chain's nodes. Further ones are refused at once.
     pub max_in_flight: NonZeroUsize,
 }
 
@@ -42,7 +42,7 @@ impl Rpc {
     const MAX_COUNT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
-    /// The first impossible value as its key and what is allowed.
+    /// Returns the first invalid value as its key, with the allowed values.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let reject = |key, allowed| Err((key, allowed));
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
@@ -60,14 +60,14 @@ impl Rpc {
     }
 }
 
-/// The exact name of a JSON-RPC method.
+/// Exact name of a JSON-RPC method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcMethod(String);
 
 impl RpcMethod {
     const MAX_BYTES: usize = 64;
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

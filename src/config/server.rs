@@ -10,23 +10,23 @@ use tracing_subscriber::EnvFilter;
 
 use super::units;
 
-/// Where the service listens and how it stops.
+/// Listeners and shutdown.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
-    /// The public routes; port 0 takes a free one.
+    /// Address of the public routes. Port 0: a free port.
     pub listen: SocketAddr,
-    /// Liveness and readiness for the operator.
+    /// Address of metrics and health checks.
     pub admin_listen: SocketAddr,
-    /// A path below which all public routes live: empty, or `/a/b` without a trailing slash.
+    /// Path prefix of all public routes: empty, or `/a/b` without a trailing slash.
     pub base_path: String,
-    /// Whose `X-Forwarded-For` is believed.
+    /// Networks whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
     /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load balancer
     /// can react.
     #[serde(deserialize_with = "units::duration")]
     pub drain_delay: Duration,
-    /// How long a request under way may take after that.
+    /// Time after the drain in which requests in flight may finish.
     #[serde(deserialize_with = "units::duration")]
     pub shutdown_grace: Duration,
 }
@@ -47,7 +47,7 @@ impl Default for Server {
 impl Server {
     pub(super) const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
 
-    /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route as it stands.
+    /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route unchanged.
     pub(super) fn has_usable_base_path(&self) -> bool {
         let is_segment = |segment: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -64,30 +64,30 @@ impl Server {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Open connections to the public listener; more are answered 503 and closed.
+    /// Open connections to the public listener. Further ones get 503 and are closed.
     pub max_connections: usize,
-    /// Open connections of one client; more are answered 429 and closed.
+    /// Open connections of one client. Further ones get 429 and are closed.
     pub max_connections_per_client: usize,
     /// Sustained requests per second per client; more get 429. Used with
     /// [`request_burst_per_client`](Self::request_burst_per_client); 0 in either means no limit.
     pub requests_per_second_per_client: u32,
     /// Burst of requests per client.
     pub request_burst_per_client: u32,
-    /// Open streams of suggestions; more are answered 503.
+    /// Open streams. Further ones get 503.
     pub max_streams: usize,
-    /// From the first byte of a request, or from the connection's start, to the end of its headers.
+    /// Time from the first byte of a request, or from the start of the connection, to the end of the headers.
     #[serde(deserialize_with = "units::duration")]
     pub header_timeout: Duration,
-    /// Between two requests of a connection.
+    /// Time between two requests of a connection.
     #[serde(deserialize_with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Between two pieces of a request's body.
+    /// Time between two parts of a request body.
     #[serde(deserialize_with = "units::duration")]
     pub body_timeout: Duration,
-    /// From a request's headers to the start of its answer, where it has no deadline of its own.
+    /// Time from a request's headers to the start of the response, on routes without their own deadline.
     #[serde(deserialize_with = "units::duration")]
     pub request_timeout: Duration,
-    /// For how long a client may take nothing of what is being sent to it.
+    /// Time for which a client may read nothing of a response.
     #[serde(deserialize_with = "units::duration")]
     pub write_timeout: Duration,
 }
@@ -101,8 +101,8 @@ impl Default for Limits {
             request_burst_per_client: 1000,
             max_streams: 10_000,
             header_timeout: Duration::from_secs(10),
-            // Longer than load balancers keep an idle connection (60 s is common): the side that
-            // sends must be the one that closes.
+            // Longer than load balancers keep an idle connection (60 s is common), because the side that sends requests
+            // must be the one that closes.
             idle_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
@@ -114,7 +114,7 @@ impl Default for Limits {
 impl Limits {
     pub(crate) const MAX_ADMIN_CONNECTIONS: usize = 64;
 
-    /// Those of the admin listener: the same deadlines, and clients that are trusted.
+    /// Limits of the admin listener: the same timeouts, but no limits per client.
     pub(crate) fn for_admin(&self) -> Self {
         Self {
             max_connections: Self::MAX_ADMIN_CONNECTIONS,
@@ -125,7 +125,7 @@ impl Limits {
     }
 }
 
-/// Which web pages may read the answers.
+/// Web pages that may read responses.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cors {
@@ -146,8 +146,7 @@ impl Cors {
         self.allowed_origins == ["*"]
     }
 
-    /// The allowed origins as header values; `None` when one could never match a browser's
-    /// `Origin`.
+    /// Returns the allowed origins as header values; `None` if one can never match a browser's `Origin`.
     pub(crate) fn origins(&self) -> Option<Vec<HeaderValue>> {
         let origin = |text: &String| {
             let url = reqwest::Url::parse(text).ok()?;
@@ -162,7 +161,7 @@ impl Cors {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// The form of a line.
+    /// Format of a line.
     pub format: LogFormat,
     /// `tracing` directives, such as `info` or `info,gas_suggestion=debug`; none with fields.
     pub filter: String,
@@ -175,10 +174,9 @@ impl Default for Log {
 }
 
 impl Log {
-    /// The parsed [`filter`](Self::filter), or what is wrong with it.
+    /// Returns the parsed [`filter`](Self::filter), or an error message.
     pub(crate) fn directives(&self) -> Result<EnvFilter, String> {
-        // The values of fields are regular expressions, some of which take minutes and gigabytes to
-        // read.
+        // Values of fields are regular expressions, some of which take minutes and gigabytes to compile.
         if self.filter.contains('{') {
             return Err("directives with fields in braces are not supported".into());
         }
@@ -186,12 +184,12 @@ impl Log {
     }
 }
 
-/// The form of a log line.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }

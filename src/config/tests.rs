@@ -1,6 +1,6 @@
 use super::*;
 
-/// A chain with only the keys that have no default, and `more` in its table.
+/// Returns a chain with the keys that have no default, and `more` in its table.
 fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
     format!(
         "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost:8545\"]\n{more}\n"
@@ -291,7 +291,7 @@ fn no_configuration_error_shows_a_url() {
         let refused = error_text(&with_urls(urls));
         assert!(!refused.contains("canary"), "{refused}");
     }
-    // Under a wrong key, and as one.
+    // Under a wrong key, and as a key.
     let url = "\"https://node.example/canary\"";
     for line in [
         format!("max_age = {url}"),
@@ -307,7 +307,7 @@ fn no_configuration_error_shows_a_url() {
     }
     let refused = error_text(&chain_toml(url, 1, ""));
     assert!(refused.contains("may contain a-z") && !refused.contains("canary"), "{refused}");
-    // Between dots, which separate keys too.
+    // With dots, which also separate keys.
     for url in ["\"https://node.canary.example/\"", "\"node.canary.example/v2\""] {
         for text in [
             chain_toml(url, 1, ""),

@@ -4,16 +4,16 @@ use serde::Deserialize;
 
 use super::upstream_url::{UpstreamUrl, optional};
 
-/// Where spans are sent, and how many.
+/// Export of spans.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tracing {
-    /// The OpenTelemetry collector, which takes OTLP over HTTP at `/v1/traces` below this; `None`, written
-    /// `""`: no spans are made.
+    /// Base URL of the OpenTelemetry collector, which receives OTLP over HTTP at `/v1/traces`; `None`, written `""`: no
+    /// tracing.
     #[serde(deserialize_with = "optional")]
     pub otlp_endpoint: Option<UpstreamUrl>,
-    /// The share of traces that begin here which are sent; those that a client began are sent as the client
-    /// says.
+    /// Share of traces started here that are sent. For a trace that a client started, the client's sampling decision
+    /// applies.
     pub sample_ratio: f64,
 }
 
@@ -24,7 +24,7 @@ impl Default for Tracing {
 }
 
 impl Tracing {
-    /// The first impossible value as its key and what is allowed.
+    /// Returns the first invalid value as its key, with the allowed values.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base_url) {
             return Err(("otlp_endpoint", allowed));

@@ -1,5 +1,5 @@
-//! Values with units, as the configuration writes them: durations (`"2s"`), amounts (`"20 gwei"`),
-//! exact decimal factors (`1.2`) and sizes (`"64 KiB"`).
+//! Values with units in the configuration: durations (`"2s"`), amounts (`"20 gwei"`), exact decimal factors (`1.2`) and
+//! sizes (`"64 KiB"`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-/// A duration such as `"2s"` or `"250ms"`; a bare number is refused, for its unit is anyone's guess.
+/// Deserializes a duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
 pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
     input.deserialize_str(ParsedVisitor {
         expected: "a duration such as \"2s\" or \"250ms\"",
@@ -15,14 +15,14 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, 
     })
 }
 
-/// [`duration`] for a key that may be absent.
+/// Like [`duration`], for an optional key.
 pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<Duration>, D::Error> {
     duration(input).map(Some)
 }
 
-/// An amount such as `"20 gwei"` or `"1 wei"`, in wei.
+/// Deserializes an amount such as `"20 gwei"` or `"1 wei"`, in wei.
 pub(super) fn amount<'de, D: Deserializer<'de>>(input: D) -> Result<u128, D::Error> {
     input.deserialize_str(ParsedVisitor {
         expected: "an amount such as \"20 gwei\" or \"1 wei\"",
@@ -42,7 +42,7 @@ fn parse_amount(text: &str) -> Option<u128> {
     value.checked_mul(10_u128.checked_pow(decimals.checked_sub(scale)?)?)
 }
 
-/// A size such as `"64 KiB"`, in bytes.
+/// Deserializes a size such as `"64 KiB"`, in bytes.
 pub(super) fn size<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
     input.deserialize_str(ParsedVisitor {
         expected: "a size such as \"64 KiB\" or \"1 MiB\"",
@@ -58,12 +58,12 @@ fn parse_size(text: &str) -> Option<usize> {
         "MiB" => 1024 * 1024,
         _ => return None,
     };
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| number.parse::<usize>().ok()?.checked_mul(bytes))?
 }
 
-/// `"1.25"` as (125, 2): digits and the count of decimals, of which at most `max_scale`.
+/// Parses `"1.25"` into (125, 2): the digits, and the number of decimals, at most `max_scale`.
 fn parse_decimal(text: &str, max_scale: u32) -> Option<(u128, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -81,7 +81,7 @@ fn parse_decimal(text: &str, max_scale: u32) -> Option<(u128, u32)> {
 
 /// An exact decimal factor from 1 to 1000 with at most six decimals, such as `1.2`.
 ///
-/// It is kept as a fraction so that amounts in wei never pass through floating point.
+/// Stored as a fraction, so that amounts in wei never become floating point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiplier {
     numerator: u128,
@@ -93,7 +93,7 @@ impl Multiplier {
     const MAX_DECIMALS: u32 = 6;
     const MAX: u128 = 1000;
 
-    /// `value` times the factor, rounded down; `None` when the product does not fit.
+    /// Returns `value` times the factor, rounded down; `None` on overflow.
     #[must_use]
     pub fn apply(self, value: u128) -> Option<u128> {
         value.checked_mul(self.numerator)?.checked_div(self.denominator)
@@ -115,8 +115,7 @@ impl FromStr for Multiplier {
 
 impl<'de> Deserialize<'de> for Multiplier {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        // A TOML `1.2` arrives as a float; the shortest decimal that names that float is what
-        // was written.
+        // A TOML `1.2` arrives as a float. Its shortest decimal form is what the file contains.
         input.deserialize_any(ParsedVisitor {
             expected: Self::EXPECTED,
             parse: |text| text.parse().ok(),
@@ -124,7 +123,7 @@ impl<'de> Deserialize<'de> for Multiplier {
     }
 }
 
-/// Reads a string, or a number by its shortest decimal form, through one parsing function.
+/// Visitor that parses a string, or a number in its shortest decimal form, with one function.
 struct ParsedVisitor<T> {
     expected: &'static str,
     parse: fn(&str) -> Option<T>,

@@ -10,18 +10,18 @@ use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Error};
 use sha2::{Digest, Sha256};
 
-/// The URL of a node or another upstream. It may carry a key, so it has no `Display` and its `Debug` is blank.
+/// URL of a node or another upstream. It may contain a key, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UpstreamUrl(reqwest::Url);
 
 impl UpstreamUrl {
-    /// The URL itself, for the one place that connects to it.
+    /// Returns the URL, for the code that connects to it.
     #[must_use]
     pub fn expose(&self) -> &reqwest::Url {
         &self.0
     }
 
-    /// Refuses what nothing can be asked for below.
+    /// Rejects URLs that cannot be the base of requests.
     pub(super) fn check_base_url(&self) -> Result<(), &'static str> {
         let Self(url) = self;
         if url.query().is_some() || url.fragment().is_some() {
@@ -33,7 +33,7 @@ impl UpstreamUrl {
         Ok(())
     }
 
-    /// Returns true if anything but scheme, host, port and plain words of the path is in it.
+    /// Returns true if the URL has more than scheme, host, port and plain words in its path.
     #[must_use]
     pub fn may_contain_secret(&self) -> bool {
         let Self(url) = self;
@@ -56,7 +56,7 @@ impl UpstreamUrl {
     }
 }
 
-/// A URL, or `""` for none.
+/// Deserializes a URL; `""` is `None`.
 pub(super) fn optional<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -68,13 +68,13 @@ where
     }
 }
 
-/// Keys of fewer characters would be found in anything.
+/// Shorter keys would be found in unrelated text.
 pub(super) const MIN_KEY_LENGTH: usize = 5;
 
-/// Secret parts of a URL: all of it, shortened as programs do, and each part that may be a key, in the encodings that
-/// error pages use.
+/// Returns the secret parts of a URL: the whole URL, its shortened forms, and each part that may be a key, in the
+/// encodings that error pages use.
 pub(super) fn url_secrets(url: &reqwest::Url) -> Vec<String> {
-    /// Names and passwords of fewer characters would be found in anything.
+    /// Shorter names and passwords would be found in unrelated text.
     const MIN_NAME_LENGTH: usize = 3;
     let mut secrets = whole_url_variants(url);
     let (user, password) = (url.username(), url.password().unwrap_or_default());
@@ -96,13 +96,13 @@ pub(super) fn url_secrets(url: &reqwest::Url) -> Vec<String> {
     secrets
 }
 
-/// The whole URL, and without what some leave out of it.
+/// Returns the whole URL, and its forms without the parts that programs omit.
 fn whole_url_variants(url: &reqwest::Url) -> Vec<String> {
     let mut stripped = url.clone();
     let mut variants = vec![url.to_string()];
     stripped.set_fragment(None);
     variants.push(stripped.to_string());
-    // A host can do without its user.
+    // A host may be shown without its user.
     let _ = stripped.set_username("").and_then(|()| stripped.set_password(None));
     variants.push(stripped.to_string());
     stripped.set_query(None);
@@ -131,7 +131,7 @@ fn percent_decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// A part of a URL, or another secret, as others may write it.
+/// Returns a part of a URL, or another secret, in the encodings in which it may appear.
 pub(super) fn encoded_variants(part: &str) -> Vec<String> {
     let plain = percent_decoded(part);
     let form_encoded = plain.replace(' ', "+");
@@ -164,17 +164,16 @@ impl<'de> Deserialize<'de> for UpstreamUrl {
     }
 }
 
-/// The URL of a node's WebSocket. It may carry a key, so it has no `Display` and its `Debug` is blank.
+/// URL of a node's WebSocket. It may contain a key, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebSocketUrl(reqwest::Url);
 
 impl WebSocketUrl {
-    /// The URL at which the upgrade is asked for, for the one place that connects to it: `http` for `ws`,
-    /// `https` for `wss`.
+    /// Returns the URL of the upgrade request, for the code that connects to it: `http` for `ws`, `https` for `wss`.
     pub(crate) fn expose(&self) -> reqwest::Url {
         let mut url = self.0.clone();
         let scheme = if url.scheme() == "wss" { "https" } else { "http" };
-        // Never refused: all of them are special to the URL standard.
+        // Cannot fail, because the URL standard allows changes between these schemes.
         let _ = url.set_scheme(scheme);
         url
     }

@@ -8,20 +8,20 @@ use serde::Deserialize;
 use super::units;
 use super::upstream_url::{UpstreamUrl, optional};
 
-/// Where contracts are verified, and what a request for that may be.
+/// Contract verification, and its limits.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Verification {
-    /// The verification service; `None`, written `""`: there is none.
+    /// Base URL of the verification service; `None`, written `""`: none.
     #[serde(deserialize_with = "optional")]
     pub url: Option<UpstreamUrl>,
-    /// From a request's headers to the last byte of its answer; a compilation takes its time.
+    /// Time from a request's headers to the last byte of the response. Includes the compilation.
     #[serde(deserialize_with = "units::duration")]
     pub timeout: Duration,
     /// Largest request body in bytes.
     #[serde(deserialize_with = "units::size")]
     pub max_body: usize,
-    /// Requests under way at one time; more are refused at once.
+    /// Concurrent requests. Further ones are refused at once.
     pub max_in_flight: NonZeroUsize,
 }
 
@@ -42,7 +42,7 @@ impl Verification {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
-    /// The first impossible value as its key and what is allowed.
+    /// Returns the first invalid value as its key, with the allowed values.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let refuse = |key, allowed| Err((key, allowed));
         if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {

@@ -83,12 +83,12 @@ impl CoalescingClient {
         self.api.sync_budget()
     }
 
-    /// Response of the API to `lookup`. Dropping the future does not cancel a shared request; it cancels one with a
-    /// client's own key.
+    /// Returns the API's response to `lookup`. Dropping the future does not cancel a shared request, but cancels one
+    /// with a client's own key.
     ///
     /// # Errors
     ///
-    /// Why it says nothing of delegations.
+    /// Returns why there are no delegations.
     pub(super) async fn send(
         &self,
         lookup: &DelegationLookup,
@@ -101,7 +101,7 @@ impl CoalescingClient {
             if !is_admitted() {
                 return Err(ApiError::CircuitOpen);
             }
-            // The response may concern the key.
+            // Not shared: the response may depend on the key.
             let response = self.api.send(&request).await?;
             return Ok((
                 ApiResponse { fresh_for: Duration::ZERO, ..response },
@@ -117,10 +117,10 @@ impl CoalescingClient {
                 return Err(ApiError::CircuitOpen);
             }
             let (pending, source) = self.join_or_start(&cache_key, &request);
-            // Without an outcome its task has come to nothing: the service is about to end.
+            // The task was dropped without an outcome, because the service is stopping.
             match pending.await.unwrap_or(Err(ApiError::Failed(ProxyError::ConnectionLost))) {
                 Ok(statement) => return Ok((statement, source)),
-                // The request in flight belongs to another client, at its limit.
+                // The request in flight belongs to another client, which is at its limit.
                 Err(ApiError::Failed(ProxyError::TooManyPerClient))
                     if source == ResponseSource::Coalesced => {}
                 Err(silence) => return Err(silence),
@@ -128,7 +128,7 @@ impl CoalescingClient {
         }
     }
 
-    /// The request under way that asks the same, or a new one.
+    /// Returns the pending response of an identical request, or starts a new one.
     fn join_or_start(
         &self,
         cache_key: &str,
@@ -136,7 +136,8 @@ impl CoalescingClient {
     ) -> (PendingResponse, ResponseSource) {
         let (sender, receiver) = oneshot::channel();
         let pending = receiver.shared();
-        // A task that cannot be spawned any more leaves its place at once, so nothing is locked then.
+        // If the task cannot be spawned, `guard` is dropped at once, which locks the map. So the lock must not be held
+        // then.
         match lock_in_flight(&self.in_flight).entry(cache_key.to_owned()) {
             Entry::Occupied(existing) => {
                 return (existing.get().clone(), ResponseSource::Coalesced);
@@ -149,10 +150,10 @@ impl CoalescingClient {
         };
         let (api, cache, request) = (Arc::clone(&self.api), self.cache.clone(), request.clone());
         let task = async move {
-            // A caller that missed the cache just before it was filled looks again.
+            // A caller that just missed the cache finds an entry that was inserted since.
             let outcome = cache.try_get_with(guard.cache_key.clone(), api.send(&request)).await;
             drop(guard);
-            // All callers may have left.
+            // All callers may have disconnected.
             let _ = sender.send(outcome.map_err(|silence| ApiError::clone(&silence)));
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +169,7 @@ fn lock_in_flight(
     in_flight.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request's place among those under way, which it leaves whatever becomes of it.
+/// Entry of a request in flight. Dropping it removes the entry, whatever the outcome.
 struct InFlightGuard {
     in_flight: Arc<InFlightRequests>,
     cache_key: String,
@@ -209,7 +210,7 @@ mod tests {
         let (sender, outcome) = std::sync::mpsc::channel();
         let shared_client = Arc::clone(&client);
         std::thread::spawn(move || {
-            // Nothing that is spawned here ever runs.
+            // Tasks that are spawned here never run.
             let _guard = handle.enter();
             let (pending, _) = shared_client.join_or_start("anything", &request);
             sender.send(pending.now_or_never()).unwrap();

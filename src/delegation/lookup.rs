@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 
 use crate::delegation_registry::{Check, Direction};
 
-/// A question about delegations on one chain.
+/// A look-up on one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DelegationLookup {
     pub(crate) chain_id: u64,

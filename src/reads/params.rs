@@ -29,7 +29,7 @@ pub(super) fn empty_params<'a>() -> &'a RawValue {
 
 /// Rejects nesting that some nodes' parsers do not support.
 pub(super) fn check_depth(json: &RawValue) -> Result<(), InvalidParams> {
-    /// No client needs as many levels.
+    /// Far more levels than any client needs.
     const MAX_DEPTH: usize = 64;
     if nesting_depth(json) > MAX_DEPTH {
         return Err(InvalidParams("params are nested too deeply".into()));
@@ -237,12 +237,12 @@ const HASH: &str = "a hash: 0x and 64 hex digits";
 const BLOCK_TAG: &str =
     "a block: latest, pending, safe, finalized, earliest, a hex number, or a hash where supported";
 
-/// A block tag by what an answer at it depends on.
+/// A block parameter, as the state that its result depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockParam(StateScope);
 
 impl BlockParam {
-    /// A tag or a number.
+    /// Parses a tag or a number.
     pub(super) fn parse_block(json: &RawValue) -> Option<Self> {
         let scope = match parse_string(json)?.as_ref() {
             "pending" => StateScope::Pending,
@@ -253,7 +253,7 @@ impl BlockParam {
         Some(Self(scope))
     }
 
-    /// The same, a hash, or an object by EIP-1898.
+    /// Parses a tag, a number, a hash, or an object of EIP-1898.
     fn parse_state(json: &RawValue) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -273,7 +273,7 @@ impl BlockParam {
         match (object.block_number, object.block_hash) {
             (Some(number), None) => Self::parse_block(number),
             (None, Some(hash)) if is_data(hash, 32) => {
-                // A block can cease to be canonical; its state stays what it is.
+                // A block can become non-canonical, but its state stays the same.
                 let is_canonical = object.require_canonical.unwrap_or(false);
                 Some(Self(if is_canonical { StateScope::Head } else { StateScope::Fixed }))
             }
@@ -294,7 +294,7 @@ fn is_hex(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns true if it is a string of `0x` and this many bytes in hex.
+/// Returns true if the value is a string of `0x` and this many bytes in hex.
 fn is_data(json: &RawValue, bytes: usize) -> bool {
     parse_string(json).is_some_and(|text| {
         text.strip_prefix("0x")
@@ -311,7 +311,7 @@ fn is_one_or_many(json: &RawValue, is_one: impl Fn(&RawValue) -> bool) -> bool {
 }
 
 fn are_topics(json: &RawValue) -> bool {
-    /// Most topics of a log (the EVM's LOG4).
+    /// A log has at most four topics (the EVM's LOG4).
     const MAX_TOPICS: usize = 4;
     let is_hash = |json: &RawValue| is_null(json) || is_data(json, 32);
     list(json).is_some_and(|topics| {

@@ -1,20 +1,20 @@
 //! Chain state that the result of a read depends on.
 
-/// From what changes most often to what never changes.
+/// Ordered from the state that changes most often to that which never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StateScope {
-    /// The block in the making: every flashblock.
+    /// The pending block, which changes with every flashblock.
     Pending,
-    /// The head of the chain: every block.
+    /// The head, which changes with every block.
     Head,
-    /// The block with this number: a reorg, until it is final.
+    /// The block with this number, which a reorg changes until it is final.
     Block(u64),
-    /// Nothing, once there is an answer.
+    /// Nothing: the result never changes once it exists.
     Fixed,
 }
 
 impl StateScope {
-    /// That of an answer which depends on both.
+    /// Returns the scope of a result that depends on both.
     pub(super) fn combine(self, other: Self) -> Self {
         match (self, other) {
             (Self::Pending, _) | (_, Self::Pending) => Self::Pending,

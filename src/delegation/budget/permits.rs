@@ -1,20 +1,21 @@
-//! The places for requests that this process has, and when each is free. Pure: instants in, instants out.
+//! Permits of this process, and when each becomes free. Pure: instants in, instants out.
 
 use std::time::{Duration, Instant};
 
-/// In one window.
+/// Limit of the API.
 pub(super) const REQUESTS_PER_WINDOW: usize = 25;
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// At most 1 s, the resolution of `Retry-After`: a client that comes back on time finds the permit free.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Window of permits. It has more slots than permits, because a permit that is waited for is not free yet.
+/// Permits with the time at which each becomes free. It has more slots than permits, because a permit that a request
+/// waits for is not free yet.
 #[derive(Debug)]
 pub(super) struct PermitPool {
     permits: [PermitState; Self::COUNT],
-    /// A request has ended by then.
+    /// Deadline of a request.
     timeout: Duration,
-    /// The API has said that it is asked too often: until then nothing is sent.
+    /// The API has returned 429: no request is sent until then.
     cool_down_until: Option<Instant>,
     /// Latencies of the last responses.
     latencies: [Duration; Self::COUNT],
@@ -22,21 +23,21 @@ pub(super) struct PermitPool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermitState {
-    /// From then on; `None`: it was never taken.
+    /// Free from then on; `None`: never taken.
     FreeAt(Option<Instant>),
     /// Its request was sent then.
     InUse(Instant),
 }
 
-/// How many places may be taken in a window, by one process.
+/// Number of permits that one process may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quota {
     pub(super) permits: usize,
-    /// In so many windows.
+    /// Number of windows in which `permits` may be taken.
     pub(super) windows: u32,
 }
 
-/// All places are taken: after this long one is free, as far as the requests under way are answered.
+/// Error: all permits are taken. Holds the time until one is free, if the requests in flight are answered as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct BudgetExhausted(pub(in super::super) Duration);
 
@@ -49,9 +50,9 @@ pub(super) enum RequestOutcome {
 }
 
 impl Quota {
-    /// There is one replica.
+    /// For a single replica.
     pub(super) const FULL: Self = Self { permits: REQUESTS_PER_WINDOW, windows: 1 };
-    /// The number of replicas is unknown.
+    /// For an unknown number of replicas.
     pub(super) const MINIMUM: Self = Self { permits: 1, windows: 1 };
 
     /// Quota of one of `replicas` replicas.
@@ -67,7 +68,7 @@ impl Quota {
 
 impl PermitPool {
     pub(super) const COUNT: usize = 2 * REQUESTS_PER_WINDOW;
-    /// For no longer is the API believed to be asked too often.
+    /// Longest pause after a 429.
     pub(super) const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
 
     pub(super) fn new(timeout: Duration) -> Self {
@@ -75,8 +76,8 @@ impl PermitPool {
         Self { permits, timeout, cool_down_until: None, latencies: [Duration::ZERO; Self::COUNT] }
     }
 
-    /// A place for one request among as many as are this process's `share`, and from when on; it may have to
-    /// wait for as long as its `patience`.
+    /// Takes a permit within `quota`. Returns its index and the time at which it may be used, which is at most
+    /// `max_wait` away.
     pub(super) fn acquire(
         &mut self,
         quota: Quota,
@@ -88,7 +89,7 @@ impl PermitPool {
         let free = waits.iter().position(Duration::is_zero);
         waits.retain(|wait| !wait.is_zero());
         waits.sort_unstable();
-        // So many of them have to get free.
+        // Number of permits that must become free first.
         let surplus = (waits.len() + 1).saturating_sub(quota.permits);
         let wait = surplus.checked_sub(1).and_then(|last| waits.get(last).copied());
         let wait = wait.unwrap_or_default().max(self.cool_down_remaining(now));
@@ -107,7 +108,7 @@ impl PermitPool {
         self.set_permit(index, PermitState::InUse(send_at));
     }
 
-    /// A request that was to be sent at `from` has met its fate.
+    /// Records the outcome of the request that was due at `from`.
     pub(super) fn release(
         &mut self,
         index: usize,
@@ -130,7 +131,7 @@ impl PermitPool {
         self.set_permit(index, PermitState::FreeAt(Some(free_at)));
     }
 
-    /// Sends nothing for this long.
+    /// Sends no request for this long.
     pub(super) fn start_cool_down(&mut self, pause: Duration, now: Instant) {
         self.cool_down_until = self.cool_down_until.max(Some(now + pause));
     }
@@ -140,8 +141,7 @@ impl PermitPool {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// For how long each place is held at most from now on, whatever becomes of its request; and whether that
-    /// is under way.
+    /// For each permit, the longest time for which it is taken from now on, and whether its request is in flight.
     pub(super) fn reservations(&self, now: Instant) -> impl Iterator<Item = (Duration, bool)> {
         self.permits.iter().map(move |permit| match permit {
             PermitState::FreeAt(None) => (Duration::ZERO, false),
@@ -160,7 +160,7 @@ impl PermitPool {
 
     /// Typical latency.
     pub(super) fn typical_latency(&self) -> Duration {
-        // A client may come back this much late, so the estimate is never below it.
+        // A client that retries may be this late, so the estimate is never shorter.
         self.latencies.into_iter().max().unwrap_or_default().max(MAX_WAIT)
     }
 
