@@ -1,9 +1,8 @@
-//! The network's fee rules, pure: a fee history and a chain's pricing in, a market out.
+//! The network's fee rules. Pure: a fee history and a chain's pricing in, a market out.
 //!
-//! All amounts are wei in `u128`. Averages and multiplications round down. Arithmetic that does not
-//! fit rejects the history: such numbers are a broken node's, not a market's. The rules are
-//! section 2.3 of the network document; where it is silent the reason stands beside the code. A chain
-//! may be configured to be priced in another way (`adaptive`).
+//! All amounts are wei in `u128`. Averages and products are rounded down. An overflow rejects the history, because only
+//! a faulty node returns such numbers. The rules are section 2.3 of the network document; where it is silent, a comment
+//! gives the reason. A chain can be configured to use another strategy (`adaptive`).
 
 mod adaptive;
 mod history;
@@ -16,19 +15,19 @@ pub use market::{
 
 use crate::config::{Pricing, Strategy, ZeroBaseFee};
 
-/// Why a well-formed fee history gives no suggestion.
+/// Reason why a valid fee history yields no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PricingError {
-    /// No block has a usable reward and there is no floor: the tip would be an invented 0.
+    /// No block has a usable reward and there is no floor: a tip of 0 would be a guess.
     #[error("no block has a usable reward and the priority fee floor is 0")]
     NoRewards,
-    /// An amount or a sum of amounts is over 128 bits.
+    /// An amount or a sum of amounts exceeds 128 bits.
     #[error("the amounts overflow")]
     Overflow,
 }
 
 impl PricingError {
-    /// The kind of rejection, from a closed list.
+    /// Label of the reason, from a closed list.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -42,7 +41,7 @@ impl PricingError {
 ///
 /// # Errors
 ///
-/// [`PricingError`] when the numbers allow no honest suggestion.
+/// Returns [`PricingError`] if the history yields no suggestion.
 pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
     let average_base_fee =
         average(history.blocks().iter().map(|block| block.base_fee))?.unwrap_or_default();
@@ -90,8 +89,8 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     })
 }
 
-/// The detection rule (section 4.1): a newest known base fee of 0 means EIP-1559 is not active,
-/// unless the chain is one whose base fee is really 0.
+/// Detects the fee mechanism (section 4.1): if the newest known base fee is 0, EIP-1559 is not active, except on a
+/// chain whose base fee is configured to be really 0.
 fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
     match (history.newest_known_base_fee(), pricing.zero_base_fee) {
         (0, ZeroBaseFee::Legacy) => PricingType::Legacy,
@@ -102,21 +101,20 @@ fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
 /// Priority fees of the tiers, in wei per gas.
 struct PriorityFees {
     medium: u128,
-    /// At least medium.
+    /// Not below medium.
     high: u128,
-    /// True if medium is the floor because the blocks paid less.
+    /// True if medium is the floor because the average reward is lower.
     is_floor_applied: bool,
 }
 
-/// The network's rule: the average rewards. Without a single usable reward both tips fall to the floor.
+/// The network's rule: average rewards. Without a usable reward both tips are the floor.
 fn network_priority_fees(
     average: Option<Rewards>,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
     let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
     let high = if pricing.percentiles().has_high() {
-        // A row whose second percentile is below its first is malformed; high never undercuts
-        // medium because of one.
+        // A row whose second percentile is below its first is malformed. It must not push high below medium.
         average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
     } else {
         pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
@@ -124,7 +122,7 @@ fn network_priority_fees(
     Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
-/// The tip, and whether it is the floor because it was below that, or is not known.
+/// Returns the tip, and whether it is the floor because the average is lower or unknown.
 fn apply_floor(
     priority_fee: Option<u128>,
     pricing: &Pricing,
@@ -142,8 +140,8 @@ fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, 
     Ok(Tier { max_priority_fee_per_gas, max_fee_per_gas })
 }
 
-/// For how many of the coming blocks, all of them full, the tier pays the base fee and the least
-/// tip; `base_fee` is that of the first of them.
+/// Returns the number of coming blocks, all of them full, in which the tier's max fee covers the base fee and the
+/// minimum tip. `base_fee` is that of the first block.
 fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
     let mut covered = 0;
     while covered < FullBlocksCovered::MAX {
@@ -158,7 +156,7 @@ fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
     covered
 }
 
-/// The averages of each percentile over the blocks whose rewards are usable; `None` without one.
+/// Averages each percentile over the blocks with usable rewards; `None` without any.
 fn average_rewards(history: &FeeHistory) -> Result<Option<Rewards>, PricingError> {
     let usable = || history.blocks().iter().filter_map(|block| block.rewards);
     let Some(medium) = average(usable().map(|rewards| rewards.medium))? else {
@@ -168,7 +166,7 @@ fn average_rewards(history: &FeeHistory) -> Result<Option<Rewards>, PricingError
     Ok(Some(Rewards { medium, high }))
 }
 
-/// The average, rounded down; `None` of nothing.
+/// Returns the average, rounded down; `None` without amounts.
 fn average(amounts: impl Iterator<Item = u128>) -> Result<Option<u128>, PricingError> {
     let (mut sum, mut count) = (0_u128, 0_u128);
     for amount in amounts {

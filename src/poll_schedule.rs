@@ -1,78 +1,101 @@
-//! When to poll: just after each block, as far as the blocks before it tell.
+//! When the next poll of a chain is due: just after each block, learnt from when earlier blocks arrived.
 //!
-//! Pure: instants in, the next instant out. What is known of a block is between which two polls it came, by the
-//! moments at which these were sent; the way of a request to the node is part of that, so it need not be known.
-//! The first poll for a block is sent when it is expected. Where it finds none, others follow after pauses that
-//! grow; where it finds one, the next is sent a little earlier, so that about one in three is too early: that
-//! tells how late the others are. How much earlier, and how long the pauses are, follows from how far off the
-//! expectations were; the time between blocks from the last ones.
+//! Pure: instants in, the next instant out. A fixed interval would find blocks half an interval late on average. All
+//! that the schedule learns of a block is between which two polls it arrived, by the times at which they were sent. The
+//! latency of the node is part of these times, so it need not be known. The schedule derives three values from them:
+//! the expected arrival of the next block, the error of earlier expectations (`spread`), and the time between blocks
+//! (`period`).
+//!
+//! - The first poll for a block is sent at its expected arrival. If it finds the block, the next first poll is sent a
+//!   little earlier, and earlier still after several such hits in a row. If it does not, retries follow after pauses
+//!   that double. So about one first poll in three is too early, which shows that the others are not late.
+//! - At most `max_polls_per_block` polls are sent in any block time. If that many polls miss a block, it counts as
+//!   missed, and the next poll is sent when the block after it is expected. After three missed blocks in a row there is
+//!   one poll per block time.
+//! - A missed block may only have been late. A few early polls for the following blocks find out.
+//! - After a start, or after a chain was reset, the next block may arrive at any moment of the period. Each early poll
+//!   halves the uncertainty, until it is an eighth of the period.
+//! - A poll is due one and a half block times after the last one at the latest, so that the data does not look stale.
+//! - After a failed poll the next one is due after a block time, or after the retry interval of the caller (5 s) if that
+//!   is shorter, however many polls have failed. The limit on polls does not delay it.
+//! - A chain that is at least 1.75 times as fast as configured is polled about once per configured block time.
+//!
+//! The announcement of a block (`newHeads`) makes a poll due at once. If the polled node does not have the block yet,
+//! retries follow after short pauses, and the schedule learns how long to wait after the next announcement. One poll
+//! per block time is left for the expected arrival. After three announcements in vain, announcements are only watched,
+//! until a block is found within half a period of one. After three announced blocks in a row the poll at the expected
+//! arrival waits for another half period, so that each block costs one poll. If announcements stop, the schedule
+//! continues with what it has learnt.
+//!
+//! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The expectations of one chain.
+/// Poll schedule of one chain.
 #[derive(Debug)]
 pub struct PollSchedule {
-    /// As configured.
+    /// Configured block time.
     block_time: Duration,
-    /// In any block time.
+    /// Maximum number of polls in any block time.
     max_polls: usize,
-    /// Between two blocks, as far as is known.
+    /// Time between two blocks, as learnt.
     period: Duration,
-    /// By how much expectations were too early.
+    /// Smoothed time by which blocks arrive after they are expected.
     spread: Duration,
-    /// When the first poll for the next block is due.
+    /// When the next block is expected and the first poll for it is due.
     expected_at: Instant,
-    /// Polls that came too early for that block.
+    /// Polls for that block that did not find it.
     early_misses: usize,
-    /// Blocks in a row that were expected and did not come at all.
+    /// Expected blocks in a row that did not arrive.
     missed_blocks: u32,
-    /// Blocks that came since one did not.
+    /// Blocks found since the last missed one.
     regular_streak: u32,
-    /// First polls in a row that were not too early.
+    /// Blocks in a row that their first poll found.
     on_time_streak: u32,
-    /// Where what was taken for an absent block may have been a late one: the block is not there before this
-    /// moment, and how far after it the next poll may look.
+    /// Set while the next block may arrive earlier than expected, e.g. because a block assumed missed was only late:
+    /// the earliest possible arrival, and how far past it the next poll may probe.
     late_block_window: Option<(Instant, Duration)>,
-    /// Since when a block is said to be there, if nothing came of that yet.
+    /// Time of the announcement of a block that no poll has found yet.
     announced_at: Option<Instant>,
-    /// Polls for what is announced that came too early.
+    /// Polls for the announced block that did not find it.
     early_polls: usize,
-    /// Announcements in a row that nothing came of at once.
+    /// Announcements in a row for which the polls found no block.
     failed_announcements: u32,
-    /// Lead of the announcement over the node, learnt.
+    /// Time from an announcement until the polled node has the block, as learnt.
     announcement_lead: Duration,
-    /// Blocks in a row that were found because they were announced.
+    /// Blocks in a row that were found by a poll for their announcement.
     announced_streak: u32,
-    /// When to try again after a poll that failed.
+    /// When the next poll is due after a failed one.
     retry_at: Option<Instant>,
-    /// The last polls, as many as there may be in a block time.
+    /// Send times of the last polls, at most `max_polls`.
     recent_polls: VecDeque<Instant>,
-    /// The newest block, and when the last poll that did not see it was sent.
+    /// Newest known block.
     head: Option<u64>,
+    /// When the last successful poll was sent: the last one that did not see the block after `head`.
     last_poll_without_head: Instant,
-    /// The last blocks and when they came, oldest first.
+    /// Numbers and arrival times of the last blocks, oldest first.
     arrivals: VecDeque<(u64, Instant)>,
 }
 
 impl PollSchedule {
-    /// How many of the last blocks tell the time between two.
+    /// Number of arrivals from whose 16 intervals the period is computed.
     const MAX_ARRIVALS: usize = 17;
-    /// After how many absent blocks there is only one poll for each that follows.
+    /// Number of missed blocks in a row after which each further block gets one poll.
     const MAX_MISSED_BLOCKS: u32 = 3;
-    /// How many blocks must have come in a row for an absent one to be an exception.
+    /// A missed block counts as an exception after more than this many blocks in a row.
     const MIN_REGULAR_STREAK: u32 = 4;
-    /// After how many finds in a row the steps become larger.
+    /// Number of hits of the first poll in a row after which the early margin grows.
     const MIN_ON_TIME_STREAK: u32 = 4;
-    /// After how many blocks that were announced the next one is waited for.
+    /// Number of announced blocks in a row after which the schedule waits for the next announcement.
     const MIN_ANNOUNCED_STREAK: u32 = 3;
-    /// After how many announcements in vain none is followed until one proves right.
+    /// Number of announcements in vain in a row after which none triggers a poll until one proves right.
     const MAX_FAILED_ANNOUNCEMENTS: u32 = 3;
-    /// A chain that is that much faster is polled as if it were not.
+    /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
 
-    /// Nothing known of a chain that should have a block every `block_time`; never more than `most_polls` in
-    /// that time.
+    /// Creates the schedule of a chain about which nothing is known but its configured `block_time`. The first poll is
+    /// due `now`.
     #[must_use]
     pub fn new(block_time: Duration, max_polls: usize, now: Instant) -> Self {
         Self {
@@ -99,15 +122,15 @@ impl PollSchedule {
         }
     }
 
-    /// When the next poll is due.
+    /// Returns when the next poll is due.
     #[must_use]
     pub fn next(&self) -> Instant {
-        // Not held up by those before it: it may be the first that gives anything.
+        // The limit on polls does not delay a retry, which may be the first poll to return data.
         if let Some(again) = self.retry_at {
             return again;
         }
         let expected_at = self.expected_at + self.retry_delay();
-        // An announcement comes before the block can be read.
+        // An announced block is polled for when its announcement arrives.
         let announcement_grace = if self.announced_streak >= Self::MIN_ANNOUNCED_STREAK {
             self.period / 2
         } else {
@@ -117,7 +140,7 @@ impl PollSchedule {
             self.probe_at().map_or(expected_at, |look| look.min(expected_at)) + announcement_grace;
         let due = self.announcement_poll_at().map_or(due, |at| at.min(due));
         let Some(last) = self.recent_polls.back() else { return due };
-        // What is known must not grow old where blocks are far apart.
+        // The data must not look stale, even if no block is expected for long.
         let due = due.min(*last + self.block_time * 3 / 2);
         let oldest_poll =
             self.recent_polls.front().filter(|_| self.recent_polls.len() == self.max_polls);
@@ -129,8 +152,8 @@ impl PollSchedule {
         self.announced_at.get_or_insert(now);
     }
 
-    /// Takes note of a poll that was sent then and gave nothing. The next one follows after a block time, or
-    /// after `retry` where that is less.
+    /// Records a failed poll, sent at `sent`. The next one is due after a block time, or after `retry` if that is
+    /// shorter.
     pub fn record_failure(&mut self, sent: Instant, retry: Duration) {
         self.remember_poll(sent);
         self.forget_announcement();
@@ -138,21 +161,21 @@ impl PollSchedule {
         self.retry_at = Some(sent + self.block_time.min(retry));
     }
 
-    /// Takes note of a poll that was sent then, and of the newest block it has left behind.
+    /// Records a successful poll, sent at `sent`, after which `head` is the newest known block.
     pub fn record_poll(&mut self, sent: Instant, head: u64) {
         self.remember_poll(sent);
         self.retry_at = None;
         match self.head {
             Some(last) if head == last => self.on_same_head(sent),
             Some(last) if head > last => self.on_new_head(sent, head, head - last),
-            // A chain that starts, or starts over.
+            // The first poll, or a chain that was reset.
             _ => {
                 self.arrivals.clear();
                 self.spread = self.period / 8;
                 self.regular_streak = 0;
                 self.forget_announcement();
                 self.schedule_after(sent);
-                // The next block comes at any moment until then.
+                // The next block may arrive at any moment of the period.
                 self.late_block_window = Some((sent, self.period));
             }
         }
@@ -167,11 +190,11 @@ impl PollSchedule {
         self.recent_polls.push_back(sent);
     }
 
-    /// A poll has found no block.
+    /// Handles a poll that found no new block.
     fn on_same_head(&mut self, sent: Instant) {
         if self.announcement_poll_at().is_some_and(|at| sent >= at) {
             self.early_polls += 1;
-            // One is left for when the block is expected.
+            // One poll is left for the expected arrival.
             if self.early_polls + 1 >= self.max_polls {
                 self.failed_announcements = self.failed_announcements.saturating_add(1);
             }
@@ -194,7 +217,7 @@ impl PollSchedule {
         }
     }
 
-    /// A poll has found this many blocks, of which `head` is the newest.
+    /// Handles a poll that found this many new blocks up to `head`.
     fn on_new_head(&mut self, sent: Instant, head: u64, blocks: u64) {
         let is_first = self.early_misses == 0;
         let is_announced = self.announcement_poll_at().is_some_and(|at| sent >= at);
@@ -207,9 +230,9 @@ impl PollSchedule {
         self.regular_streak = if was_missed { 0 } else { self.regular_streak.saturating_add(1) };
         let late_block_window = self.late_block_window.take();
         let between = sent.saturating_duration_since(self.last_poll_without_head);
-        // By how much the moment at which it came may be off.
+        // Largest possible error of the arrival time.
         let mut uncertainty = Duration::ZERO;
-        // When the block came, and when it is taken to have come.
+        // When the block arrived, and the arrival from which the next block is scheduled.
         let (arrived_at, estimated_at) = if is_announced {
             self.on_time_streak = 0;
             let early = self.expected_at.saturating_duration_since(sent);
@@ -218,7 +241,7 @@ impl PollSchedule {
         } else if let Some((since, _)) =
             late_block_window.filter(|_| is_first && sent < self.expected_at)
         {
-            // Earlier than it was taken for, and so are those that follow.
+            // The block arrived before it was expected, and so will the following ones.
             self.on_time_streak = 0;
             let between = sent.saturating_duration_since(since);
             uncertainty = between;
@@ -244,7 +267,7 @@ impl PollSchedule {
                 self.last_poll_without_head + between * 3 / 4
             };
             if !is_first && !was_missed {
-                // One miss is what there is to be; more are a sign.
+                // A single miss is normal, so it counts less; several mean that blocks arrive later than expected.
                 let seen = if self.early_misses == 1 {
                     self.last_poll_without_head + between / 2
                 } else {
@@ -271,20 +294,21 @@ impl PollSchedule {
         self.close_late_block_window();
     }
 
-    // The remaining uncertainty is resolved by later polls.
+    /// Closes the window if at most an eighth of the period is uncertain, which the regular polls can resolve.
     fn close_late_block_window(&mut self) {
         let left = |since| self.expected_at.saturating_duration_since(since);
         self.late_block_window =
             self.late_block_window.filter(|(since, _)| left(*since) > self.period / 8);
     }
 
-    /// When the next block may be there before it is expected.
+    /// Returns when to poll before the block is expected; `None`: it is not expected earlier.
     fn probe_at(&self) -> Option<Instant> {
         let half = |since| self.expected_at.saturating_duration_since(since) / 2;
         self.late_block_window.map(|(since, reach)| since + reach.min(half(since)))
     }
 
-    /// When the next poll for what is announced is due; `None`: nothing is, or it is in vain.
+    /// Returns when the next poll for an announced block is due. `None`: no block is announced, or polls for
+    /// announcements were in vain.
     fn announcement_poll_at(&self) -> Option<Instant> {
         let follows_announcements = self.failed_announcements < Self::MAX_FAILED_ANNOUNCEMENTS
             && self.early_polls + 1 < self.max_polls.max(2);
@@ -297,13 +321,13 @@ impl PollSchedule {
         )
     }
 
-    /// A poll has found a block: how long before that it was announced, if it was.
+    /// Updates the lead after a poll has found a block, if the block was announced.
     fn update_announcement_lead(&mut self, sent: Instant, is_announced: bool) {
         if let Some(announced) = self.announced_at {
             let min_lead = self.last_poll_without_head.saturating_duration_since(announced);
             let max_lead = sent.saturating_duration_since(announced);
             if is_announced && self.early_polls == 0 {
-                // A little less the next time, so that it does not stay too late.
+                // Slightly less each time, so that polls do not stay too late.
                 let least_spread = self.min_spread();
                 self.announcement_lead = (self.announcement_lead * 31 / 32)
                     .checked_sub(least_spread / 8)
@@ -322,14 +346,14 @@ impl PollSchedule {
         self.early_polls = 0;
     }
 
-    /// A block came then; the next one is expected.
+    /// Schedules the next block after one that arrived at `arrived_at`.
     fn schedule_after(&mut self, arrived_at: Instant) {
         self.early_misses = 0;
         self.missed_blocks = 0;
         self.expected_at = arrived_at + self.polled_interval();
     }
 
-    /// The last moment up to `now` at which a block was expected, or would have been after an absent one.
+    /// Returns the last time up to `now` at which a block was expected, assuming one per period since `expected_at`.
     fn last_expected_at(&self, now: Instant) -> Instant {
         let periods = u32::try_from(self.periods_after_expected(now)).unwrap_or(u32::MAX);
         self.expected_at + self.period.saturating_mul(periods)
@@ -340,14 +364,15 @@ impl PollSchedule {
         u64::try_from(late.as_nanos() / self.period.as_nanos().max(1)).unwrap_or(u64::MAX)
     }
 
-    /// Between two blocks that are polled for: as many periods as there are in a block time.
+    /// Time between two blocks that are polled for: as many periods as fit into a block time and a quarter period, but
+    /// at least one.
     fn polled_interval(&self) -> Duration {
         let time = self.block_time + self.period / 4;
         let periods = time.as_nanos() / self.period.as_nanos().max(1);
         self.period.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX).max(1))
     }
 
-    /// Before the next poll for a block for which some came too early.
+    /// Delay of the next poll after the expected arrival, by the polls that have missed the block.
     fn retry_delay(&self) -> Duration {
         self.min_retry_delay().saturating_mul(backoff_units(self.early_misses))
     }
@@ -356,12 +381,12 @@ impl PollSchedule {
         self.spread.max(self.min_spread() * 2)
     }
 
-    /// Error of timers and networks.
+    /// Smallest spread: the error of timers and networks.
     fn min_spread(&self) -> Duration {
         (self.block_time / 1000).max(Duration::from_millis(1))
     }
 
-    /// How much earlier to poll after a find: more and more while there is nothing but finds.
+    /// Time by which the next first poll is earlier after a hit. It grows with the number of hits in a row.
     fn early_margin(&self) -> Duration {
         let (mut lead, most) = (self.spread * 7 / 20, self.period / 4);
         for _ in Self::MIN_ON_TIME_STREAK..self.on_time_streak {
@@ -373,13 +398,13 @@ impl PollSchedule {
         lead.min(most)
     }
 
-    /// Two fifths of the way to what was seen last.
+    /// Moves the spread two fifths of the way to `observed`.
     fn update_spread(&mut self, observed: Duration) {
         self.spread = (self.spread * 3 + observed * 2) / 5;
     }
 
-    /// The median of the last times between blocks, which absent blocks do not change, unless their mean says
-    /// something else altogether.
+    /// Sets the period to the median of the last intervals, which missed blocks do not change. If the median is not
+    /// between 75 and 100 % of the mean, the mean is used.
     fn update_period(&mut self) {
         let blocks =
             |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
@@ -404,7 +429,7 @@ impl PollSchedule {
     }
 }
 
-/// How many of the least pause come before a poll after so many misses: each is twice as long as the last.
+/// Returns the sum of all pauses after this many misses, in units of the first pause. Each pause is twice the last.
 fn backoff_units(early_misses: usize) -> u32 {
     let exponent = u32::try_from(early_misses).unwrap_or(u32::MAX).min(16);
     2_u32.saturating_pow(exponent) - 1

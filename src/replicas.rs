@@ -1,7 +1,7 @@
-//! State that replicas share through Redis: poll slots, poll results, and nodes to leave alone.
+//! State that replicas share through Redis: poll slots, poll results, and pauses that nodes asked for.
 //!
-//! Without a Redis in the configuration there is none of this, and whatever becomes of Redis, a replica that
-//! cannot share goes on alone. No request of a client waits for it.
+//! Without `redis.url` nothing is shared. A replica that loses Redis polls standalone. No client request waits for
+//! Redis.
 
 mod chain_state;
 mod connection;
@@ -30,23 +30,24 @@ use connection::{Connector, RedisHandle};
 use redis_clock::PollSlots;
 use redis_keys::RedisKeys;
 
-/// All that is shared, not connected yet.
+/// Coordination of all chains, not connected yet.
 #[derive(Debug)]
 pub struct ReplicaSync {
     connector: Connector,
     redis: RedisHandle,
-    /// A name that no other replica has.
+    /// Id that no other replica has.
     replica_id: String,
     /// One coordinator per chain, in the order of the chains.
     coordinators: Vec<PollCoordinator>,
 }
 
 impl ReplicaSync {
-    /// Creates the coordination of `chains` and their `upstreams`, both in the same order; `None` without `redis.url`.
+    /// Creates the coordination of `chains` and their `upstreams`, which are in the same order; `None` without
+    /// `redis.url`.
     ///
     /// # Errors
     ///
-    /// When the client cannot be set up.
+    /// Fails if the Redis client cannot be created.
     pub fn new(
         config: &config::Redis,
         chains: &[config::Chain],
@@ -75,13 +76,14 @@ impl ReplicaSync {
         Ok(Some(Self { connector, redis, replica_id, coordinators }))
     }
 
-    /// The places for requests to the API at this URL, which Redis does not learn.
+    /// Returns the shared rate limit of the API at this URL. Redis gets only a fingerprint of the URL.
     #[must_use]
     pub fn shared_budget(&self, api: &UpstreamUrl) -> SharedBudget {
         SharedBudget::new(self.redis.clone(), self.replica_id.clone(), api)
     }
 
-    /// The turns of each chain, and what keeps the connection they take; that never ends by itself.
+    /// Returns the coordinator of each chain, and the task that maintains the connection. The task never ends by
+    /// itself.
     pub fn into_parts(
         self,
     ) -> (Vec<PollCoordinator>, impl Future<Output = Infallible> + Send + 'static) {

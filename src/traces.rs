@@ -31,18 +31,17 @@ use otlp_client::OtlpHttpClient;
 
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
-/// The spans of this process on their way to the collector.
+/// Export of this process's spans.
 #[derive(Debug)]
 #[must_use]
 pub struct TraceExport(Option<SdkTracerProvider>);
 
-/// Has spans made and sent as `config` says. To be called once, within a runtime that outlives what it gives.
-/// The standard variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS`
-/// apply.
+/// Sets up tracing as `config` says. Call it once, in a runtime that outlives the returned value. The standard
+/// variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` apply.
 ///
 /// # Errors
 ///
-/// When the TLS backend cannot start.
+/// Fails if the TLS backend cannot start.
 pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
     let Some(endpoint) = &config.otlp_endpoint else { return Ok(TraceExport(None)) };
     let base = endpoint.expose().as_str().trim_end_matches('/');
@@ -51,7 +50,7 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
         .with_http_client(OtlpHttpClient::new().context("cannot set up the HTTP client")?)
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{base}/v1/traces"))
-        // Its text could show the URL.
+        // The error's text may contain the URL.
         .build()
         .map_err(|_| anyhow::anyhow!("tracing.otlp_endpoint cannot be used"))?;
     let resource = Resource::builder();
@@ -72,7 +71,7 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
 }
 
 impl TraceExport {
-    /// Sends what is left, for some seconds at most.
+    /// Exports pending spans, for a few seconds at most.
     pub async fn shutdown(self) {
         const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
         if let Some(provider) = self.0 {
@@ -83,11 +82,11 @@ impl TraceExport {
     }
 }
 
-/// A span, which ends when this is dropped; or nothing, where no spans are made.
+/// A span, which ends when this is dropped. Does nothing while tracing is off.
 #[derive(Debug, Default)]
 pub(crate) struct Span {
     context: Option<Context>,
-    /// True if it is known what came of it.
+    /// True if the outcome is recorded.
     has_outcome: bool,
 }
 
@@ -154,7 +153,7 @@ impl Span {
         Self { context: Some(parent.with_span(span)), has_outcome: false }
     }
 
-    /// The trace that it belongs to.
+    /// Id of the span's trace.
     pub(crate) fn trace_id(&self) -> Option<TraceId> {
         let context = self.context.as_ref()?;
         Some(context.span().span_context().trace_id())
@@ -167,12 +166,12 @@ impl Span {
     ) -> impl Future<Output = F::Output> + use<F> {
         let Some(context) = &self.context else { return Either::Left(future) };
         let id = self.trace_id().unwrap_or(TraceId::INVALID);
-        // Whatever is logged, what is logged has it.
+        // At the highest level, so that every log line has it.
         let future = future.instrument(tracing::error_span!("trace", trace_id = %id));
         Either::Right(future.with_context(context.clone()))
     }
 
-    /// A request was answered by this route, if by any.
+    /// Records the response to a request and the matched route, if any.
     pub(crate) fn record_response(
         &mut self,
         method: &Method,
@@ -186,11 +185,11 @@ impl Span {
             span.set_attribute(KeyValue::new("http.route", route.to_owned()));
         }
         span.set_attribute(number_attribute("http.response.status_code", status.as_u16()));
-        // What a client does wrong is no error of the server (semantic conventions, HTTP spans).
+        // Client errors are not errors of the server (semantic conventions, HTTP spans).
         self.record_outcome(status, status.is_server_error());
     }
 
-    /// An upstream answered with this status.
+    /// Records the status of an upstream's response.
     pub(crate) fn record_status(&mut self, status: StatusCode) {
         let Some(context) = &self.context else { return };
         context
@@ -207,12 +206,12 @@ impl Span {
         }
     }
 
-    /// It came to its end well.
+    /// Records a success.
     pub(crate) fn record_success(&mut self) {
         self.has_outcome = true;
     }
 
-    /// It failed, for a reason from a closed list.
+    /// Records a failure with a reason from a closed list.
     pub(crate) fn record_failure(&mut self, reason: &str) {
         self.has_outcome = true;
         let Some(context) = &self.context else { return };
@@ -225,7 +224,7 @@ impl Span {
 impl Drop for Span {
     fn drop(&mut self) {
         if !self.has_outcome {
-            // Dropped unfinished: the client left, or a deadline passed.
+            // Dropped before an outcome: the client disconnected or a deadline passed.
             self.record_failure("cancelled");
         }
         if let Some(context) = &self.context {
@@ -234,12 +233,12 @@ impl Drop for Span {
     }
 }
 
-/// How many spans of this process were lost so far.
+/// Number of spans that this process has dropped.
 pub(crate) fn dropped_spans() -> u64 {
     queue::dropped()
 }
 
-/// `future` within the span that goes on here, for a task of its own.
+/// Runs `future` within the current span, for a new task.
 pub(crate) fn with_current_context<F: Future>(
     future: F,
 ) -> impl Future<Output = F::Output> + use<F> {
@@ -249,19 +248,19 @@ pub(crate) fn with_current_context<F: Future>(
     }
 }
 
-/// Trace context of a request's headers (W3C Trace Context).
+/// Returns the trace context of a request's headers (W3C Trace Context).
 fn parent_context(headers: &HeaderMap) -> Context {
     TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers))
 }
 
-/// The methods that the semantic conventions know.
+/// Methods that the semantic conventions know.
 fn known_method(method: &Method) -> Option<&'static str> {
     const KNOWN: [&str; 9] =
         ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
     KNOWN.into_iter().find(|known| *known == method.as_str())
 }
 
-/// Numbers of attributes have a sign; none of ours is near their end.
+/// Attributes are signed numbers. All of ours fit.
 fn number_attribute(name: &'static str, value: impl TryInto<i64>) -> KeyValue {
     KeyValue::new(name, value.try_into().unwrap_or(i64::MAX))
 }

@@ -1,15 +1,15 @@
-//! The adaptive strategy: pay what is asked, not what is usual.
+//! The adaptive strategy: pays what blocks lately required rather than the usual tip.
 //!
-//! A block's price is its low percentile, or its high one if the block was at least 70 % full: only such a block can
-//! exclude a low tip. The tip is the average over the dearest third of the blocks, so that a busy block among quiet
-//! ones counts, and never above the network's own average of the high percentile. docs/pricing.md has the derivation
-//! and its results on recorded blocks.
+//! The price of a block is its low percentile, or its high one if the block was at least 70 % full: only such a block
+//! can exclude a low tip. The tip is the average over the third of the blocks with the highest prices, so that one busy
+//! block among quiet ones counts, and at most the network's average of the high percentile. docs/pricing.md has the
+//! derivation and results on recorded blocks.
 
 use super::history::{Block, FeeHistory};
 use super::{PricingError, PriorityFees, apply_floor, average};
 use crate::config::Pricing;
 
-/// From this share of its gas limit on a block is crowded.
+/// Blocks from this gas used ratio on are crowded.
 const CROWDED_RATIO: f64 = 0.7;
 
 /// Priority fees of the tiers.
@@ -36,7 +36,7 @@ pub(super) fn priority_fees(
     Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
-/// A block without a gas ratio does not count as full.
+/// A block without a ratio is not crowded.
 fn is_crowded(block: &Block) -> bool {
     block.gas_used_ratio.is_some_and(|ratio| ratio >= CROWDED_RATIO)
 }

@@ -1,6 +1,6 @@
-//! A run of mined blocks as `eth_feeHistory` describes them, after everything odd was sorted out.
+//! Mined blocks in the form that pricing needs, validated.
 
-/// Consecutive mined blocks, oldest first; never empty, and the newest block's number fits.
+/// Consecutive mined blocks, oldest first. Never empty; all block numbers fit in 64 bits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeeHistory {
     oldest_block: u64,
@@ -12,11 +12,11 @@ pub struct FeeHistory {
 /// One mined block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// Base fee per gas in wei; 0 is a value, not an absence.
+    /// Base fee per gas in wei. 0 is a value, not a missing one.
     pub base_fee: u128,
-    /// Gas used over gas limit, from 0 to 1; `None` when the node gave nothing credible.
+    /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
     pub gas_used_ratio: Option<f64>,
-    /// `None` when the node gave no usable rewards for this block.
+    /// `None` if the node returned no usable rewards for this block.
     pub rewards: Option<Rewards>,
 }
 
@@ -26,13 +26,13 @@ pub struct Block {
 pub struct Rewards {
     /// At the first percentile.
     pub medium: u128,
-    /// At the second; `None` when one was asked for.
+    /// At the second; `None` if only one was requested.
     pub high: Option<u128>,
 }
 
 impl FeeHistory {
-    /// The `blocks` from number `oldest_block` on, and the base fee of the block after them where
-    /// the node gave it. `None` for no blocks, or numbers over 64 bits.
+    /// Creates a history of the `blocks` from `oldest_block` on, and the base fee of the block after them, if known.
+    /// `None` without blocks, or if numbers exceed 64 bits.
     #[must_use]
     pub fn new(oldest_block: u64, blocks: Vec<Block>, next_base_fee: Option<u128>) -> Option<Self> {
         let last_index = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
@@ -40,13 +40,13 @@ impl FeeHistory {
         Some(Self { oldest_block, newest_block, blocks, next_base_fee })
     }
 
-    /// The number of the first block.
+    /// Number of the first block.
     #[must_use]
     pub fn oldest_block(&self) -> u64 {
         self.oldest_block
     }
 
-    /// The number of the last mined block.
+    /// Number of the last mined block.
     #[must_use]
     pub fn newest_block(&self) -> u64 {
         self.newest_block
@@ -58,13 +58,13 @@ impl FeeHistory {
         &self.blocks
     }
 
-    /// The base fee of the block after the newest one, in wei; `None`: not known.
+    /// Base fee of the block after the newest one in wei; `None`: unknown.
     #[must_use]
     pub fn next_base_fee(&self) -> Option<u128> {
         self.next_base_fee
     }
 
-    /// The next block's base fee, else the newest mined one's, in wei.
+    /// Base fee of the next block, or of the newest mined one if that is unknown, in wei.
     #[must_use]
     pub fn newest_known_base_fee(&self) -> u128 {
         let newest_mined = self.blocks.last().map(|block| block.base_fee);

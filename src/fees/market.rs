@@ -1,54 +1,54 @@
-//! The result of pricing: the suggestion and the facts behind it.
+//! The result of pricing: the suggestion, and the values that it was computed from.
 
 use utoipa::ToSchema;
 
 use super::PricingError;
 use super::history::{Block, Rewards};
 
-/// Everything derived from one fee history. Amounts are wei per gas.
+/// Values computed from one fee history. Amounts are wei per gas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Market {
     /// Suggested fees.
     pub suggestion: Suggestion,
-    /// Over the window's mined blocks, before floor and buffer.
+    /// Average over the window's mined blocks, before floor and factor.
     pub average_base_fee: u128,
-    /// Per percentile; `None` when no block had usable rewards.
+    /// Average per percentile; `None` if no block had usable rewards.
     pub average_reward: Option<Rewards>,
-    /// The next block's base fee; `None` when the node did not say.
+    /// Base fee of the next block; `None` if the node did not return it.
     pub next_base_fee: Option<u128>,
-    /// Which floors decided.
+    /// Floors that raised the suggestion.
     pub floors_applied: FloorsApplied,
-    /// How full the blocks were.
+    /// Fullness of the blocks.
     pub gas_used_ratio: GasUsedRatios,
-    /// Where the base fee is going.
+    /// Direction of the base fee.
     pub base_fee_trend: Trend,
-    /// How long the tiers last when demand stays at its peak.
+    /// Number of full blocks that the tiers survive.
     pub covers_full_blocks: FullBlocksCovered,
 }
 
-/// The price of gas: a base fee that both tiers share, and two tiers.
+/// Suggested fees: a base fee that both tiers share, and two tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suggestion {
-    /// How the tiers are meant.
+    /// Fee mechanism that the suggestion is for.
     pub pricing_type: PricingType,
-    /// The buffered base fee; 0 under legacy pricing.
+    /// Average base fee times the configured factor; 0 under legacy pricing.
     pub base_fee_per_gas: u128,
-    /// For inclusion soon.
+    /// For inclusion within the next blocks.
     pub medium: Tier,
-    /// For inclusion first; at least medium.
+    /// For inclusion in the next block. At least medium.
     pub high: Tier,
 }
 
 /// One tier. Under legacy pricing both members are the gas price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tier {
-    /// The miner tip.
+    /// The tip.
     pub max_priority_fee_per_gas: u128,
-    /// The tip plus the buffered base fee.
+    /// Tip plus suggested base fee.
     pub max_fee_per_gas: u128,
 }
 
-/// Which fee mechanism the chain runs.
+/// Fee mechanism of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub enum PricingType {
     /// A base fee and a tip.
@@ -59,23 +59,23 @@ pub enum PricingType {
     Legacy,
 }
 
-/// Which of the configured floors decided the suggestion.
+/// Configured floors that raised the suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub struct FloorsApplied {
-    /// The base fee that the suggestion starts from was below its floor.
+    /// The average base fee was below its floor.
     pub base_fee: bool,
     /// The priority fee of recent blocks was below the floor, or unknown.
     pub priority_fee: bool,
 }
 
-/// Gas used over gas limit, from 0 to 1; `None` where the node said nothing credible.
+/// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, ToSchema)]
 #[schema(as = GasUsedRatio)]
 pub struct GasUsedRatios {
-    /// In the newest block.
+    /// Of the newest block.
     #[schema(required, minimum = 0, maximum = 1)]
     pub latest: Option<f64>,
-    /// Over the blocks that have one.
+    /// Average of the blocks that have a ratio.
     #[schema(required, minimum = 0, maximum = 1)]
     pub average: Option<f64>,
 }
@@ -94,7 +94,7 @@ impl GasUsedRatios {
     }
 }
 
-/// The upcoming base fee against the window's average.
+/// The next base fee compared with the window's average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Trend {
@@ -120,19 +120,19 @@ impl Trend {
     }
 }
 
-/// For how many of the coming blocks, all of them full, a tier's max fee is enough.
+/// Number of coming blocks, all of them full, that a tier's max fee covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 #[schema(as = CoveredBlocks)]
 pub struct FullBlocksCovered {
-    /// At medium's max fee.
+    /// With medium's max fee.
     #[schema(maximum = 100)]
     pub medium: u8,
-    /// At high's max fee.
+    /// With high's max fee.
     #[schema(maximum = 100)]
     pub high: u8,
 }
 
 impl FullBlocksCovered {
-    /// Where counting ends.
+    /// Counting stops here.
     pub(super) const MAX: u8 = 100;
 }

@@ -3,7 +3,7 @@ use crate::config::{Config, Pricing};
 
 const GWEI: u128 = 1_000_000_000;
 
-/// The network's pricing with `changes` in its section.
+/// The network's pricing with changes to its section.
 fn pricing(changes: &str) -> Pricing {
     let text = format!(
         "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://localhost\"]\n[chains.a.pricing]\n{changes}"
@@ -192,7 +192,7 @@ fn a_history_needs_a_block_and_64_bit_numbers() {
     assert_eq!(last.newest_block(), u64::MAX);
 }
 
-/// A block with this share of its gas used, and these rewards.
+/// A block with this gas used ratio and these rewards.
 fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
     let rewards = Some(Rewards { medium, high: Some(high) });
     Block { base_fee: 100, gas_used_ratio, rewards }
@@ -205,7 +205,8 @@ fn adaptive(blocks: Vec<Block>, next_base_fee: Option<u128>, changes: &str) -> M
 
 #[test]
 fn the_adaptive_priority_fee_averages_the_dearest_third() {
-    // Of five blocks two: the crowded one's high percentile, and the highest low one of the others.
+    // The top third of five blocks are two: the crowded one with its high percentile, and the highest low percentile of
+    // the others.
     let blocks = vec![
         block_with_ratio(Some(0.5), 10, 900),
         block_with_ratio(Some(0.7), 4, 301),
@@ -225,7 +226,7 @@ fn the_adaptive_priority_fee_is_capped_by_the_high_average() {
     let mut blocks = vec![block_with_ratio(Some(0.2), 1, 2); 19];
     blocks.push(block_with_ratio(Some(1.0), 1, 1_000_000));
     let market = adaptive(blocks, Some(100), NO_FLOORS);
-    // The dearest seven ask for 142,858 on average, all for 50,001 in their high percentile.
+    // The top seven blocks have an average of 142,858, but the average high percentile is 50,001.
     assert_eq!(amounts(&market.suggestion), (200, 50_001, 50_201, 60_001, 60_201));
 }
 
@@ -256,7 +257,7 @@ fn the_adaptive_base_fee_rises_at_once_and_falls_slowly() {
         |base_fees, next| adaptive(blocks(base_fees), next, NO_FLOORS).suggestion.base_fee_per_gas;
     assert_eq!(base_fee([100, 112, 126, 142], Some(160)), 320);
     assert_eq!(base_fee([160, 142, 126, 112], Some(100)), 270);
-    // Where the node does not tell the next one.
+    // If the node does not return the next base fee.
     assert_eq!(base_fee([100, 112, 126, 142], None), 284);
     let market = adaptive(
         blocks([1; 4]),

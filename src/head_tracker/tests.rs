@@ -2,7 +2,7 @@ use super::*;
 
 const BLOCK: Duration = Duration::from_secs(2);
 
-/// Rounds one block time apart, in which these upstreams claim these heads; what each
+/// Runs rounds one block time apart, in which these upstreams report these heads. Returns the head that each round
 /// publishes.
 fn run_rounds(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
     let mut tracker = HeadTracker::new(BLOCK);
@@ -48,10 +48,10 @@ fn inconsistent_lower_heads_are_never_confirmed() {
 fn two_agreeing_upstreams_confirm_a_head_at_once() {
     let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 12)]];
     assert_eq!(run_rounds(&rounds), [Some(9000), Some(12)]);
-    // Two that lag by different distances do not agree about anything.
+    // Two laggards at different heads do not agree.
     let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 800)]];
     assert_eq!(run_rounds(&rounds), [Some(9000), None]);
-    // One upstream cannot be its own witness.
+    // One upstream cannot confirm itself.
     let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (0, 10)]];
     assert_eq!(run_rounds(&rounds), [Some(9000), None]);
 }
@@ -70,7 +70,7 @@ fn a_head_may_advance_twice_the_expected_blocks_plus_five() {
     assert_eq!(run_rounds(&rounds), [Some(100), None, None, Some(116)]);
     let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, u64::MAX)], &[(0, 1 << 60)], &[(0, 101)]];
     assert_eq!(run_rounds(&rounds), [Some(100), None, None, Some(101)]);
-    // After ten blocks without an answer 25 more are plausible, 26 are not.
+    // After ten block times without a reply, 25 more blocks are plausible, 26 are not.
     let mut rounds: Vec<&[_]> = vec![&[]; 11];
     rounds[0] = &[(0, 100)];
     rounds[10] = &[(0, 125)];
@@ -81,7 +81,7 @@ fn a_head_may_advance_twice_the_expected_blocks_plus_five() {
 
 #[test]
 fn a_chain_faster_than_configured_is_followed() {
-    // Ten blocks a round would be too far ahead; a chain that speeds up step by step is not.
+    // Ten blocks a round would be implausible at once, but not after speeding up step by step.
     let (mut head, mut rounds) = (0, Vec::new());
     for step in (1..=6).chain(std::iter::repeat_n(7, 20)).chain(std::iter::repeat_n(10, 50)) {
         head += step;
@@ -187,12 +187,12 @@ fn a_remote_head_is_accepted_if_plausible_or_confirmed() {
     assert_eq!(tracker.accept_remote(100, start, false), Ok(()));
     assert_eq!(tracker.accept_remote(99, start + BLOCK, false), Err(SuspiciousHead::Regression));
     assert_eq!(tracker.accept_remote(1000, start + BLOCK, false), Err(SuspiciousHead::Jump));
-    // It has been longer than it seems: the chain can be that far by now.
+    // After 900 block times the chain can be that far.
     assert_eq!(tracker.accept_remote(1000, start + BLOCK * 900, false), Ok(()));
     // Another replica confirmed these.
     assert_eq!(tracker.accept_remote(50_000, start + BLOCK * 901, true), Ok(()));
     assert_eq!(tracker.accept_remote(10, start + BLOCK * 902, true), Ok(()));
-    // The own polls go on from there.
+    // This replica's own polls continue from there.
     let mut round = tracker.start_round(start + BLOCK * 903);
     assert_eq!(round.check(0, 9), Err(SuspiciousHead::Regression));
     assert_eq!(round.check(0, 11), Ok(PublishDecision::Publish));

@@ -1,6 +1,6 @@
-//! The names of all metrics, and what is said of each.
+//! Names and descriptions of all metrics.
 //!
-//! Names carry their unit; labels take their values from closed sets, or from the configuration.
+//! A name contains its unit. Label values come from closed sets or from the configuration.
 
 pub(super) const HTTP_REQUESTS: &str = "gas_suggestion_http_requests_total";
 pub(super) const HTTP_DURATION: &str = "gas_suggestion_http_request_duration_seconds";
@@ -14,7 +14,7 @@ pub(super) const BLOCK_TIME: &str = "gas_suggestion_chain_block_time_seconds";
 pub(super) const MAX_AGE: &str = "gas_suggestion_chain_max_age_seconds";
 pub(super) const HEAD_REGRESSIONS: &str = "gas_suggestion_head_regressions_total";
 
-/// An amount is there in wei and in gwei.
+/// Names of an amount's gauges in wei and in gwei.
 pub(super) type AmountNames = [&'static str; 2];
 
 pub(super) const BASE_FEE: AmountNames =

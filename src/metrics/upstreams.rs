@@ -5,13 +5,12 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::{Metrics, StateSet, names};
 
 impl Metrics {
-    /// Counts what came of asking the chain's upstream at this place: `ok`, or a failure's reason.
+    /// Counts a poll of the chain's upstream with this index: `ok`, or the reason of the failure.
     pub fn record_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
         self.attempt_counter(names::UPSTREAM_ATTEMPTS, chain, upstream, outcome).increment(1);
     }
 
-    /// Counts what came of sending a read to the chain's upstream at this place: `ok`, or a
-    /// failure's reason.
+    /// Counts a read at the chain's upstream with this index: `ok`, or the reason of the failure.
     pub(crate) fn record_read_attempt(&self, chain: &str, upstream: usize, outcome: &'static str) {
         self.attempt_counter(names::UPSTREAM_READS, chain, upstream, outcome).increment(1);
     }
@@ -29,17 +28,17 @@ impl Metrics {
         )
     }
 
-    /// Returns true if what was published last is from the chain's upstream at this place.
+    /// 1 if the last published reply came from the chain's upstream with this index.
     pub(crate) fn upstream_in_use(&self, chain: &str, upstream: usize) -> Gauge {
         self.upstream_gauge(names::UPSTREAM_IN_USE, chain, upstream)
     }
 
-    /// Returns true if the chain's upstream at this place is not asked because it served another chain.
+    /// 1 if the chain's upstream with this index is excluded because it served another chain.
     pub(crate) fn upstream_wrong_chain(&self, chain: &str, upstream: usize) -> Gauge {
         self.upstream_gauge(names::UPSTREAM_WRONG_CHAIN, chain, upstream)
     }
 
-    /// How the chain's upstream at this place stands.
+    /// State of the chain's upstream with this index.
     pub(crate) fn upstream_state<const COUNT: usize>(
         &self,
         chain: &str,
@@ -54,7 +53,7 @@ impl Metrics {
         self.with_recorder(|| StateSet(states.map(gauge)))
     }
 
-    /// The count of blocks of the chain that were announced.
+    /// Counter of announced blocks of the chain.
     pub(crate) fn new_heads(&self, chain: &str) -> Counter {
         self.with_recorder(|| counter!(names::NEW_HEADS, "chain" => chain.to_owned()))
     }

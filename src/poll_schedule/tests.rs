@@ -7,7 +7,7 @@ fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// The same numbers each time, from 0 to 999.
+/// Deterministic pseudo-random numbers from 0 to 999.
 struct SeededRng(u64);
 
 impl SeededRng {
@@ -32,7 +32,7 @@ impl PollStats {
         self.delays[(self.delays.len() - 1) * thousandths / 1000]
     }
 
-    /// Holds it against the most calls per block, in hundredths, the median and the 99th percentile, in ms.
+    /// Asserts upper limits: polls per block in hundredths, then median and 99th percentile of the delay in ms.
     #[track_caller]
     fn assert_within(&self, hundredths: u32, median: u64, p99: u64) {
         let summary = format!(
@@ -51,7 +51,7 @@ impl PollStats {
     }
 }
 
-/// Polls a chain whose blocks come after these times, one after the other.
+/// Simulates the polls of a chain with these times between its blocks.
 fn simulate(block_time: Duration, most_polls: usize, blocks: &[Duration]) -> PollStats {
     let start = Instant::now();
     let mut at = start;
@@ -79,7 +79,7 @@ fn simulate(block_time: Duration, most_polls: usize, blocks: &[Duration]) -> Pol
         sent.iter().filter(|sent| **sent >= *first && **sent < *first + block_time).count()
     };
     let most = sent.iter().map(in_block_time).max().unwrap();
-    // Until it knows the chain it is learning.
+    // Leaves out the first blocks, from which the schedule learns.
     let mut lags = lags.split_off(40);
     lags.sort_unstable();
     let calls =
@@ -97,7 +97,7 @@ fn regular_blocks_are_polled_right_after_each() {
     simulate(BLOCK, 2, &regular_blocks(BLOCK)).assert_within(150, 10, 60);
     simulate(millis(250), 3, &regular_blocks(millis(250))).assert_within(150, 10, 20);
     simulate(millis(12_000), 3, &regular_blocks(millis(12_000))).assert_within(150, 30, 200);
-    // A ticker would be a second late on average, and never learn.
+    // A fixed interval would be a second late on average.
     simulate(BLOCK, 3, &regular_blocks(millis(2003))).assert_within(150, 10, 60);
 }
 
@@ -108,10 +108,10 @@ fn irregular_blocks_are_found_sooner_than_by_a_fixed_interval() {
         let uneven: Vec<_> =
             (0..3000).map(|_| block * (800 + rng.next_thousandth() * 2 / 5) / 1000).collect();
         let stats = simulate(block, 3, &uneven);
-        // A ticker: 1.00, 125 and 248 ms.
+        // A fixed interval of 250 ms: 1.00 polls per block, 125 and 248 ms.
         stats.assert_within(160, 40 * scale, 200 * scale);
         assert!(stats.delay_percentile(900) < block / 2, "{:?}", stats.delay_percentile(900));
-        // Timers that are late by up to 3 ms.
+        // Blocks that are up to 3 ms late.
         let nearly: Vec<_> =
             (0..3000).map(|_| block + rng.next_thousandth() * millis(3) / 1000).collect();
         simulate(block, 3, &nearly).assert_within(160, 10, 60);
@@ -132,7 +132,7 @@ fn a_changed_block_time_is_followed() {
         );
         println!("{summary}");
         if then == 700 {
-            // A poll per configured block time or so, whatever there is between.
+            // About one poll per configured block time, however many blocks arrive.
             assert!(stats.polls_per_block < 1.0, "{summary}");
         } else {
             assert!(
@@ -158,7 +158,7 @@ fn a_late_block_is_not_mistaken_for_a_missed_one_for_long() {
         (0..400).map(|block| if block % 100 == 50 { millis(2400) } else { BLOCK }).collect();
     let stats = simulate(BLOCK, 3, &blocks);
     let late = stats.delays.iter().filter(|lag| **lag > millis(250)).count();
-    // The four of them, and the next ones until it is clear what has happened.
+    // The four late blocks, and those after each until it is clear that it was late.
     assert!(
         late <= 16 && stats.delay_percentile(500) < millis(20),
         "{late} {:?}",
@@ -195,7 +195,7 @@ fn a_stalled_chain_is_soon_polled_once_per_block_time() {
     }
     assert!((100..=115).contains(&sent.len()), "{}", sent.len());
     let pauses = sent.windows(2).map(|pair| pair[1] - pair[0]);
-    // Never so seldom that what is known would look stale.
+    // Often enough that the data does not look stale.
     assert!(pauses.max().unwrap() <= BLOCK * 3 / 2);
 }
 
@@ -206,7 +206,7 @@ fn a_failed_poll_is_retried_within_a_block_time() {
     assert_eq!(schedule.next(), start);
     schedule.record_failure(start, millis(5000));
     assert_eq!(schedule.next(), start + BLOCK);
-    // Nothing that is announced is a reason to ask sooner, and nothing else to wait for longer.
+    // An announcement does not change when the retry is due.
     schedule.record_announcement(start + BLOCK / 2);
     assert_eq!(schedule.next(), start + BLOCK);
     schedule.record_failure(start + BLOCK, millis(500));
@@ -229,7 +229,7 @@ fn repeated_failures_do_not_lengthen_the_retry_delay() {
 
 #[test]
 fn the_phase_of_the_first_blocks_is_found_by_bisection() {
-    // Late by almost a whole block at first.
+    // At first, blocks are found almost a whole block time late.
     let start = Instant::now();
     let mut schedule = PollSchedule::new(BLOCK, 3, start);
     let head = |at: Instant| {
@@ -252,7 +252,8 @@ fn the_phase_of_the_first_blocks_is_found_by_bisection() {
     assert!(late[6..].iter().all(|late| *late < 250), "{late:?}");
 }
 
-/// Polls a chain with a block every 2 s that is announced so long before the node has it.
+/// Simulates a chain with a block every 2 s that is announced `ahead` of the node. If not `is_true`, announcements
+/// come at other times.
 fn simulate_announced(ahead: Duration, is_true: bool) -> PollStats {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(BLOCK, 3, start);
@@ -338,7 +339,6 @@ fn the_phase_survives_failures_and_a_chain_reset() {
     assert!(late[40..].iter().filter(|late| **late < 50_000_000).count() >= 18, "{late:?}");
 }
 
-/// Polls at each announcement, which comes `delay` after its block, until there are none any more.
 #[test]
 fn announced_blocks_are_polled_once_and_polling_goes_on_without_them() {
     let start = Instant::now();
@@ -348,7 +348,7 @@ fn announced_blocks_are_polled_once_and_polling_goes_on_without_them() {
     for block in 1..100_u32 {
         let came = start + BLOCK * block;
         while schedule.next() < came {
-            // Before it is known that blocks are announced.
+            // Only until the schedule has learnt that blocks are announced.
             assert!(block < 8, "{block}");
             now = schedule.next();
             schedule.record_poll(now, number);
@@ -359,7 +359,7 @@ fn announced_blocks_are_polled_once_and_polling_goes_on_without_them() {
         now = came;
         schedule.record_poll(now, number);
     }
-    // Silence. The next block is found half a block time late, the ones after it as ever.
+    // Announcements stop. The next block is found half a block time late, later ones on time.
     let head =
         |at: Instant| 1000 + u64::try_from((at - start).as_nanos() / BLOCK.as_nanos()).unwrap();
     let mut found = Vec::new();

@@ -16,7 +16,7 @@ use crate::fees::FeeHistory;
 use crate::store::Timestamps;
 use crate::upstream::ChainUpstreams;
 
-/// One chain's place in Redis.
+/// State of one chain in Redis.
 #[derive(Debug)]
 pub(super) struct SharedChainState {
     pub(super) redis: RedisHandle,
@@ -41,7 +41,7 @@ pub(super) struct ClaimReply {
     pub(super) clock: RedisClock,
     pub(super) slot: u64,
     pub(super) is_claimed: bool,
-    /// A line; empty: none.
+    /// Stored record; empty: none.
     pub(super) record: Vec<u8>,
 }
 
@@ -52,9 +52,9 @@ pub(super) struct PublishRequest<'a> {
     pub(super) epoch: u64,
     pub(super) history: &'a FeeHistory,
     pub(super) timestamps: Timestamps,
-    /// For how long from when it was observed.
+    /// Lifetime from the time of observation.
     pub(super) max_age: Duration,
-    /// Redis' clock as it was known last.
+    /// Last known reading of Redis' clock.
     pub(super) clock: RedisClock,
 }
 
@@ -74,11 +74,11 @@ impl SharedChainState {
         Self { redis, keys, slots, upstreams, replica_id, scripts }
     }
 
-    /// Looks what is there, and claims the slot that it is now where that is what this is for. What other
-    /// replicas know of the upstreams is taken over.
+    /// Reads the stored record and, with `claim`, claims the current slot. Adopts what other replicas know about the
+    /// upstreams.
     pub(super) async fn claim_and_read(&self, claim: bool) -> Result<ClaimReply, CommandFailed> {
         let connection = self.redis.active().ok_or(CommandFailed)?;
-        // Lasts until no replica can claim the slot any more.
+        // Long enough that no replica can claim the slot again.
         let ttl_ms = whole_millis(self.slots.length.saturating_mul(2).max(Duration::from_secs(1)));
         let mut script = self.scripts.claim.key(&self.keys.fee_history);
         script.key(&self.keys.claim_prefix);
@@ -109,7 +109,7 @@ impl SharedChainState {
         }
     }
 
-    /// Publishes; the line that stands instead, where that is newer.
+    /// Publishes a record. Returns the stored record instead, if that is newer.
     pub(super) async fn publish(
         &self,
         request: PublishRequest<'_>,
@@ -124,7 +124,7 @@ impl SharedChainState {
         let mut script = self.scripts.publish.key(&self.keys.fee_history);
         script.arg(SharedFeeHistory::zero_padded(slot)).arg(epoch);
         script.arg(SharedFeeHistory::zero_padded(history.newest_block()));
-        // As if all that Redis takes to answer were on the way there: it is older rather than younger.
+        // Counts the whole round trip as transit time, so the value seems older rather than younger.
         script.arg(whole_micros(age + clock.round_trip)).arg(clock.micros_at(Instant::now()));
         script
             .arg(format!("{} {}", self.replica_id, SharedFeeHistory::to_json(history, timestamps)))
@@ -141,15 +141,15 @@ impl SharedChainState {
         Ok(Some(stored).filter(|line| !line.is_empty()))
     }
 
-    /// Removes the value that begins like this.
+    /// Deletes the stored record if it begins with `prefix`.
     pub(super) async fn discard(&self, prefix: &[u8]) {
         let Some(line) = self.redis.active() else { return };
         let mut script = self.scripts.discard.key(&self.keys.fee_history);
-        // Whether there was one.
+        // The reply says whether there was one.
         let _: Result<u8, CommandFailed> = line.run(script.arg(prefix)).await;
     }
 
-    /// Tells that the poll for `slot` gave nothing.
+    /// Announces that the poll of `slot` failed.
     pub(super) async fn announce_failure(&self, slot: u64) {
         let mut commands = redis::pipe();
         commands.publish(&self.keys.channel, messages::failure_message(slot)).ignore();
@@ -180,13 +180,13 @@ impl SharedChainState {
         let connection: Option<ActiveConnection> =
             self.redis.active().filter(|_| !commands.is_empty());
         if let Some(line) = connection {
-            // The log and the metrics know when it fails.
+            // A failure is already logged and counted.
             let _ = line.send(commands).await;
         }
     }
 }
 
-/// In whole milliseconds, rounded up.
+/// Converts to whole milliseconds, rounded up.
 fn whole_millis(duration: Duration) -> u64 {
     whole_micros(duration).div_ceil(1000)
 }

@@ -1,7 +1,7 @@
-//! The connection to Redis: one per process, for commands and for what others publish (RESP3).
+//! Connection to Redis: one per process, for commands and for messages (RESP3).
 //!
-//! Whatever goes wrong with it, the process goes on alone until it is there again. No command waits for a
-//! connection, and none for longer than [`COMMAND_TIMEOUT`].
+//! While there is no connection, the process works standalone. No command waits for a connection, and none takes longer
+//! than [`COMMAND_TIMEOUT`].
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use crate::redaction::Redactor;
 /// Longer than a round trip to another continent, short enough to go unnoticed.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Commands under way at a time; one that finds no place in time fails.
+/// Concurrent commands. Further ones wait within their timeout.
 const MAX_IN_FLIGHT: usize = 256;
 
 pub(super) const CLAIM_SCRIPT: &str = include_str!("claim.lua");
@@ -47,7 +47,7 @@ pub(super) struct Connector {
     health: Arc<RedisReporter>,
 }
 
-/// The connection as those see it that use it. Cheap to clone.
+/// Handle for commands. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct RedisHandle {
     status: watch::Receiver<ConnectionStatus>,
@@ -55,7 +55,7 @@ pub(super) struct RedisHandle {
 
 #[derive(Debug, Clone)]
 pub(super) enum ConnectionStatus {
-    /// For the first time.
+    /// The first attempt is in progress.
     Connecting,
     Connected(ActiveConnection),
     Disconnected,
@@ -65,7 +65,7 @@ pub(super) enum ConnectionStatus {
 #[derive(Debug, Clone)]
 pub(super) struct ActiveConnection {
     connection: MultiplexedConnection,
-    /// Cancelled when it is of no more use.
+    /// Cancelled when the connection is unusable.
     closed: CancellationToken,
     health: Arc<RedisReporter>,
 }
@@ -79,7 +79,7 @@ struct RedisReporter {
     redactor: Redactor,
 }
 
-/// A command that came to nothing, which the log and the metrics know.
+/// A failed command. It is already logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CommandFailed;
 
@@ -110,9 +110,10 @@ impl Connector {
         Ok((connector, RedisHandle { status: status_receiver }))
     }
 
-    /// Connects, and connects again whenever the connection is lost, for ever.
+    /// Connects, and reconnects whenever the connection is lost, for ever.
     pub(super) async fn run(self) -> Infallible {
-        /// Between attempts, and as much again by chance: many replicas have lost the same server.
+        /// Delay between attempts, plus a random one of up to the same length, because many replicas lose the server at
+        /// once.
         const RECONNECT_DELAY: Duration = Duration::from_millis(500);
         loop {
             match self.connect().await {
@@ -145,7 +146,7 @@ impl Connector {
                 self.client.get_multiplexed_async_connection_with_config(&config).await?;
             let channels: Vec<_> = self.handlers.keys().collect();
             connection.subscribe(channels).await?;
-            // Now, so that no turn has to wait for it.
+            // Loaded now, so that no poll has to wait for it.
             for script in SCRIPTS {
                 Script::new(script).load_async(&mut connection).await?;
             }
@@ -186,7 +187,7 @@ impl RedisHandle {
         self.status.borrow()
     }
 
-    /// The connection, if there is one now.
+    /// Returns the connection, if there is one.
     pub(super) fn active(&self) -> Option<ActiveConnection> {
         match &*self.status.borrow() {
             ConnectionStatus::Connected(line) if !line.closed.is_cancelled() => Some(line.clone()),
@@ -194,8 +195,7 @@ impl RedisHandle {
         }
     }
 
-    /// Resolves when [`status`](Self::status) has become another since this resolved last; never, when nothing
-    /// connects any more.
+    /// Resolves when [`status`](Self::status) has changed since the last call; never once the connector has stopped.
     pub(super) async fn status_changed(&mut self) {
         if self.status.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -213,7 +213,7 @@ impl ActiveConnection {
         self.with_timeout(script.invoke_async(&mut connection)).await
     }
 
-    /// Sends commands that depend on each other for nothing.
+    /// Sends independent commands in one pipeline.
     pub(super) async fn send(&self, commands: &redis::Pipeline) -> Result<(), CommandFailed> {
         let mut connection = self.connection.clone();
         self.with_timeout(commands.exec_async(&mut connection)).await
@@ -244,8 +244,8 @@ fn timeout_error() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
-/// Returns true if a server that says this may do what it is asked for another time. One that is not the primary any
-/// more may have another behind its name, and one that wants a password now has to be given it.
+/// Returns true if the server may accept the command later. A server that is no longer the primary may be replaced
+/// behind its name, and a server that now requires a password may get one configured.
 fn is_recoverable(error: &RedisError) -> bool {
     const FATAL_CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];
     match error.code() {
@@ -267,7 +267,7 @@ impl RedisReporter {
         let reason = failure_reason(error);
         self.metrics.redis_failures(reason).increment(1);
         if self.outcome_log.changed_to(Err(reason)) {
-            // The client shows whole values in others.
+            // The client library's texts of other errors may contain whole values.
             let is_readable = error.code().is_some() || error.kind() == ErrorKind::Io;
             let error = if is_readable { error.to_string() } else { error.category().to_owned() };
             let error = self.redactor.redact_text(&error);
@@ -276,7 +276,7 @@ impl RedisReporter {
     }
 }
 
-/// The kind of failure, from a closed list.
+/// Label of the failure, from a closed list.
 fn failure_reason(error: &RedisError) -> &'static str {
     const AUTH_ERROR_CODES: [&str; 3] = ["WRONGPASS", "NOAUTH", "NOPERM"];
     match (error.kind(), error.code()) {

@@ -35,7 +35,7 @@ impl ReplicaCounters {
         }
     }
 
-    /// That of publications of which this came.
+    /// Counter of shared fee histories with this outcome.
     pub(super) fn for_merge(&self, outcome: AdoptOutcome) -> &Counter {
         match outcome {
             AdoptOutcome::Adopted => &self.adopted,

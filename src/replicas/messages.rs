@@ -1,4 +1,4 @@
-//! Messages between replicas. The next slot makes up for a lost one.
+//! Messages between replicas. A lost message is made up for by the next slot.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use super::connection::MessageHandler;
 use super::shared_fee_history::SharedFeeHistory;
 use crate::upstream::ChainUpstreams;
 
-/// The newest of what was heard of a chain.
+/// Newest unread messages of one chain.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inbox {
-    /// A value that was published, not read yet.
+    /// A published record that has not been read.
     pub(super) value: Option<ValueMessage>,
-    /// The slot of a poll that gave nothing.
+    /// Slot of a failed poll.
     pub(super) failed_slot: Option<u64>,
 }
 
-/// A line that was published.
+/// A published record.
 #[derive(Debug, Clone)]
 pub(super) struct ValueMessage {
-    /// By Redis' clock, in microseconds.
+    /// Time of sending by Redis' clock in microseconds.
     pub(super) sent_us: u64,
     pub(super) received_at: Instant,
     pub(super) record: Bytes,
@@ -46,7 +46,7 @@ pub(super) fn open_inbox(
                 .filter(|node| node.fingerprint() == alias)
                 .for_each(|node| node.record_rate_limit(wait));
         }
-        // A value all the same, so that it is counted.
+        // Passed on as well, so that it is counted as invalid.
         None => {
             let value =
                 ValueMessage { sent_us: 0, received_at: Instant::now(), record: Bytes::new() };
@@ -63,18 +63,18 @@ enum Message<'a> {
     CoolDown(&'a str, Duration),
 }
 
-/// That a poll for `slot` gave nothing.
+/// Builds the message that the poll of `slot` failed.
 pub(super) fn failure_message(slot: u64) -> String {
     format!("failed {slot}")
 }
 
-/// That an upstream has asked to be left alone.
+/// Builds the message that an upstream asked for a pause.
 pub(super) fn cool_down_message(fingerprint: &str, millis: u64) -> String {
     format!("cool {fingerprint} {millis}")
 }
 
 fn parse(message: &Bytes) -> Option<Message<'_>> {
-    /// More than all words before the line.
+    /// Maximum length of the words before the record.
     const MAX_HEADER_BYTES: usize = 64;
     if message.len() > SharedFeeHistory::MAX_BYTES + MAX_HEADER_BYTES {
         return None;
@@ -96,7 +96,7 @@ fn parse(message: &Bytes) -> Option<Message<'_>> {
     }
 }
 
-/// The first word, and what is behind it.
+/// Returns the first word and the rest.
 fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = text.iter().position(|byte| *byte == b' ')?;
     Some((text.get(..space)?, text.get(space.saturating_add(1)..)?))

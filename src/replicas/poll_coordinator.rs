@@ -1,8 +1,8 @@
-//! Whose turn it is to poll a chain, and what the others have polled.
+//! Decides which replica polls a chain, and adopts what others have polled.
 //!
 //! Redis' clock divides time into slots of one block time. The replica that claims a slot polls, publishes, and tries
-//! first in the next slot; the others wait a moment longer, by which time they have usually received the value. There
-//! is no leader: a replica that dies costs the slot it holds.
+//! first in the next slot. The others wait a moment longer; by then they usually have the value. There is no leader: a
+//! replica that dies costs only the slot that it holds.
 
 mod action;
 
@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::store::Timestamps;
 use crate::upstream::ChainUpstreams;
 
-/// One chain's turns, for one replica.
+/// Coordinator of one chain in one replica.
 #[derive(Debug)]
 pub struct PollCoordinator {
     chain_state: SharedChainState,
@@ -36,26 +36,26 @@ pub struct PollCoordinator {
     counters: ReplicaCounters,
     clock: Option<RedisClock>,
     epoch: u64,
-    /// When to look for a turn.
+    /// When to try the next claim.
     claim_at: Instant,
-    /// The slot that the next turn is for, as far as it is known.
+    /// Slot of the next claim, if known.
     next_slot: Option<u64>,
-    /// When Redis is asked although everything comes by itself.
+    /// When to read Redis even if all messages arrive.
     refresh_at: Instant,
     priority: ClaimPriority,
-    /// Slots in a row that other replicas claimed without a result.
+    /// Consecutive slots that other replicas claimed without publishing a usable result.
     silent_slots: u32,
     /// Steps to do before the next claim.
     pending: PendingWork,
-    /// Not before then this polls without Redis: this slot's poll is done.
+    /// Until then no standalone poll, because this slot has been polled.
     standalone_from: Instant,
-    /// When the last poll began.
+    /// Start of the last poll.
     polling_since: Instant,
-    /// True if anything is known of the chain.
+    /// True if the chain has data.
     has_snapshot: bool,
-    /// How many polls in a row were in doubt.
+    /// Consecutive polls with an unconfirmed head.
     unconfirmed_polls: u32,
-    /// When the last value that was looked into was received, and the last failure.
+    /// Receipt of the last handled value, and the last handled failure.
     handled: (Option<Instant>, Option<u64>),
 }
 
@@ -63,20 +63,20 @@ pub struct PollCoordinator {
 struct PendingWork {
     received: Option<SharedFeeHistory>,
     grant: Option<PollGrant>,
-    /// A slot for which this replica may poll again, and when.
+    /// A slot that this replica may poll again, and when.
     retry: Option<(Instant, u64)>,
 }
 
 impl PollCoordinator {
-    /// For how many slots of others of whom nothing useful comes a replica waits before it polls by itself.
+    /// Slots without a usable result from other replicas after which this replica polls standalone.
     const MIN_SILENT_SLOTS: u32 = 3;
-    /// How often Redis is asked at least.
+    /// Longest interval between reads of Redis.
     const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
     /// Error of the estimated begin of a slot.
     const CLOCK_MARGIN: Duration = Duration::from_millis(2);
-    /// The longest that those wait who did not have the last slot.
+    /// Maximum delay of replicas that did not hold the last slot.
     const MAX_CLAIM_DELAY: Duration = Duration::from_millis(250);
-    /// How many polls in a row a replica goes first although their heads were in doubt.
+    /// Consecutive polls for which a replica keeps priority although their heads were unconfirmed.
     const MAX_UNCONFIRMED_POLLS: u32 = 3;
 
     pub(super) fn new(
@@ -107,13 +107,13 @@ impl PollCoordinator {
         }
     }
 
-    /// How often the chain's head has made a move that had to be confirmed, as far as is known.
+    /// Number of confirmed head regressions or jumps. Within one epoch a lower head is older.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Waits for something to do. Dropping the future loses at most what others have published.
+    /// Waits for the next action. Dropping the future loses at most a message of another replica.
     pub async fn next(&mut self) -> Action {
         loop {
             if let Some(received) = self.pending.received.take() {
@@ -129,12 +129,12 @@ impl PollCoordinator {
                 return Action::Poll(PollGrant::Claimed(slot));
             }
             let upstreams = Arc::clone(&self.chain_state.upstreams);
-            // The first attempt to connect is soon over, and then it is known what to do.
+            // The first connection attempt ends soon, and then the status is known.
             let is_connecting =
                 matches!(*self.chain_state.redis.status(), ConnectionStatus::Connecting);
             let retry_at = self.pending.retry.map_or(self.claim_at, |(at, _)| at);
             let wake_at = self.claim_at.min(self.refresh_at).min(retry_at);
-            // None of them first: whatever comes over a channel must not keep this from polling.
+            // Unbiased: a flood of messages must not delay polls.
             tokio::select! {
                 Ok(()) = self.inbox.changed() => {
                     if let Some(action) = self.handle_inbox() {
@@ -152,8 +152,8 @@ impl PollCoordinator {
         }
     }
 
-    /// Takes note of what came of the `publication` that there was to take. A slot whose value is of no use is
-    /// not over: where that goes on this replica polls by itself.
+    /// Records the outcome of merging a shared fee history. If it was unusable the slot stays open, and if that
+    /// continues this replica polls standalone.
     pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
         self.counters.for_merge(outcome).increment(1);
         match outcome {
@@ -161,7 +161,7 @@ impl PollCoordinator {
                 self.epoch = self.epoch.max(received.epoch);
                 self.has_snapshot = true;
             }
-            // To poll would give the same.
+            // A poll would return the same.
             AdoptOutcome::Rejected => {}
             AdoptOutcome::Older | AdoptOutcome::Implausible => return,
         }
@@ -171,7 +171,7 @@ impl PollCoordinator {
         }
     }
 
-    /// Tells the others what came of a poll, and what was published.
+    /// Announces the outcome of a poll, and publishes its result.
     pub async fn finish_poll(
         &mut self,
         grant: PollGrant,
@@ -192,7 +192,7 @@ impl PollCoordinator {
         };
         self.priority = match outcome {
             PollOutcome::Accepted => ClaimPriority::Holder,
-            // It takes several polls of one replica to believe such a head.
+            // One replica needs several polls to confirm such a head.
             PollOutcome::Unconfirmed if self.unconfirmed_polls <= Self::MAX_UNCONFIRMED_POLLS => {
                 ClaimPriority::Holder
             }
@@ -218,7 +218,7 @@ impl PollCoordinator {
         }
     }
 
-    /// Looks into what was heard.
+    /// Handles received messages.
     fn handle_inbox(&mut self) -> Option<Action> {
         let Inbox { value, failed_slot } = self.inbox.borrow_and_update().clone();
         let received = value.as_ref().map(|message| message.received_at);
@@ -233,7 +233,7 @@ impl PollCoordinator {
         let clock = self.clock?;
         let received = value.and_then(|ValueMessage { sent_us, received_at, record }| {
             if clock.is_skewed(sent_us, received_at) {
-                // It has come late, or the clock was put forward or back.
+                // The message was late, or Redis' clock was changed.
                 self.refresh_at = received_at;
             }
             self.parse_record(&record, RecordOrigin::Received(sent_us, received_at), &clock)
@@ -260,7 +260,7 @@ impl PollCoordinator {
         Ok(Some(parsed?).filter(|found| found.replica_id != self.chain_state.replica_id))
     }
 
-    /// Returns true if this slot has begun, and nothing was known of what came of it.
+    /// Returns true if this slot has begun and its result was not known yet.
     fn is_open_slot(&self, slot: u64) -> bool {
         let now = Instant::now();
         let has_begun = |clock: &RedisClock| {
@@ -269,7 +269,7 @@ impl PollCoordinator {
         self.clock.as_ref().is_some_and(has_begun) && self.next_slot.is_none_or(|next| slot >= next)
     }
 
-    /// Leaves `slot` to another replica, of which something came.
+    /// Yields `slot` to another replica, which has published for it.
     fn yield_slot(&mut self, slot: u64) {
         self.counters.yielded.increment(1);
         self.demote();
@@ -279,14 +279,14 @@ impl PollCoordinator {
         self.schedule_claim(slot.saturating_add(1));
     }
 
-    /// Another replica has a slot.
+    /// Another replica holds a slot, so this one loses its priority.
     fn demote(&mut self) {
         if self.priority == ClaimPriority::Holder {
             self.priority = ClaimPriority::Normal;
         }
     }
 
-    /// Goes for `slot` next.
+    /// Schedules the claim of `slot`.
     fn schedule_claim(&mut self, slot: u64) {
         let Some(clock) = &self.clock else { return };
         let base_delay = (self.chain_state.slots.length / 8).min(Self::MAX_CLAIM_DELAY);
@@ -300,21 +300,21 @@ impl PollCoordinator {
     }
 
     fn connection_changed(&mut self) {
-        /// Replicas that come back together do not come at the same moment.
+        /// Spreads replicas that reconnect at the same time.
         const MAX_SPREAD: Duration = Duration::from_millis(500);
         if let ConnectionStatus::Connected(_) = *self.chain_state.redis.status() {
             let now = Instant::now();
             let is_first = self.clock.is_none() && self.claim_at <= now;
             let spread = MAX_SPREAD.min(self.chain_state.slots.length / 4);
-            // What is due stays so: a connection that comes and goes is no reason to poll.
+            // A due time is kept: a connection that comes and goes must not cause extra polls.
             self.refresh_at = if is_first { now } else { now + jitter::random_up_to(spread) };
-            // It may be another server, with another clock.
+            // It may be another server with another clock.
             (self.clock, self.next_slot) = (None, None);
             self.silent_slots = 0;
         }
     }
 
-    /// Asks Redis what is known, and for a turn where one is due.
+    /// Reads the state from Redis, and claims a slot if one is due.
     async fn refresh(&mut self) -> Option<Action> {
         let now = Instant::now();
         let is_due = self.claim_at <= now;
@@ -334,7 +334,7 @@ impl PollCoordinator {
             self.schedule_claim(reply.slot.saturating_add(1));
         } else {
             let following = reply.slot.saturating_add(1);
-            // One that is further ahead is by a clock that was put back.
+            // A slot further ahead was computed before Redis' clock was set back.
             let next = self.next_slot.filter(|next| *next <= following);
             match next {
                 Some(next) if !is_due || next == following => self.schedule_claim(next),
@@ -352,11 +352,11 @@ impl PollCoordinator {
         parsed.ok().flatten().map(Action::Adopt)
     }
 
-    /// Lets another replica have the slot that it has claimed.
+    /// Skips a slot that another replica has claimed.
     fn skip_slot(&mut self, slot: u64, now: Instant) {
         self.demote();
         self.schedule_claim(slot.saturating_add(1));
-        // A poll takes up to two attempts, however short slots are, and is heard of after that.
+        // A poll takes up to two attempts, however short the slots are, and its result arrives after that.
         let poll_deadline = self.chain_state.upstreams.attempt_deadline().saturating_mul(3);
         let slots =
             poll_deadline.as_nanos().div_ceil(self.chain_state.slots.length.as_nanos().max(1));
@@ -370,7 +370,7 @@ impl PollCoordinator {
         self.silent_slots = self.silent_slots.saturating_add(1);
         let retry_at = now + ChainUpstreams::RETRY_INTERVAL;
         if !self.has_snapshot && retry_at < self.claim_at {
-            // With slots this long, the holder should have published by then.
+            // With slots this long the holder should have published by then.
             (self.silent_slots, self.claim_at) = (max_silent_slots, retry_at);
         }
     }
@@ -384,19 +384,19 @@ impl PollCoordinator {
         self.claim_at = self.standalone_from;
     }
 
-    /// Has a poll begin.
+    /// Records the start of a poll.
     fn grant_poll(&mut self, permit: PollGrant, now: Instant) {
         self.pending.grant = Some(permit);
         self.polling_since = now;
         self.standalone_from = now + self.chain_state.slots.length;
     }
 
-    /// Publishes what a poll has given, for its slot.
+    /// Publishes the result of a poll for its slot.
     async fn publish(&mut self, grant: PollGrant, history: &FeeHistory, timestamps: Timestamps) {
         let Some(clock) = self.clock else { return };
         let slot = match grant {
             PollGrant::Claimed(slot) => slot,
-            // That in which it began, as with all others: later it would keep out what they have polled since.
+            // The slot in which the poll began, as with all replicas. A later slot would block newer results of others.
             PollGrant::Standalone => self.chain_state.slots.slot_at(&clock, self.polling_since),
         };
         let request = PublishRequest {

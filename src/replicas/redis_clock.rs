@@ -1,22 +1,22 @@
-//! Redis' clock as one replica knows it, and the slots that it divides time into.
+//! Redis' clock as one replica knows it, and the poll slots derived from it.
 //!
-//! Pure. Wall clocks of machines are compared nowhere: a moment of Redis' clock is tied to one of the
-//! monotonic clock here each time a script is answered.
+//! Pure. Wall clocks of different machines are never compared: each reply of a script relates Redis' clock to the local
+//! monotonic clock.
 
 use std::time::{Duration, Instant};
 
 /// Reading of Redis' clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RedisClock {
-    /// The moment before which it cannot have said so: that of asking. So nothing seems younger than it is.
+    /// Time of the request, before which Redis cannot have read its clock. So no value seems younger than it is.
     requested_at: Instant,
     micros: u64,
     /// Round trip of the command.
     pub(super) round_trip: Duration,
 }
 
-/// How a chain's time is divided: slots of one block time, which begin at another moment for each chain, so
-/// that not all are polled at once.
+/// Division of a chain's time into slots of one block time. Each chain has its own offset, so that not all are polled
+/// at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PollSlots {
     pub(super) length: Duration,
@@ -28,21 +28,21 @@ impl RedisClock {
         Self { requested_at, micros, round_trip }
     }
 
-    /// Clock in microseconds at `moment`, or a little more.
+    /// Reading of the clock in microseconds at `moment`, or slightly more.
     pub(super) fn micros_at(&self, moment: Instant) -> u64 {
         let after = whole_micros(moment.saturating_duration_since(self.requested_at));
         let before = whole_micros(self.requested_at.saturating_duration_since(moment));
         self.micros.saturating_add(after).saturating_sub(before)
     }
 
-    /// Returns true if a message that was received then, and sent when it said `micros`, was on its way for long, or it
-    /// was put forward or back.
+    /// Returns true if a message was in transit for long, or Redis' clock was changed. `sent`: Redis' clock in
+    /// microseconds.
     pub(super) fn is_skewed(&self, sent: u64, received: Instant) -> bool {
         const MAX_SKEW: Duration = Duration::from_secs(1);
         self.micros_at(received).abs_diff(sent) > whole_micros(MAX_SKEW)
     }
 
-    /// When it says `micros`, or a little before.
+    /// Returns when the clock reads `micros`, or slightly before.
     fn instant_at(&self, micros: u64) -> Instant {
         let ahead = Duration::from_micros(micros.saturating_sub(self.micros));
         let behind = Duration::from_micros(self.micros.saturating_sub(micros));
@@ -51,9 +51,9 @@ impl RedisClock {
 }
 
 impl PollSlots {
-    /// Those of the chain with this id.
+    /// Slots of the chain with this id.
     pub(super) fn new(chain_id: u64, length: Duration) -> Self {
-        // Neighbours among the ids are far from each other (the fraction of the golden ratio).
+        // Spreads similar ids widely (fraction of the golden ratio).
         const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
         let fraction = u128::from(chain_id.wrapping_mul(GOLDEN_RATIO));
         let phase = fraction.saturating_mul(u128::from(whole_micros(length))) >> u64::BITS;
@@ -68,19 +68,19 @@ impl PollSlots {
         whole_micros(self.phase)
     }
 
-    /// The slot that `moment` is in.
+    /// Returns the slot that contains `moment`.
     pub(super) fn slot_at(&self, clock: &RedisClock, moment: Instant) -> u64 {
         clock.micros_at(moment).saturating_add(self.phase_micros()) / self.length_micros()
     }
 
-    /// When `slot` begins.
+    /// Returns the start of `slot`.
     pub(super) fn slot_start(&self, clock: &RedisClock, slot: u64) -> Instant {
         let start = slot.saturating_mul(self.length_micros());
         clock.instant_at(start.saturating_sub(self.phase_micros()))
     }
 }
 
-/// In whole microseconds.
+/// Converts to whole microseconds.
 pub(super) fn whole_micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
-//! The names of what is in Redis.
+//! Keys in Redis.
 //!
-//! All have the version in front, so that another one shares nothing with this. Replicas that ask nodes for
-//! something else, or in another rhythm, share nothing either: a configuration can be rolled out in steps.
+//! All begin with a version, so that incompatible releases share nothing. Replicas with other settings that matter for
+//! polls share nothing either, so a configuration can be rolled out in steps.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::upstream::ChainUpstreams;
 #[derive(Debug)]
 pub(super) struct RedisKeys {
     pub(super) fee_history: String,
-    /// With the slot behind it.
+    /// The slot follows.
     pub(super) claim_prefix: String,
     pub(super) channel: String,
-    /// By the upstream's place.
+    /// By index of the upstream.
     pub(super) upstreams: Vec<UpstreamKeys>,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct RedisKeys {
 pub(super) struct UpstreamKeys {
     /// Fingerprint of the upstream.
     pub(super) fingerprint: String,
-    /// It has asked to be left alone while this is there.
+    /// Present while the upstream has asked for a pause.
     pub(super) cool_down: String,
-    /// It need not prove which chain it serves while this is there.
+    /// Present while the upstream's chain counts as verified.
     pub(super) chain_verified: String,
 }
 
@@ -53,7 +53,7 @@ impl RedisKeys {
         Self {
             fee_history: format!("{prefix}:value"),
             claim_prefix: format!("{prefix}:claim"),
-            // Messages know no databases.
+            // Channels are common to all databases of a server.
             channel: format!("{prefix}:news:{database}"),
             upstreams: upstreams
                 .all()

@@ -1,4 +1,4 @@
-//! The places for requests to an API, which replicas take together.
+//! Rate limit of an API that replicas share through Redis.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use redis::Script;
 use super::connection::{CommandFailed, RESERVE_SCRIPT, RedisHandle};
 use crate::config::UpstreamUrl;
 
-/// Places that are taken by all replicas that ask the same API. Cheap to clone.
+/// Permits of all replicas that use the same API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SharedBudget {
     redis: RedisHandle,
@@ -16,10 +16,10 @@ pub struct SharedBudget {
     script: Script,
 }
 
-/// State of this replica and the rules.
+/// Permits held by this replica, and the rules of the limit.
 #[derive(Debug)]
 pub struct ReserveRequest {
-    /// For how long each of its places is held, and whether its request is under way.
+    /// For each permit, the time for which it is taken, and whether its request is in flight.
     pub permits: Vec<(Duration, bool)>,
     /// Cool-down of the API.
     pub cool_down: Duration,
@@ -27,32 +27,32 @@ pub struct ReserveRequest {
     pub typical_latency: Duration,
     /// Deadline of a request.
     pub timeout: Duration,
-    /// For how long a place is held after the answer.
+    /// Time for which a permit stays taken after the response.
     pub window: Duration,
-    /// How many there are for all.
+    /// Number of permits for all replicas.
     pub max_requests: usize,
 }
 
-/// A place that was taken.
+/// A granted permit.
 #[derive(Debug, Clone, Copy)]
 pub struct Granted {
-    /// After that it may be used.
+    /// Time until it may be used.
     pub wait: Duration,
-    /// How many share.
+    /// Number of sharing replicas.
     pub replicas: usize,
 }
 
-/// Why no place was taken.
+/// Reason why no permit was granted.
 #[derive(Debug, Clone, Copy)]
 pub enum Denied {
-    /// After that long one is free, as far as the requests under way are answered.
+    /// Time until one is free, if the requests in flight are answered as usual.
     Exhausted(Duration),
-    /// Redis cannot be asked.
+    /// Redis is unavailable.
     RedisUnavailable,
 }
 
 impl SharedBudget {
-    /// The places of the API at this URL, which Redis does not learn.
+    /// Permits of the API at this URL. Redis gets only a fingerprint of the URL.
     pub(super) fn new(redis: RedisHandle, replica_id: String, api: &UpstreamUrl) -> Self {
         let api = api.fingerprint();
         let key = |last| format!("gas:v1:{{delegation:{api}}}:{last}");
@@ -60,12 +60,12 @@ impl SharedBudget {
         Self { redis, keys, replica_id, script: Script::new(RESERVE_SCRIPT) }
     }
 
-    /// Takes a place, which this replica numbers `place`, if one is free or gets free within its `patience`.
-    /// Dropping the future leaves that to the next call.
+    /// Reserves a permit, which this replica numbers `permit`, if one is free or becomes free within `max_wait`. After
+    /// dropping the future, the next call corrects the reservation.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// Returns why no permit was granted.
     pub async fn reserve(
         &self,
         reservations: &ReserveRequest,
@@ -79,17 +79,17 @@ impl SharedBudget {
         if is_granted { Ok(Granted { wait, replicas }) } else { Err(Denied::Exhausted(wait)) }
     }
 
-    /// Tells what this replica holds. How many share.
+    /// Sends the reservations of this replica. Returns the number of sharing replicas.
     ///
     /// # Errors
     ///
-    /// When Redis cannot be asked.
+    /// Fails if Redis is unavailable.
     pub async fn heartbeat(&self, reservations: &ReserveRequest) -> Result<usize, Denied> {
         let reply = self.run(reservations, None, Duration::ZERO).await;
         reply.map(|(_, _, replicas)| replicas).map_err(|CommandFailed| Denied::RedisUnavailable)
     }
 
-    /// Resolves when the connection to Redis is lost or there again.
+    /// Resolves when the connection to Redis is lost or restored.
     pub async fn connection_changed(&mut self) {
         self.redis.status_changed().await;
     }
@@ -125,7 +125,7 @@ impl SharedBudget {
     }
 }
 
-/// In milliseconds, rounded up: nothing is held for less than it has to be.
+/// Converts to milliseconds, rounded up, so that no permit is released early.
 fn millis_rounded_up(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,7 @@
-//! A fee history on its way from one replica to the others.
+//! A fee history that one replica publishes for the others.
 //!
-//! Each replica prices it by its own configuration: what is shared is what a node said, not what was made of
-//! it. On the wire it is a line, `slot epoch newest-block observed replica JSON`, which the scripts take apart up to
-//! the JSON. Whatever is not exactly that is foreign.
+//! Replicas share the node's reply, and each prices it by its own configuration. On the wire a record is a line, `slot
+//! epoch newest-block observed replica JSON`, which the Lua scripts split up to the JSON. Anything else is invalid.
 
 use std::time::{Duration, Instant};
 
@@ -12,43 +11,42 @@ use super::redis_clock::{RedisClock, whole_micros};
 use crate::fees::{Block, FeeHistory, Rewards};
 use crate::store::Timestamps;
 
-/// A fee history that a replica has published.
+/// A fee history published by a replica.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedFeeHistory {
-    /// The slot for which it was polled.
+    /// Slot that it was polled for.
     pub(super) slot: u64,
     /// Replica that polled.
     pub(super) replica_id: String,
-    /// How often the chain's head has made a move that had to be confirmed. Of the same epoch, a lower head is
-    /// an older one.
+    /// Number of confirmed head regressions or jumps. Within one epoch a lower head is older.
     pub epoch: u64,
     /// Reply of the node.
     pub history: FeeHistory,
-    /// When it said so, by the monotonic clock here.
+    /// Times of the reply by the local monotonic clock.
     pub timestamps: Timestamps,
 }
 
 /// Outcome of merging a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdoptOutcome {
-    /// It is what is known now.
+    /// It is now the published data.
     Adopted,
-    /// It says no more than what is known.
+    /// It is not newer than the published data.
     Duplicate,
-    /// It is older than what is known, or may not be served any more.
+    /// It is older than the published data, or expired.
     Older,
-    /// This replica's pricing makes no suggestion of it.
+    /// This replica's pricing cannot compute a suggestion from it.
     Rejected,
-    /// Its newest block is further ahead than the chain can be.
+    /// Its newest block is implausibly far ahead.
     Implausible,
 }
 
-/// Where a line is from.
+/// Origin of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RecordOrigin {
-    /// It was stored then.
+    /// Read from Redis at this time.
     Stored(Instant),
-    /// It was received then, and sent when Redis' clock said this many microseconds.
+    /// Received at this time, and sent when Redis' clock had this value in microseconds.
     Received(u64, Instant),
 }
 
@@ -62,22 +60,22 @@ pub(super) struct InvalidRecord;
 struct WireHistory {
     oldest_block: String,
     next_base_fee: Option<String>,
-    /// For how long the newest block was known when it was observed, in microseconds.
+    /// Time since the head had changed, when it was observed, in microseconds.
     head_age_us: u64,
     blocks: Vec<WireBlock>,
 }
 
-/// Base fee, gas ratio, medium's and high's reward.
+/// Base fee, gas ratio, medium and high reward.
 #[derive(Serialize, Deserialize)]
 struct WireBlock(String, Option<f64>, Option<String>, Option<String>);
 
 impl SharedFeeHistory {
-    /// No line is longer: 1,024 blocks with amounts of 128 bits.
+    /// Upper bound: 1,024 blocks with amounts of 128 bits.
     pub(super) const MAX_BYTES: usize = 256 * 1024;
-    /// No chain has had so many: numbers up to here are exact in scripts.
+    /// Far more than any chain has. Lua represents integers up to here exactly.
     const MAX_EPOCH: u64 = 1 << 40;
 
-    /// The JSON of a line about `history`, which was observed as `seen` tells.
+    /// Serialises `history` with its `timestamps` as the JSON of a record.
     pub(super) fn to_json(history: &FeeHistory, timestamps: Timestamps) -> String {
         let amount = |amount: u128| amount.to_string();
         let block = |block: &Block| {
@@ -95,7 +93,7 @@ impl SharedFeeHistory {
         serde_json::to_string(&wire).expect("a struct of strings serialises")
     }
 
-    /// A number that the scripts compare as a text.
+    /// Formats a number so that the scripts can compare it as a string.
     pub(super) fn zero_padded(number: u64) -> String {
         format!("{number:020}")
     }
@@ -129,7 +127,7 @@ impl SharedFeeHistory {
     }
 }
 
-/// When something was observed that was so at `observed` of Redis' clock.
+/// Computes when something was observed, given Redis' clock at that time.
 fn parse_timestamps(
     observed: u64,
     head_age_us: u64,
@@ -138,17 +136,17 @@ fn parse_timestamps(
 ) -> Option<Timestamps> {
     let (at, now) = match origin {
         RecordOrigin::Stored(at) => (at, clock.micros_at(at)),
-        // Whatever it took on its way, and however long this process was frozen meanwhile.
+        // Includes the transit time, and the time for which this process was frozen.
         RecordOrigin::Received(sent, received) => (received, clock.micros_at(received).max(sent)),
     };
-    // A later time is from before the clock was set back; its age is unknown.
+    // A time in the future is from before the clock was set back; its age is unknown.
     let age = Duration::from_micros(now.checked_sub(observed)?);
     let observed = at.checked_sub(age)?;
     let head_moved = observed.checked_sub(Duration::from_micros(head_age_us))?;
     Some(Timestamps { observed_at: observed, head_changed_at: head_moved })
 }
 
-/// Decimal digits and nothing else.
+/// Parses decimal digits only.
 fn parse_decimal<T: std::str::FromStr>(text: &str) -> Result<T, InvalidRecord> {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_digits).ok_or(InvalidRecord)

@@ -1,4 +1,4 @@
-//! Brings spans to the collector, and tells the log when it does not take them any more, or again.
+//! HTTP client of the span exporter. Logs when exports begin to fail or work again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use crate::http_client;
 use crate::log_on_change::LogOnChange;
 
-/// Sends from the runtime that it was made in: what has spans to send is a thread of its own.
+/// Sends from the runtime in which it was created, because the exporter runs on its own thread.
 #[derive(Debug)]
 pub(super) struct OtlpHttpClient {
     http: reqwest::Client,
@@ -19,7 +19,7 @@ pub(super) struct OtlpHttpClient {
 }
 
 impl OtlpHttpClient {
-    /// From the start of a request to its answer's end.
+    /// Time from the start of a request to the end of the response.
     const TIMEOUT: Duration = Duration::from_secs(5);
 
     pub(super) fn new() -> Result<Self, reqwest::Error> {
@@ -46,7 +46,7 @@ impl HttpClient for OtlpHttpClient {
                     let status = response.status().as_u16();
                     tracing::warn!(reason, status, "spans dropped");
                 }
-                // The error's text could show the URL.
+                // The error's text may contain the URL.
                 (Err(reason), Err(_)) => tracing::warn!(reason, "spans dropped"),
             }
         }

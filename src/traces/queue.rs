@@ -1,6 +1,6 @@
-//! Bounds the spans that are on their way, and counts those that are lost.
+//! Bounded queue of spans that counts dropped spans.
 //!
-//! The SDK has a bound of its own, which says nothing when it is reached.
+//! The SDK's own bound drops spans without counting them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,20 +15,20 @@ use opentelemetry_sdk::trace::{
 
 use crate::log_on_change::LogOnChange;
 
-/// Spans that wait to be sent; more are lost.
+/// Spans waiting for export. Further ones are dropped.
 const MAX_QUEUED_SPANS: usize = 2048;
 const MAX_BATCH_SPANS: usize = 512;
-/// Between two batches, where there are not enough for one.
+/// Delay until an incomplete batch is exported.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// How many spans of this process were lost so far.
+/// Number of spans that this process has dropped.
 pub(super) fn dropped() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
 
-/// Sends spans with `exporter`, many at a time.
+/// Creates a processor that exports spans in batches.
 pub(super) fn batch_processor<E: SpanExporter + 'static>(
     exporter: E,
 ) -> impl SpanProcessor + 'static {
@@ -51,7 +51,7 @@ struct BoundedProcessor {
     drop_log: LogOnChange,
 }
 
-/// An exporter that says when spans do not wait any more.
+/// An exporter that counts the spans which leave the queue.
 #[derive(Debug)]
 struct CountingExporter<E> {
     exporter: E,
@@ -70,7 +70,7 @@ impl SpanProcessor for BoundedProcessor {
         }
         self.queued.fetch_sub(1, Ordering::Relaxed);
         DROPPED.fetch_add(1, Ordering::Relaxed);
-        // Once: it comes and goes with the load.
+        // Logged once, because it comes and goes with the load.
         let reason = "queue_full";
         if self.drop_log.changed_to(Err(reason)) {
             tracing::warn!(reason, "spans dropped");

@@ -10,14 +10,14 @@ pub enum Action {
     Poll(PollGrant),
     /// Adopt the result of another replica, then call [`record_merge`](super::PollCoordinator::record_merge).
     Adopt(SharedFeeHistory),
-    /// Another replica has polled in vain: there is nothing to do.
+    /// Another replica's poll failed; nothing to do.
     Skip,
 }
 
 /// Reason for a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollGrant {
-    /// A claim.
+    /// This replica claimed the slot.
     Claimed(u64),
     /// Redis is unavailable, or other replicas publish nothing.
     Standalone,
@@ -26,11 +26,11 @@ pub enum PollGrant {
 /// Outcome of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollOutcome {
-    /// An answer that could be believed.
+    /// An accepted reply.
     Accepted,
-    /// None, but one whose newest block may yet be.
+    /// No accepted reply, but one whose head may still be confirmed.
     Unconfirmed,
-    /// None.
+    /// No usable reply.
     Failed,
 }
 
@@ -39,17 +39,17 @@ pub enum PollOutcome {
 pub struct PublishedPoll {
     /// Reply of the node.
     pub history: FeeHistory,
-    /// True if the head went back, or leapt, which was believed only when it was confirmed.
+    /// True if the head regressed or jumped and was confirmed.
     pub was_confirmed: bool,
 }
 
-/// When a replica goes for its turn.
+/// Priority of a replica's next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClaimPriority {
-    /// As soon as the slot begins: it had the last one.
+    /// At the start of the slot, because it held the last one.
     Holder,
     /// A moment later.
     Normal,
-    /// After those: its last poll has failed.
+    /// After the others, because its last poll failed.
     Backoff,
 }

@@ -1,4 +1,4 @@
-//! Rows 1 to 15 of the catalogue of what nodes really send, as far as they show in a result.
+//! The deviations that the documentation of the parent module lists, as far as a `result` shows them.
 
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn parse(result: &Value) -> Result<FeeHistory, MalformedFeeHistory> {
     request("[60]", 20).parse(&to_raw_value(result).unwrap())
 }
 
-/// Two blocks, 10 and 11, and the base fee of the next.
+/// Reply with the blocks 10 and 11, and the base fee of the next block.
 fn two_block_reply() -> Value {
     json!({
         "oldestBlock": "0xa",
@@ -28,7 +28,7 @@ fn two_block_reply() -> Value {
     })
 }
 
-/// [`plain`] with `member` replaced, or removed.
+/// [`two_block_reply`] with `member` replaced, or removed if there is no `value`.
 fn two_block_reply_with(member: &str, value: impl Into<Option<Value>>) -> Value {
     let mut result = two_block_reply();
     let members = result.as_object_mut().unwrap();
@@ -118,7 +118,7 @@ fn without_an_extra_base_fee_the_next_one_is_unknown() {
     let history = parse(&two_block_reply_with("baseFeePerGas", json!(["0x1", "0x2"]))).unwrap();
     assert_eq!(base_fees(&history), [1, 2]);
     assert_eq!(history.next_base_fee(), None);
-    // The rewards tell as well when the ratios do not.
+    // Without ratios, the number of rewards decides.
     let mut result = two_block_reply_with("baseFeePerGas", json!(["0x1", "0x2"]));
     result["gasUsedRatio"] = Value::Null;
     assert_eq!(parse(&result).unwrap().next_base_fee(), None);
@@ -213,7 +213,7 @@ fn invalid_or_missing_gas_used_ratios_are_none() {
         assert_eq!(ratios(&history), [None, None]);
         assert_eq!(medium_rewards(&history), [Some(7), Some(8)]);
     }
-    // A count of ratios that cannot be is no reason to doubt the rest.
+    // An impossible number of ratios does not reject the reply.
     let history =
         parse(&two_block_reply_with("gasUsedRatio", json!([0.1, 0.2, 0.3, 0.4, 0.5]))).unwrap();
     assert_eq!(base_fees(&history), [1, 2]);
@@ -258,7 +258,7 @@ fn on_length_mismatch_the_requested_block_count_decides() {
     assert_eq!(lengths(2, &fees, &[0.1, 0.2, 0.3], 2), (2, Some(3)));
     // One row too few: the last mined block is not taken for the next one.
     assert_eq!(lengths(3, &fees, &[0.1, 0.2, 0.3], 2), (3, None));
-    // Neither count was asked for: as specified.
+    // Neither count was requested, so the specification's N + 1 applies.
     assert_eq!(lengths(20, &fees, &[0.1, 0.2, 0.3], 2), (2, Some(3)));
 }
 
