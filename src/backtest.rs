@@ -1,8 +1,9 @@
-//! Recorded fee history replayed block by block: what this service and others would have quoted, and what became of it.
+//! Replays recorded fee history block by block: what this service and other estimators would have quoted, and how the
+//! quotes did.
 //!
-//! Files and nodes give [`Recording`]s, [`Estimator`]s quote from them as they knew the chain at each block, and
-//! [`Evaluator`] holds the quotes against the blocks that came after. The service's own quotes are those of
-//! [`fees::price`](crate::fees::price). Nothing here is part of a running service.
+//! Files and nodes provide [`Recording`]s, [`Estimator`]s quote from the blocks known at each head, and [`Evaluator`]
+//! compares the quotes with the blocks that followed. The service's own quotes come from
+//! [`fees::price`](crate::fees::price). Nothing here is part of the running service.
 
 mod chart;
 mod csv;
@@ -27,25 +28,25 @@ pub use progress::Progress;
 pub use recording::{HistoryAt, RecordedBlock, Recording};
 pub use recording_error::RecordingError;
 
-/// How all estimators did on one recording.
+/// Scores of all estimators on one recording.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// Replayed recording.
     pub recording: &'a Recording,
-    /// At how many heads quotes were asked for.
+    /// Number of heads at which estimators quoted.
     pub heads: usize,
-    /// One for each estimator.
+    /// One score per estimator.
     pub scores: Vec<Score>,
     /// Notes for reading the scores.
     pub notes: Vec<String>,
 }
 
 impl<'a> Report<'a> {
-    /// Replays the recording; `advance` is called as often as there are estimators.
+    /// Replays the recording. Calls `advance` once per estimator.
     ///
     /// # Errors
     ///
-    /// When the recording is too short.
+    /// Fails if the recording is too short.
     pub fn new(
         recording: &'a Recording,
         estimators: &[Estimator],
@@ -64,19 +65,19 @@ impl<'a> Report<'a> {
         Ok(Self { recording, heads, scores, notes })
     }
 
-    /// As a table for people.
+    /// Formats the report as a table.
     #[must_use]
     pub fn table(&self) -> String {
         table::render(self)
     }
 
-    /// As an SVG document.
+    /// Draws the report as an SVG document.
     #[must_use]
     pub fn chart(&self) -> String {
         chart::render(self)
     }
 
-    /// Which blocks these are.
+    /// Describes the replayed blocks.
     fn title(&self) -> String {
         let Recording { name, oldest_block, blocks, .. } = self.recording;
         let (newest, count) = (self.recording.newest_block(), blocks.len());

@@ -1,8 +1,8 @@
-//! A chain's recent fees as an SVG image, pure: blocks and a suggestion in, a picture out.
+//! A chain's recent fees as an SVG image. Pure: blocks and a suggestion in, a document out.
 //!
-//! Above, in gwei per gas: the base fee and the tips of each block, and the max fees to pay now. Below, how
-//! full the blocks were. Coordinates are whole numbers, in quarters of a pixel; amounts are mapped onto them
-//! as wei in `u128`.
+//! The upper panel shows the base fee, the tips of each block and the current max fees in gwei per gas. The lower panel
+//! shows how full the blocks were. Coordinates are integers in quarters of a pixel; amounts are mapped onto them as wei
+//! in `u128`.
 
 mod axes;
 pub(crate) mod palette;
@@ -29,7 +29,7 @@ pub(crate) use text::{escape_xml, truncated};
 /// Contents of a chart.
 #[derive(Debug)]
 pub(crate) struct ChartSpec<'a> {
-    /// As people know the chain.
+    /// Display name of the chain.
     pub(crate) chain_name: &'a str,
     /// Percentiles of a block's rewards.
     pub(crate) percentiles: &'a [Number],
@@ -41,7 +41,7 @@ pub(crate) struct ChartSpec<'a> {
     pub(crate) is_stale: bool,
 }
 
-/// The library could not draw.
+/// Error of the drawing library.
 pub(crate) type RenderError = DrawingAreaErrorKind<std::io::Error>;
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -53,10 +53,10 @@ const UNITS_PER_PIXEL: i32 = 4;
 const WIDTH: i32 = 800;
 const HEIGHT: i32 = 400;
 
-/// The height of a line of text, in pixels.
+/// Height of a line of text in pixels.
 const TEXT_HEIGHT: i32 = 13;
 
-/// A line of one colour with its name and what there is of it per block.
+/// A line with its name, its colour and its value per block.
 struct Series {
     colour: RGBColor,
     name: String,
@@ -77,7 +77,7 @@ impl MaxFeeLine {
 }
 
 impl ChartSpec<'_> {
-    /// The picture as an SVG document of its own.
+    /// Renders the chart as a standalone SVG document.
     pub(crate) fn render(&self) -> Result<String, RenderError> {
         let size = [WIDTH, HEIGHT]
             .map(|length| u32::try_from(length * UNITS_PER_PIXEL).unwrap_or_default());
@@ -92,7 +92,7 @@ impl ChartSpec<'_> {
         Ok([self.svg_header(&series).as_str(), content].concat())
     }
 
-    /// The beginning of the document, up to the first thing drawn.
+    /// Returns the beginning of the document, up to the first shape.
     fn svg_header(&self, series: &[Series]) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
@@ -161,7 +161,7 @@ impl ChartSpec<'_> {
         };
         let fees = self.max_fees();
         let [medium, high] = fees.each_ref().map(|fee| label_y(fee.wei));
-        // Two labels must not stand upon each other, nor upon what is above them.
+        // Labels must not overlap each other or what is above them.
         let high = high.min(medium - SPACING).max(label_y(u128::MAX));
         let medium = medium.max(high + SPACING);
         let right = panel.plotting_area().get_x_axis_pixel_range().end / UNITS_PER_PIXEL;
@@ -218,8 +218,7 @@ impl ChartSpec<'_> {
         std::iter::once(base_fee).chain(tips).collect()
     }
 
-    /// How high the scale goes: all base fees and max fees are on it, and tips as far as they leave the
-    /// others readable.
+    /// Returns the top of the scale. It covers all base fees and max fees, and tips as far as the rest stays readable.
     fn scale_maximum(&self, series: &[Series]) -> u128 {
         const MAX_TIP_SCALE_FACTOR: u128 = 3;
         let highest = |line: &Series| line.amounts.iter().flatten().copied().max();
@@ -254,7 +253,7 @@ impl ChartSpec<'_> {
         let range = self.block_range();
         let name_size = TEXT_HEIGHT + 2;
         let space = WIDTH - 2 * MARGIN - GAP - text_width(&range, TEXT_HEIGHT);
-        // Bold is wider.
+        // Bold text is wider.
         let name = truncated(self.chain_name, name_size, space * 9 / 10);
         let style = bold(&text_style(name_size, palette::TEXT));
         draw_text(root, &name, (MARGIN, 14), &style, HPos::Left)?;
@@ -266,7 +265,7 @@ impl ChartSpec<'_> {
         format!("{}, {}", self.chain_name, self.block_range())
     }
 
-    /// Which blocks there are, and whether they are stale.
+    /// Describes the range of blocks, and whether they are stale.
     fn block_range(&self) -> String {
         let blocks = self.blocks();
         let stale = if self.is_stale { ", stale" } else { "" };
@@ -276,7 +275,7 @@ impl ChartSpec<'_> {
         format!("blocks {} to {}{stale}", blocks.first(), blocks.last())
     }
 
-    /// The picture in words.
+    /// Describes the chart as text.
     fn description(&self, series: &[Series]) -> String {
         let ranges = series.iter().filter_map(|line| {
             let known = || line.amounts.iter().flatten();
@@ -310,7 +309,7 @@ where
         .build_cartesian_2d(blocks, scale)
 }
 
-/// Writes the names of the lines with their newest amounts, and gives where the last row of them begins.
+/// Writes the names of the lines with their newest amounts. Returns the start of the last row.
 fn draw_legend(
     root: &Canvas<'_>,
     lines: &[Series],
@@ -341,7 +340,7 @@ fn draw_legend(
     Ok(y)
 }
 
-/// Draws the axes, with block numbers or without.
+/// Draws the axes, optionally with block numbers.
 fn draw_grid<Y>(panel: &mut Panel<'_, '_, Y>, show_block_numbers: bool) -> RenderResult
 where
     Y: plotters::coord::ranged1d::Ranged + plotters::coord::ranged1d::ValueFormatter<Y::ValueType>,
@@ -359,7 +358,7 @@ where
     mesh.draw()
 }
 
-/// Draws what there is of the line: where a block has none, it is broken.
+/// Draws a line, with a gap where a block has no value.
 fn draw_series(
     panel: &Panel<'_, '_, AmountAxis>,
     series: &Series,

@@ -1,5 +1,5 @@
-//! The chains behind `gas-suggestion demo`: real recorded blocks, replayed in this process by nodes
-//! that speak JSON-RPC on a loopback port. The ordinary service polls them like any other node.
+//! The chains of `gas-suggestion demo`: real recorded blocks, replayed in this process by JSON-RPC nodes on a loopback
+//! port. The service polls them like any other node.
 
 mod recording;
 mod replay;
@@ -25,22 +25,22 @@ pub use replay::{BlockTiming, Replay};
 
 const CHAINS_TOML: &str = include_str!("../config/demo.toml");
 
-/// The recorded chains by their key in `config/demo.toml`.
+/// Recorded chains by their key in `config/demo.toml`.
 const RECORDINGS: [(&str, &[u8]); 2] = [
     ("base", include_bytes!("demo/recordings/base.json.gz")),
     ("ethereum", include_bytes!("demo/recordings/ethereum.json.gz")),
 ];
 
-/// The recorded chains as the service polls them: at the node's `address`, once per `block_time`.
+/// Returns the configuration of the recorded chains, with nodes at `address` and this `block_time`.
 ///
 /// # Errors
 ///
-/// When a chain cannot have that block time.
+/// Fails if a chain cannot have that block time.
 pub fn chain_configs(
     address: SocketAddr,
     block_time: Duration,
 ) -> Result<Vec<config::Chain>, ConfigError> {
-    /// The default; a slow replay needs more, for its data is older between two blocks.
+    /// The default. A slow replay needs more, because its data is older between two blocks.
     const MIN_MAX_AGE: Duration = Duration::from_secs(30);
     let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());
     let mut chains = Config::from_toml(&text)?.chains;
@@ -64,7 +64,7 @@ impl ReplayNode {
     ///
     /// # Errors
     ///
-    /// When no port can be had.
+    /// Fails if no port can be bound.
     pub async fn bind(timing: BlockTiming) -> io::Result<Self> {
         let mut replays = BTreeMap::new();
         for (key, bytes) in RECORDINGS {
@@ -76,20 +76,20 @@ impl ReplayNode {
         Ok(Self { listener, replays })
     }
 
-    /// Where the node listens; the path is the chain's key.
+    /// Address of the node. The path of a chain is its key.
     ///
     /// # Errors
     ///
-    /// When the system does not tell.
+    /// Fails if the operating system does not return the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until the future is dropped.
+    /// Serves until the future is dropped.
     ///
     /// # Errors
     ///
-    /// When the listener fails.
+    /// Fails if the listener fails.
     pub async fn run(self) -> io::Result<()> {
         let app = Router::new().route("/{chain}", post(handle_rpc)).with_state(self.replays);
         axum::serve(self.listener, app).await

@@ -1,9 +1,16 @@
 //! Decides which newest block may be published. Guards against nodes that lag, jump or stall.
 //!
-//! Pure: block numbers and instants in, decisions out. A poll opens a [`PollRound`], checks each head that an upstream
-//! reports, and finishes it. A head that is lower than the published one, or implausibly far ahead, is published only
-//! once it is confirmed: by a second upstream in the same round, or by three consecutive rounds whose heads continue
-//! each other.
+//! Pure: block numbers and instants in, decisions out, so that `benches/replies.rs` can check millions of polls. A poll
+//! opens a [`PollRound`], checks each head that an upstream reports, and finishes it.
+//!
+//! The first head is published unchecked. Later a head is plausible from the published one up to twice the blocks
+//! expected since then, plus 5. The expected number comes from the configured block time, or from the observed one if
+//! that is shorter, at most by a factor of 100.
+//!
+//! Any other head is published only once it is confirmed: by a second upstream within 5 blocks of it in the same round,
+//! or by three consecutive rounds whose heads continue each other. In a round with a plausible head a lower one is
+//! ignored, because its node lags. A higher one can still be confirmed, because the plausible node may be the one that
+//! lags.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -107,8 +114,8 @@ impl HeadTracker {
         }
     }
 
-    /// Records a head that another replica checked and published. `confirmed`: the other replica confirmed a regression
-    /// or a jump.
+    /// Records a head that another replica checked and published. `is_confirmed`: the other replica confirmed a
+    /// regression or a jump.
     ///
     /// # Errors
     ///

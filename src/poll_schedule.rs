@@ -16,8 +16,8 @@
 //! - After a start, or after a chain was reset, the next block may arrive at any moment of the period. Each early poll
 //!   halves the uncertainty, until it is an eighth of the period.
 //! - A poll is due one and a half block times after the last one at the latest, so that the data does not look stale.
-//! - After a failed poll the next one is due after a block time, or after the retry interval of the caller (5 s) if that
-//!   is shorter, however many polls have failed. The limit on polls does not delay it.
+//! - After a failed poll the next one is due after a block time, or after the caller's retry interval (5 s) if that is
+//!   shorter, however many polls have failed. The limit on polls does not delay it.
 //! - A chain that is at least 1.75 times as fast as configured is polled about once per configured block time.
 //!
 //! The announcement of a block (`newHeads`) makes a poll due at once. If the polled node does not have the block yet,
@@ -41,7 +41,7 @@ pub struct PollSchedule {
     max_polls: usize,
     /// Time between two blocks, as learnt.
     period: Duration,
-    /// Smoothed time by which blocks arrive after they are expected.
+    /// Smoothed error of the expected arrivals.
     spread: Duration,
     /// When the next block is expected and the first poll for it is due.
     expected_at: Instant,
@@ -230,7 +230,6 @@ impl PollSchedule {
         self.regular_streak = if was_missed { 0 } else { self.regular_streak.saturating_add(1) };
         let late_block_window = self.late_block_window.take();
         let between = sent.saturating_duration_since(self.last_poll_without_head);
-        // Largest possible error of the arrival time.
         let mut uncertainty = Duration::ZERO;
         // When the block arrived, and the arrival from which the next block is scheduled.
         let (arrived_at, estimated_at) = if is_announced {

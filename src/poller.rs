@@ -39,7 +39,7 @@ pub struct Poller {
 /// Source of poll times.
 #[derive(Debug)]
 pub enum PollTiming {
-    /// Learnt from earlier blocks. With `ws_urls`, also the number of the newest announced block.
+    /// Learnt from earlier blocks. With `ws_urls`, also the number of the last announced block.
     Schedule(Option<watch::Receiver<u64>>),
     /// Slots that replicas share.
     Coordinator(Box<PollCoordinator>),
@@ -130,7 +130,7 @@ impl Poller {
                     self.publisher.mark_polled();
                     coordinator.record_merge(&publication, merge_outcome);
                 }
-                // A skipped slot counts as a first poll: other replicas have no data either.
+                // Another replica has polled in vain, which counts as the first poll here too.
                 Action::Skip => self.publisher.mark_polled(),
             }
         }
@@ -148,7 +148,8 @@ impl Poller {
             .publisher
             .timestamps()
             .is_some_and(|last| last.observed_at >= timestamps.observed_at);
-        // Not newer than what is published, so even a message of a later epoch adds nothing.
+        // Not newer than what is published, so at most its epoch is news. The coordinator adopts that from a
+        // duplicate.
         if is_older_or_same && (was_confirmed || last == Some(head)) {
             return AdoptOutcome::Duplicate;
         }

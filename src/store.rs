@@ -1,8 +1,14 @@
 //! State of each chain and its age.
 //!
-//! One [`Publisher`] per chain writes; any number of [`StoredChain`] handles read. Three stores serve three purposes: a
-//! moka cache holds what may be served and drops it at `max_age`, a watch channel announces changes, and a ring holds
-//! recent blocks. Ages come from the monotonic clock; the wall clock is only displayed.
+//! One [`Publisher`] per chain writes; any number of [`StoredChain`] handles read. Three stores serve three purposes:
+//!
+//! - A moka cache holds what may be served. It drops a snapshot `max_age` after it was observed, so that an expired one
+//!   cannot be served by mistake.
+//! - A watch channel announces changes. A slow subscriber sees the newest suggestion, never a backlog.
+//! - A ring holds the recent blocks without gaps. A reorg replaces blocks; a gap drops all blocks below it.
+//!
+//! A [`CachedSuggestion`] is serialised, with its entity tag, only when the suggestion changes. Ages come from the
+//! monotonic clock, so a step of the wall clock changes none. The wall clock is only displayed.
 
 mod cached_suggestion;
 mod recent_blocks;
@@ -234,8 +240,8 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, recent.newest(count)))
     }
 
-    /// Receives every suggestion with a new newest block or body, and one that is servable again after it had expired. A
-    /// slow reader sees only the newest.
+    /// Receives every suggestion with a new newest block or body, and one that is servable again after it had expired.
+    /// A slow reader sees only the newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<CachedSuggestion>>> {
         self.inner.latest_suggestion.subscribe()

@@ -256,7 +256,7 @@ pub enum Error {
         /// The node's chain id.
         found: u128,
     },
-    /// Another read has just failed to verify the node's chain.
+    /// A read could not verify the node's chain, or waited for another read that could not.
     #[error("the chain of the node could not be verified")]
     ChainUnverified,
     /// The fee history is malformed.

@@ -1,7 +1,7 @@
-//! The OpenAPI document of the public routes, and where it is served.
+//! The OpenAPI document of the public routes, and the route that serves it.
 //!
-//! It is made from the handlers and the types of their bodies, for one configuration: it has the chains that
-//! there are, the base path, and no route that is switched off.
+//! It is built from the handlers and their body types for one configuration: it lists the configured chains, has the
+//! base path, and omits disabled routes.
 
 mod configured_parameters;
 mod examples;
@@ -106,7 +106,7 @@ struct DelegationDocument;
 #[openapi(paths(pages::verification_form))]
 struct VerificationDocument;
 
-/// The document of what the public listener answers with `config`.
+/// Builds the document of the public listener with `config`.
 pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     let mut document = CommonDocument::openapi();
     if config.delegation.source != DelegationSource::Off {
@@ -146,7 +146,7 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     let rpc_operation =
         document.paths.paths.get_mut("/rpc/{chain}").and_then(|item| item.post.as_mut());
     if let Some(RefOr::T(body)) = rpc_operation.and_then(|call| call.request_body.as_mut()) {
-        // Its absence is answered like anything else that is no call.
+        // A missing body gets the same error as any other invalid one.
         body.required = None;
     }
     configured_parameters::deduplicate_parameters(&mut document, config);
@@ -155,7 +155,7 @@ pub(crate) fn document(config: &Config) -> utoipa::openapi::OpenApi {
     document
 }
 
-/// Leaves out what no operation of this configuration refers to.
+/// Removes components that no operation of this configuration refers to.
 fn prune_unused(document: &mut utoipa::openapi::OpenApi) {
     let Some(mut components) = document.components.take() else { return };
     let is_referenced = |paths: &str, kind: &str, name: &str| {
@@ -170,7 +170,7 @@ fn prune_unused(document: &mut utoipa::openapi::OpenApi) {
     document.components = Some(components);
 }
 
-/// Those that an operation has.
+/// Returns the tags that operations have.
 fn used_tags(document: &mut utoipa::openapi::OpenApi) -> Vec<Tag> {
     let used = operations(document).filter_map(|operation| operation.tags.clone()).flatten();
     let used: Vec<String> = used.collect();
@@ -182,13 +182,13 @@ fn used_tags(document: &mut utoipa::openapi::OpenApi) -> Vec<Tag> {
     TAGS.into_iter().filter(|(name, _)| used.iter().any(|tag| tag == name)).map(tag).collect()
 }
 
-/// All operations of the document.
+/// Returns all operations of the document.
 fn operations(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
     let items = document.paths.paths.values_mut();
     items.flat_map(|PathItem { get, post, .. }| [get, post].into_iter().flatten())
 }
 
-/// Answers with the document.
+/// Serves the document.
 pub(super) fn document_route(document: &utoipa::openapi::OpenApi) -> MethodRouter {
     let body = Bytes::from(document.to_json().expect("a document of strings serialises"));
     let tag = etag::for_body(&body);
@@ -200,7 +200,7 @@ pub(super) fn document_route(document: &utoipa::openapi::OpenApi) -> MethodRoute
 
 /// This document
 ///
-/// It has the chains that are configured, and no route that is switched off.
+/// It lists the configured chains and omits disabled routes.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -217,7 +217,7 @@ fn document_response(body: Bytes, tag: &HeaderValue, request: &HeaderMap) -> Res
     };
     let headers = response.headers_mut();
     headers.insert(ETAG, tag.clone());
-    // Asked for each time and sent when it has changed: a new configuration shows at once.
+    // Clients revalidate every time, so a new configuration shows at once.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

@@ -1,4 +1,4 @@
-//! A report as an SVG image: for each estimator, how often it got in and how often it still covered the base fee.
+//! A report as an SVG image: for each estimator, how often it was included and how often it still covered the base fee.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ const MAX_TEXT_WIDTH: i32 = 768;
 const ROWS_TOP: u32 = 64;
 const ROW_HEIGHT: u32 = 32;
 const BAR_HEIGHT: u32 = 12;
-/// Where bars begin, and how long one of 100 % is.
+/// Left edge of the bars, and the length of a bar of 100 %.
 const BARS_LEFT: u32 = 250;
 const FULL_BAR_LENGTH: u32 = 480;
 
@@ -98,7 +98,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
     svg
 }
 
-/// The picture in words.
+/// Describes the chart as text.
 fn description(report: &Report<'_>, bars: &[Bar]) -> String {
     let sentences = report.scores.iter().map(|score| {
         let shares = bars.iter().filter_map(|bar| {
@@ -114,7 +114,7 @@ fn percent(share: Share) -> String {
     format!("{:.1} %", share.value() * 100.0)
 }
 
-/// Rounded down.
+/// Converts to thousandths, rounded down.
 fn permille(share: Share) -> u32 {
     let scaled = u64::from(share.hits) * 1000;
     u32::try_from(scaled / u64::from(share.total.max(1))).unwrap_or_default()
@@ -122,7 +122,7 @@ fn permille(share: Share) -> u32 {
 
 fn write_rect(svg: &mut String, (x, y): (u32, u32), (width, height): (u32, u32), colour: RGBColor) {
     let colour = palette::to_hex(colour);
-    // Nothing can fail that writes to a text.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         svg,
         "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\"/>"

@@ -1,7 +1,7 @@
-//! Base fees as comma-separated values with a line of names.
+//! Parser of base fees as comma-separated values with a header line.
 //!
-//! Read are `number`, `base_fee_per_gas_wei`, and how full the blocks were: `gas_used` with `gas_limit`, or a column
-//! whose name begins with `gas_used_ratio`. Other columns may be there. Values in quotes are not read.
+//! It reads the columns `number`, `base_fee_per_gas_wei`, and the fullness: `gas_used` with `gas_limit`, or a column
+//! whose name begins with `gas_used_ratio`. Other columns are ignored. Quoted values are not supported.
 
 use super::recording::{RecordedBlock, Recording};
 use super::recording_error::RecordingError;
@@ -12,7 +12,7 @@ const GAS_USED: &str = "gas_used";
 const GAS_LIMIT: &str = "gas_limit";
 const RATIO: &str = "gas_used_ratio";
 
-/// Where the columns are.
+/// Positions of the columns.
 struct Columns {
     count: usize,
     number: usize,
@@ -25,7 +25,7 @@ enum FullnessColumns {
     UsedAndLimit(usize, usize),
 }
 
-/// Reads the text of the file `name`.
+/// Parses the text of the file `name`.
 pub(super) fn parse(text: &str, name: String) -> Result<Recording, RecordingError> {
     let mut lines = text.lines().zip(1_usize..);
     let (header, _) = lines.next().unwrap_or_default();
@@ -84,7 +84,7 @@ impl Columns {
         line_number: usize,
     ) -> Result<Option<f64>, RecordingError> {
         let number = |index: usize, name: &str| match cell(index) {
-            // Not known of this block, which no ratio comes of.
+            // Unknown for this block, so it has no ratio.
             "" => Ok(f64::NAN),
             text => text
                 .parse::<f64>()
@@ -106,7 +106,7 @@ fn parse_integer<T: std::str::FromStr>(
     line_number: usize,
     name: &str,
 ) -> Result<T, RecordingError> {
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let parsed = if is_number { text.parse().ok() } else { None };
     parsed.ok_or_else(|| unexpected_value(text, line_number, name, "a whole number that fits"))

@@ -1,8 +1,7 @@
-//! Estimators: this service's own rule, and those of other systems as they document or publish them.
+//! Estimators: this service's own rules, and those of other systems as they document or publish them.
 //!
-//! A quote is a pure function of the blocks up to the head and the base fee that follows from them. All amounts are
-//! wei in `u128` and divisions round down, except where a system rounds in another way. What does not fit gives no
-//! quote.
+//! A quote is a pure function of the blocks up to the head and of the next base fee. Amounts are wei in `u128`, and
+//! divisions round down unless a system rounds otherwise. An overflow yields no quote.
 
 mod external_rules;
 mod stats;
@@ -15,14 +14,14 @@ use external_rules::EXTERNAL_RULES;
 /// Quote of an estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
-    /// The tip; `None` where no tips are recorded.
+    /// The tip; `None` if no tips are recorded.
     pub tip: Option<u128>,
     /// Base fee that the max fee allows; `None`: the estimator quotes only a tip.
     pub base_fee: Option<u128>,
 }
 
 impl Quote {
-    /// The max fee; without its tip where no tips are recorded.
+    /// Returns the max fee; without the tip if no tips are recorded.
     #[must_use]
     pub fn max_fee(&self) -> Option<u128> {
         self.base_fee?.checked_add(self.tip.unwrap_or_default())
@@ -32,11 +31,11 @@ impl Quote {
 /// One row of the table.
 #[derive(Debug)]
 pub struct Estimator {
-    /// As people know it.
+    /// Name for people.
     pub name: String,
-    /// The reward percentiles that it looks at.
+    /// Reward percentiles that it uses.
     pub percentiles: Vec<f64>,
-    /// How many blocks it looks back on.
+    /// Number of blocks that it looks back.
     pub window: usize,
     rule: Rule,
 }
@@ -64,7 +63,8 @@ struct ExternalRule {
     base_fee: Option<fn(HistoryAt<'_>) -> Option<u128>>,
 }
 
-/// Every row: `pricing` as it is configured, the network's own and the adaptive one without floors, and the others.
+/// Returns all estimators: the configured `pricing`, the network's and the adaptive strategy without floors, and those
+/// of other systems.
 #[must_use]
 pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
     let without_floors = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
@@ -96,7 +96,7 @@ impl Estimator {
         Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
     }
 
-    /// Quote when the history is known up to its head; `None` if the estimator has no quote there.
+    /// Quotes from the history up to its head; `None` if the estimator has no quote there.
     #[must_use]
     pub fn quote(&self, history: HistoryAt<'_>) -> Option<Quote> {
         match &self.rule {
@@ -114,7 +114,7 @@ impl Estimator {
     }
 }
 
-/// By the code that serves.
+/// Quotes with the code of the service.
 fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
     let window = pricing.window_blocks.get();
     let blocks = history.window(window)?;
@@ -123,7 +123,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
         columns.map(|percentile| history.recording().reward_column(percentile.as_f64()?)).collect();
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
-            // Without recorded tips no tip is quoted; with any value the base fee can be computed.
+            // Without recorded tips no tip is quoted. The base fee does not depend on them.
             None => return Some(Rewards { medium: 0, high: None }),
             Some(columns) => (columns.first()?, columns.get(1)),
         };
@@ -147,12 +147,12 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     Some(Quote { tip: history.recording().has_tips().then_some(tip), base_fee })
 }
 
-/// `amount` times a fraction, rounded down.
+/// Returns `amount` times a fraction, rounded down.
 fn scaled(amount: u128, numerator: u128, denominator: u128) -> Option<u128> {
     amount.checked_mul(numerator)?.checked_div(denominator)
 }
 
-/// How many blocks any of them looks back on.
+/// Returns the longest look-back of the estimators.
 pub(super) fn longest_window(estimators: &[Estimator]) -> usize {
     estimators.iter().map(|estimator| estimator.window).max().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! A fee history as JSON, with any number of percentiles, turned into blocks.
+//! Parser of a fee history as JSON, with any number of percentiles.
 //!
-//! A recording is kept and may have been edited, so this parser is strict where the service is lenient: a wrong member
-//! is reported with its path, and nothing is guessed. A reward or a ratio may be missing.
+//! A recording may have been edited, so this parser is strict where the service is lenient: it reports a wrong member
+//! with its path and guesses nothing. A reward or a ratio may be missing.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ use crate::upstream::{QuantityError, parse_quantity};
 pub(super) struct FeeHistoryPart {
     pub(super) oldest_block: u64,
     pub(super) blocks: Vec<RecordedBlock>,
-    /// Empty where it has no rewards.
+    /// Empty if there are no rewards.
     pub(super) percentiles: Vec<f64>,
 }
 
@@ -37,13 +37,12 @@ struct WireFeeHistory<'a> {
     reward_percentiles: Option<Vec<f64>>,
 }
 
-/// Reads a result, or a whole JSON-RPC reply. Where it does not say of which percentiles its rewards are, they are
-/// of `percentiles`.
+/// Parses a result, or a whole JSON-RPC reply. `percentiles` are those of the rewards, if the file does not state them.
 pub(super) fn parse(
     json: &str,
     percentiles: Option<&[f64]>,
 ) -> Result<FeeHistoryPart, RecordingError> {
-    // A derived reader would also take an array of the members in order.
+    // A derived deserializer would also accept an array of the members in order.
     if !json.trim_start().starts_with('{') {
         return Err(RecordingError::invalid("", "expected the result object of eth_feeHistory"));
     }
@@ -91,7 +90,7 @@ fn parse_result(json: &str, percentiles: Option<&[f64]>) -> Result<FeeHistoryPar
     Ok(FeeHistoryPart { oldest_block, blocks, percentiles })
 }
 
-/// How many mined blocks there are. The base fee of the next block may be given, too.
+/// Returns the number of mined blocks. The base fees may include that of the next block.
 fn count_blocks(
     base_fees: usize,
     ratios: Option<usize>,
@@ -115,7 +114,7 @@ fn count_blocks(
     Ok(count)
 }
 
-/// From 0 to 100, each above the one before it.
+/// Returns percentiles from 0 to 100 in ascending order.
 fn validated_percentiles(percentiles: Option<&[f64]>) -> Result<&[f64], RecordingError> {
     const LOCATION: &str = "rewardPercentiles";
     let percentiles = percentiles.ok_or_else(|| {
@@ -130,13 +129,13 @@ fn validated_percentiles(percentiles: Option<&[f64]>) -> Result<&[f64], Recordin
     Ok(percentiles)
 }
 
-/// Returns true if these are percentiles that a node may be asked for.
+/// Returns true if a node accepts these percentiles.
 pub(super) fn are_valid_percentiles(percentiles: &[f64]) -> bool {
     percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile))
         && percentiles.is_sorted_by(|one, next| one < next)
 }
 
-/// A block's rewards; none where its row is missing or empty.
+/// Parses a block's rewards. `None`: the row is missing or empty.
 fn parse_rewards(
     row: &[&RawValue],
     columns: usize,
@@ -166,7 +165,7 @@ fn parse_amount(
     })
 }
 
-/// `None`: the node did not know, or gave what cannot be.
+/// Parses a ratio. `None`: unknown or impossible.
 fn parse_ratio(json: &RawValue, index: usize) -> Result<Option<f64>, RecordingError> {
     let ratio: Option<f64> = serde_json::from_str(json.get())
         .map_err(|_| RecordingError::invalid(format!("gasUsedRatio[{index}]"), "not a number"))?;

@@ -1,4 +1,4 @@
-//! Recordings in files: JSON or CSV, plain or gzipped, told apart by what is in them.
+//! Reads recordings from files: JSON or CSV, plain or gzipped, detected by content.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,11 +10,11 @@ use super::recording::Recording;
 use super::recording_error::{MAX_BYTES, RecordingError};
 use super::{csv, fee_history};
 
-/// Reads the file at `path`. Where it has rewards but does not say of which percentiles, they are of `percentiles`.
+/// Reads the file at `path`. `percentiles` are those of the rewards, if the file does not state them.
 ///
 /// # Errors
 ///
-/// Why it is no recording, with the place in it.
+/// Returns why the file is not a recording, with the position.
 pub fn read_recording(
     path: &Path,
     percentiles: Option<&[f64]>,
@@ -26,7 +26,7 @@ pub fn read_recording(
         bytes = read_bounded(MultiGzDecoder::new(bytes.as_slice()), RecordingError::Gzip)?;
     }
     let text = String::from_utf8(bytes).map_err(|_| RecordingError::NotText)?;
-    // What spreadsheets begin a text with.
+    // Spreadsheets write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let display_name = printable_name(path);
     if !text.trim_start().starts_with(['{', '[']) {
@@ -37,7 +37,7 @@ pub fn read_recording(
     Ok(Recording { name: display_name, oldest_block, percentiles, blocks: part.blocks })
 }
 
-/// Its name without what is no text on a terminal or in an image.
+/// Returns the file name without characters that a terminal or an image cannot show.
 fn printable_name(path: &Path) -> String {
     let is_text =
         |character: char| !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}');

@@ -1,4 +1,4 @@
-//! Reports as JSON: amounts are wei as decimal strings, shares are numbers from 0 to 1, and what is not known is null.
+//! Reports as JSON: amounts are wei as decimal strings, shares are numbers from 0 to 1, unknown values are null.
 
 use serde::Serialize;
 
@@ -39,11 +39,11 @@ struct EstimatorScore<'a> {
     max_fee_over_base_fee_p50: Option<f64>,
 }
 
-/// All reports as one document.
+/// Serialises all reports as one document.
 ///
 /// # Errors
 ///
-/// None that is known of.
+/// Fails only if JSON serialisation fails.
 pub fn document(reports: &[Report<'_>], landing_percentile: f64) -> serde_json::Result<String> {
     let recordings = reports.iter().map(|report| RecordingReport {
         name: &report.recording.name,
@@ -77,7 +77,7 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
     }
 }
 
-// `None` if the number does not fit, which is larger than any reader needs.
+// `None` on overflow.
 fn from_permille(number: u128) -> Option<f64> {
     u32::try_from(number).ok().map(|number| f64::from(number) / 1000.0)
 }

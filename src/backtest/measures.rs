@@ -1,65 +1,64 @@
-//! How quotes are judged against the blocks that came after them.
+//! Compares quotes with the blocks that followed.
 //!
-//! A quote is made when a block is the newest and judged against those after it. All estimators are judged at the
-//! same heads: from the first that has the longest window of all, to the last that has [`HORIZON_BLOCKS`] blocks after it.
+//! A quote is made at a head and compared with the blocks after it. All estimators quote at the same heads: from the
+//! first with the longest look-back of all, to the last with [`HORIZON_BLOCKS`] blocks after it.
 
 use super::estimators::{Estimator, Quote, longest_window};
 use super::recording::{RecordedBlock, Recording};
 
-/// The percentile of a block's rewards that counts as the cheapest tip that landed, where none is named: literally
-/// the lowest.
+/// Default percentile of a block's rewards that counts as the cheapest tip that landed: the lowest.
 pub const LANDING_PERCENTILE: f64 = 0.0;
 
-/// The percentile that the realised tip of a block is taken at.
+/// Percentile of a block's rewards that counts as its realised tip.
 pub(super) const REALISED_PERCENTILE: f64 = 50.0;
 
-/// Within how many blocks a transaction is still soon.
+/// Blocks within which an inclusion is soon.
 const SOON_BLOCKS: usize = 5;
 
-/// How many blocks after the head a quote is followed.
+/// Blocks after the head in which a quote is followed.
 const HORIZON_BLOCKS: usize = 25;
 
-/// How one estimator did. What nothing could be said of is `None`.
+/// Measures of one estimator. `None`: not computable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
-    /// The estimator.
+    /// Name of the estimator.
     pub name: String,
-    /// How many quotes it gave.
+    /// Number of quotes.
     pub quotes: u32,
     /// Share of quotes that the next block would have included.
     pub included_next: Option<Share>,
-    /// Those that one of the next five would have included.
+    /// Share of quotes that one of the next five blocks would have included.
     pub included_soon: Option<Share>,
-    /// Those whose max fee is not below the base fee of the fifth block after the head.
+    /// Share of quotes whose max fee covers the base fee of the fifth block after the head.
     pub covers_soon: Option<Share>,
-    /// The same for the twenty-fifth.
+    /// The same for the twenty-fifth block.
     pub covers_horizon: Option<Share>,
-    /// Between the tip and the realised median tip of the next block: the median, in wei.
+    /// Median distance in wei between the tip and the realised median tip of the next block.
     pub tip_gap_p50: Option<u128>,
-    /// The 99th percentile of that.
+    /// Its 99th percentile.
     pub tip_gap_p99: Option<u128>,
     /// Share of tips at or above the realised median.
     pub tip_covered: Option<Share>,
     /// Median overpayment in wei: the amount above the cheapest tip that landed, among quotes that the next block would
     /// have included.
     pub overpaid_p50: Option<u128>,
-    /// The 95th percentile of that.
+    /// Its 95th percentile.
     pub overpaid_p95: Option<u128>,
-    /// The max fee over the next block's base fee, in thousandths: the median.
+    /// Median ratio of the max fee to the next block's base fee, in thousandths.
     pub max_fee_permille: Option<u128>,
 }
 
-/// So many of so many; never of none.
+/// A share; the total is never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Those that it is the share of.
+    /// Number of hits.
     pub hits: u32,
-    /// All that could be judged.
+    /// Number of quotes that could be compared.
     pub total: u32,
 }
 
 impl Share {
-    /// From 0 to 1.
+    /// Returns the share from 0 to 1.
     #[must_use]
     pub fn value(self) -> f64 {
         f64::from(self.hits) / f64::from(self.total)
@@ -72,11 +71,11 @@ pub struct Evaluator<'a> {
     recording: &'a Recording,
     landing_column: Option<usize>,
     realised_column: Option<usize>,
-    /// The positions of the heads.
+    /// Positions of the heads.
     heads: std::ops::RangeInclusive<usize>,
 }
 
-/// There are so few blocks that no quote can be judged.
+/// Error: too few blocks to compare any quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("has {found} consecutive blocks, but at least {needed} are required")]
 pub struct RecordingTooShort {
@@ -85,11 +84,11 @@ pub struct RecordingTooShort {
 }
 
 impl<'a> Evaluator<'a> {
-    /// For quotes of these estimators; tips at `landing_percentile` are the cheapest that land.
+    /// Creates an evaluator of quotes of these estimators. Tips at `landing_percentile` are the cheapest that land.
     ///
     /// # Errors
     ///
-    /// When the recording is too short.
+    /// Fails if the recording is too short.
     pub fn new(
         recording: &'a Recording,
         estimators: &[Estimator],
@@ -107,13 +106,13 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// At how many heads quotes are asked for.
+    /// Number of heads at which estimators quote.
     #[must_use]
     pub fn count_heads(&self) -> usize {
         self.heads.clone().count()
     }
 
-    /// Asks for all quotes of `estimator` and judges them.
+    /// Scores all quotes of `estimator`.
     #[must_use]
     pub fn score(&self, estimator: &Estimator) -> Score {
         let mut tally = ScoreTally::default();
@@ -153,7 +152,7 @@ impl<'a> Evaluator<'a> {
             tally.overpaid.push(overpaid);
         }
         let outcomes: Vec<_> = (1..=SOON_BLOCKS).filter_map(after).map(outcome).collect();
-        // One that would have included it settles it, whatever is not known of the others.
+        // One inclusion decides, even if other blocks are unknown.
         let is_included = outcomes.iter().flatten().any(|outcome| outcome.is_included());
         let is_known = is_included || outcomes.iter().all(Option::is_some);
         tally.included_soon.record(is_known.then_some(is_included));
@@ -161,7 +160,7 @@ impl<'a> Evaluator<'a> {
 
     /// Outcome of a transaction with that tip and max fee in `block`; `None` if the block's cheapest tip is unknown.
     fn inclusion(&self, tip: u128, max_fee: u128, block: &RecordedBlock) -> Option<BlockInclusion> {
-        // In an empty block any tip would have landed.
+        // An empty block would have included any tip.
         let cheapest = if block.is_empty() { 0 } else { block.reward(self.landing_column?)? };
         let Some(room) = max_fee.checked_sub(block.base_fee) else {
             return Some(BlockInclusion::Excluded);
@@ -181,9 +180,9 @@ impl<'a> Evaluator<'a> {
 /// Outcome of a transaction in one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlockInclusion {
-    /// The base fee is above its max fee, or what is left of that below what landed.
+    /// The base fee exceeds the max fee, or the rest of the max fee is below the cheapest tip that landed.
     Excluded,
-    /// It pays so much more than the cheapest that landed.
+    /// Included, paying this much more than the cheapest tip that landed.
     Included { overpaid: u128 },
 }
 
@@ -193,7 +192,7 @@ impl BlockInclusion {
     }
 }
 
-/// Counts so far.
+/// Counters of a score.
 #[derive(Debug, Default)]
 struct ScoreTally {
     quotes: u32,
@@ -214,7 +213,7 @@ struct ShareCounter {
 }
 
 impl ShareCounter {
-    /// Counts a hit or a miss; `None` is not counted.
+    /// Counts a hit or a miss; `None` is ignored.
     fn record(&mut self, is_hit: Option<bool>) {
         let Some(is_hit) = is_hit else { return };
         self.total = self.total.saturating_add(1);
@@ -248,7 +247,7 @@ impl ScoreTally {
     }
 }
 
-/// The smallest of the ascending amounts that so many percent of them are not above; `None` of nothing.
+/// Returns the nearest-rank percentile of ascending amounts; `None` without amounts.
 fn nearest_rank(sorted: &[u128], percent: usize) -> Option<u128> {
     let rank = sorted.len().checked_mul(percent)?.div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

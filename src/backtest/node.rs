@@ -1,4 +1,4 @@
-//! The newest blocks of a chain, asked of one of its nodes in as many calls as that wants.
+//! Reads the newest blocks of a chain from one node, in several calls if needed.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use super::recording_error::RecordingError;
 use crate::config::UpstreamUrl;
 use crate::upstream::{Error, StatelessNodeClient};
 
-/// How many blocks may be asked for: about a day and a half of blocks every two seconds.
+/// Maximum number of blocks: about a day and a half with a block every two seconds.
 pub const MAX_BLOCKS: usize = 65_536;
 
 /// Limit of blocks per call at most nodes.
 const BLOCKS_PER_CALL: usize = 1024;
 
-/// A node that gives so few blocks to each call is not asked any further.
+/// Maximum number of calls, for a node that returns few blocks per call.
 const MAX_CALLS: usize = 256;
 
-/// Why a node's blocks cannot be had. Its text never shows the node's URL.
+/// Reason why a node's blocks cannot be read. Its text never contains the node's URL.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The HTTP client cannot be set up.
@@ -33,10 +33,10 @@ pub enum FetchError {
     /// The response is not a fee history.
     #[error("the response to eth_feeHistory of {0} is unusable")]
     InvalidReply(RequestedBlocks, #[source] RecordingError),
-    /// Blocks were asked for and others came.
+    /// The reply contains other blocks than requested.
     #[error("eth_feeHistory of {0} returned other blocks")]
     OtherBlocks(RequestedBlocks),
-    /// It gives a few blocks to each call.
+    /// The node returns too few blocks per call.
     #[error(
         "{MAX_CALLS} calls of eth_feeHistory returned only {0} blocks; request fewer with --blocks"
     )]
@@ -60,7 +60,7 @@ impl fmt::Display for RequestedBlocks {
     }
 }
 
-/// The percentiles that `estimators` and the measures need, ascending.
+/// Returns the percentiles that `estimators` and the measures need, in ascending order.
 fn needed_percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<f64> {
     let needed = estimators.iter().flat_map(|estimator| estimator.percentiles.iter().copied());
     let mut all: Vec<_> = needed.chain([landing_percentile, REALISED_PERCENTILE]).collect();
@@ -69,12 +69,12 @@ fn needed_percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<
     all
 }
 
-/// Reads the node's newest `count` blocks with all needed percentiles, or fewer if the chain has fewer. Calls
-/// `advance` with the number of blocks read so far.
+/// Reads the node's newest `count` blocks with all needed percentiles, or fewer if the chain has fewer. Calls `advance`
+/// with the number of blocks read so far.
 ///
 /// # Errors
 ///
-/// [`FetchError`]; a part of the blocks is never returned.
+/// Returns [`FetchError`]; never a part of the blocks.
 pub async fn fetch_recording(
     url: UpstreamUrl,
     count: usize,
@@ -85,7 +85,7 @@ pub async fn fetch_recording(
     let node = StatelessNodeClient::new(url).map_err(FetchError::Http)?;
     let percentiles = needed_percentiles(estimators, landing_percentile);
     let mut client = NodeClient { node, percentiles, sends_integer_count: false };
-    // The newest part first.
+    // Newest part first.
     let mut parts: Vec<FeeHistoryPart> = Vec::new();
     let (mut missing, mut newest, mut calls) = (count, None, 0_usize);
     while missing > 0 {
@@ -118,7 +118,7 @@ pub async fn fetch_recording(
 struct NodeClient {
     node: StatelessNodeClient,
     percentiles: Vec<f64>,
-    /// A few nodes take the block count as a JSON integer only.
+    /// A few nodes accept the block count only as a JSON integer.
     sends_integer_count: bool,
 }
 
@@ -152,7 +152,7 @@ impl NodeClient {
         Ok(reply.get().to_owned())
     }
 
-    /// All parts as one; they have come with the newest first.
+    /// Joins the parts, which are in order from the newest to the oldest.
     fn into_recording(self, parts: Vec<FeeHistoryPart>) -> Recording {
         let oldest_block = parts.last().map(|part| part.oldest_block).unwrap_or_default();
         let has_tips = parts.iter().any(|part| !part.percentiles.is_empty());
@@ -162,7 +162,7 @@ impl NodeClient {
     }
 }
 
-/// A whole one without the decimal point that some nodes do not expect.
+/// Writes a whole percentile without the decimal point, which some nodes reject.
 fn percentile_param(percentile: f64) -> Value {
     percentile.to_string().parse::<serde_json::Number>().map_or(Value::Null, Value::Number)
 }

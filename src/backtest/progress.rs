@@ -1,8 +1,8 @@
-//! How far a long run is, on the last line of a terminal.
+//! Progress of a long run on the last line of a terminal.
 
 use std::io::{self, IsTerminal, Write};
 
-/// A bar that grows. Where standard error is no terminal, nothing is written; the line is gone when this is dropped.
+/// A progress bar. Writes nothing if stderr is not a terminal. Dropping it removes the line.
 #[derive(Debug)]
 pub struct Progress {
     done: usize,
@@ -19,12 +19,12 @@ impl Progress {
         progress
     }
 
-    /// One step more.
+    /// Advances by one step.
     pub fn advance(&mut self) {
         self.advance_by(1);
     }
 
-    /// So many steps more.
+    /// Advances by this many steps.
     pub fn advance_by(&mut self, steps: usize) {
         self.done = self.done.saturating_add(steps).min(self.total);
         self.draw();

@@ -1,11 +1,10 @@
-//! The scales of a chart, and amounts as they are written on them.
+//! Axes of a chart, and amounts in the form of their labels.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// Block numbers from left to right. A position counts halves of blocks from the left edge, so the
-/// middle of the first block is at 1.
+/// Axis of block numbers. Positions count half blocks from the left edge, so the middle of the first block is at 1.
 #[derive(Debug, Clone)]
 pub(super) struct BlockAxis {
     first: u64,
@@ -13,7 +12,7 @@ pub(super) struct BlockAxis {
 }
 
 impl BlockAxis {
-    /// The `count` blocks up to the number `last`; at least one.
+    /// Creates the axis of the `count` blocks up to `last`; at least one.
     pub(super) fn ending_at(last: u64, count: usize) -> Self {
         let count = count.max(1);
         let below = u64::try_from(count - 1).unwrap_or(u64::MAX);
@@ -28,12 +27,12 @@ impl BlockAxis {
         self.number_at(self.right_edge())
     }
 
-    /// The position of the right edge.
+    /// Position of the right edge.
     pub(super) fn right_edge(&self) -> usize {
         2 * self.count
     }
 
-    /// The block at this position.
+    /// Returns the block at this position.
     fn number_at(&self, position: usize) -> u64 {
         let index = u64::try_from(position.saturating_sub(1) / 2).unwrap_or(u64::MAX);
         self.first.saturating_add(index)
@@ -50,7 +49,7 @@ impl Ranged for BlockAxis {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<usize> {
-        /// How many digits have room side by side.
+        /// Number of digits that fit side by side.
         const MAX_LABEL_CHARS: usize = 80;
         let max_labels = MAX_LABEL_CHARS / (self.last().to_string().len() + 2);
         let step = round_step(self.count.try_into().unwrap_or(u128::MAX), max_labels.max(1));
@@ -70,7 +69,7 @@ impl ValueFormatter<usize> for BlockAxis {
     }
 }
 
-/// Wei from 0 upwards, with marks at round amounts.
+/// Axis of wei from 0 upwards, with ticks at round amounts.
 #[derive(Debug, Clone)]
 pub(super) struct AmountAxis {
     step: u128,
@@ -80,19 +79,19 @@ pub(super) struct AmountAxis {
 impl AmountAxis {
     const MAX_TICKS: usize = 5;
 
-    /// A scale that reaches this amount at least.
+    /// Creates an axis that covers this amount.
     pub(super) fn covering(wei: u128) -> Self {
         let highest = wei.max(1);
         let step = round_step(highest, Self::MAX_TICKS);
         Self { step, maximum: highest.div_ceil(step).saturating_mul(step) }
     }
 
-    /// The highest amount on it.
+    /// Highest amount on the axis.
     pub(super) fn maximum(&self) -> u128 {
         self.maximum
     }
 
-    /// How many characters the longest mark has.
+    /// Length of the longest label in characters.
     pub(super) fn longest_label_chars(&self) -> usize {
         self.ticks().map(|wei| exact_gwei(wei).len()).max().unwrap_or_default()
     }
@@ -126,7 +125,7 @@ impl ValueFormatter<u128> for AmountAxis {
     }
 }
 
-/// A share from 0 to 1.
+/// Axis of a ratio from 0 to 1.
 #[derive(Debug, Clone)]
 pub(super) struct RatioAxis;
 
@@ -160,7 +159,7 @@ impl ValueFormatter<f64> for RatioAxis {
     }
 }
 
-/// The smallest of 1, 2, 5, 10, 20, 50, … of which at most `most` fit into `span`.
+/// Returns the smallest of 1, 2, 5, 10, 20, 50, … of which at most `max_steps` fit into `span`.
 fn round_step(span: u128, max_steps: usize) -> u128 {
     let most = u128::try_from(max_steps).unwrap_or(u128::MAX);
     let decades = std::iter::successors(Some(1_u128), |unit| unit.checked_mul(10));
@@ -168,9 +167,9 @@ fn round_step(span: u128, max_steps: usize) -> u128 {
     steps.find(|step| span / step <= most).unwrap_or(u128::MAX)
 }
 
-/// The place within `limit` that is as far along as `value` on the way to `most`.
+/// Maps `value` from 0 to `max` onto the range `start` to `end`.
 fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
-    // With 64 bits the product has room, and no picture is that fine.
+    // With 64 bits the product cannot overflow, and no chart needs more precision.
     let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
     let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
     let length = u128::from(start.abs_diff(end));
@@ -178,7 +177,7 @@ fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
     if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
 }
 
-/// An amount of wei in gwei, every digit of it.
+/// Formats wei in gwei with all digits.
 pub(super) fn exact_gwei(wei: u128) -> String {
     const MAX_PLAIN_CHARS: usize = 12;
     let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
@@ -187,7 +186,7 @@ pub(super) fn exact_gwei(wei: u128) -> String {
     if text.len() <= MAX_PLAIN_CHARS {
         return text.into();
     }
-    // The digits without the zeros behind them, and how far the point is from behind the first.
+    // Digits without trailing zeros, and the distance of the decimal point from the first digit.
     let digits = wei.to_string();
     let exponent = digits.len().saturating_sub(10);
     let digits = digits.trim_end_matches('0');
@@ -198,7 +197,7 @@ pub(super) fn exact_gwei(wei: u128) -> String {
     }
 }
 
-/// An amount of wei in gwei, to four digits.
+/// Formats wei in gwei with four digits.
 pub(crate) fn rounded_gwei(wei: u128) -> String {
     const DIGITS: u32 = 4;
     let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(DIGITS - 1);

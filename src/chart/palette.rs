@@ -1,7 +1,7 @@
-//! The colours of a chart, in light and in dark.
+//! Colours of a chart in light and dark mode.
 //!
-//! The light ones stand in the attributes of what is drawn, so every viewer shows them; a style sheet puts the
-//! dark ones over them where those are preferred.
+//! The light colours are attributes of the shapes, so every viewer shows them. A style sheet overrides them with the
+//! dark colours if the viewer prefers dark mode.
 
 use plotters::style::RGBColor;
 
@@ -29,7 +29,7 @@ const DARK_VARIANTS: [(RGBColor, RGBColor); 10] = [
     (GAS_USED, RGBColor(0x66, 0x72, 0x8a)),
 ];
 
-/// The style sheet of every chart.
+/// Returns the style sheet of every chart.
 pub(crate) fn stylesheet() -> String {
     let dark: String =
         DARK_VARIANTS.iter().map(|(light, dark)| dark_rules(*light, *dark)).collect();
@@ -42,7 +42,7 @@ fn dark_rules(light: RGBColor, dark: RGBColor) -> String {
     format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}")
 }
 
-/// As the library writes it.
+/// Formats a colour like the drawing library.
 pub(crate) fn to_hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

@@ -51,7 +51,7 @@ fn nodes_of_colour<'a>(document: &'a Document<'a>, colour: RGBColor) -> Vec<Node
     document.descendants().filter(|node| has(node, "fill") || has(node, "stroke")).collect()
 }
 
-/// The lines of this colour in the plot: those of the legend are above it.
+/// Returns the lines of this colour in the plot, without those of the legend above it.
 fn series_points(document: &Document<'_>, colour: RGBColor) -> Vec<Vec<(i32, i32)>> {
     let points = |node: Node<'_, '_>| -> Option<Vec<(i32, i32)>> {
         let pairs = node.attribute("points")?.split_whitespace();
@@ -78,7 +78,7 @@ fn series_has_one_point_per_block_at_the_height_of_its_amount() {
     let [line] = series_points(&document, palette::BASE_FEE).try_into().unwrap();
     let [first, second, third] = line.try_into().unwrap();
     assert_eq!(second.0 - first.0, third.0 - second.0);
-    // In quarters of a pixel; the amounts are 1, 3, 2, and 4 is to be paid.
+    // In quarters of a pixel. The amounts are 1, 3 and 2, and the max fee is 4.
     let is_close = |height: i32, expected: i32| (height - expected).abs() <= 3;
     let gwei = first.1 - third.1;
     assert!(gwei > 100 && is_close(first.1 - second.1, 2 * gwei), "{first:?} {second:?} {third:?}");

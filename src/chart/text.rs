@@ -1,4 +1,4 @@
-//! Text on a chart, as far as its room can be known: the font is the viewer's.
+//! Text on a chart. Its width is estimated, because the viewer chooses the font.
 
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, IntoFont, RGBColor, TextStyle};
@@ -7,7 +7,7 @@ use super::{Canvas, RenderResult, to_units};
 
 const FONT_FAMILY: &str = "system-ui, sans-serif";
 
-/// Writes `words` with their upper edge, and this side of them, `at` these pixels.
+/// Draws `text` with its upper edge at this position, aligned to this side.
 pub(super) fn draw_text(
     area: &Canvas<'_>,
     text: &str,
@@ -31,7 +31,7 @@ pub(super) fn bold(style: &TextStyle<'static>) -> TextStyle<'static> {
     TextStyle { font: style.font.style(FontStyle::Bold), ..style.clone() }
 }
 
-/// How many pixels `words` of this height take in most fonts.
+/// Estimates the width of `text` in pixels for most fonts.
 pub(super) fn text_width(text: &str, pixels: i32) -> i32 {
     text.chars().map(|character| char_width(character, pixels)).sum()
 }
@@ -41,7 +41,7 @@ fn char_width(character: char, pixels: i32) -> i32 {
     if is_narrow { pixels * 11 / 20 + 1 } else { pixels }
 }
 
-/// As much of `words` as has room.
+/// Returns as much of `text` as fits.
 pub(crate) fn truncated(text: &str, pixels: i32, max_width: i32) -> String {
     if text_width(text, pixels) <= max_width {
         return text.into();
@@ -54,7 +54,7 @@ pub(crate) fn truncated(text: &str, pixels: i32, max_width: i32) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// `text` as it stands between the tags of a document, which some characters may not.
+/// Escapes characters that XML text must not contain.
 pub(crate) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! `gas-suggestion backtest`: its arguments, and the run that they ask for.
+//! `gas-suggestion backtest`: arguments and run.
 
 use std::path::PathBuf;
 
@@ -89,7 +89,7 @@ impl BacktestArgs {
         self.report(&recordings, &estimators).map_err(CommandError::Runtime)
     }
 
-    /// That of the named chain, or the one that all chains have.
+    /// Returns the pricing of the named chain, or the one that all chains have.
     fn select_pricing<'a>(&self, config: &'a Config) -> Result<&'a Pricing, CommandError> {
         let keys =
             || config.chains.iter().map(|chain| chain.key.as_str()).collect::<Vec<_>>().join(", ");

@@ -57,7 +57,7 @@ fn rate_limit_is_exhausted_and_refills() {
     };
     assert!(allowed >= 3, "{allowed}");
     assert!(wait <= Duration::from_millis(50), "{wait:?}");
-    // Another client's budget is its own; another connection of the same client shares it.
+    // Each client has its own rate limit; connections of one client share it.
     assert!(other.unwrap().check_rate(&none).is_ok());
     assert!(clients.connect(parse_ip("::ffff:192.0.2.1")).unwrap().check_rate(&none).is_err());
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -90,7 +90,7 @@ fn idle_clients_are_removed_once_their_rate_limit_has_refilled() {
         headers.insert(X_FORWARDED_FOR, format!("192.0.2.{count}").parse().unwrap());
         proxy.check_rate(&headers).unwrap();
     }
-    // A thousand requests at five hundred a second are made up for in two seconds.
+    // At five hundred requests a second, a thousand refill in two seconds.
     let now = Instant::now();
     clients.remove_idle(now + Duration::from_millis(1900));
     assert_eq!(clients.table().len(), 256);

@@ -12,7 +12,7 @@ fn word(byte: u8) -> String {
     format!("{byte:064x}")
 }
 
-/// "claim", padded on its right.
+/// "claim", padded on the right.
 fn claim_rights() -> B256 {
     B256::right_padding_from(b"claim")
 }
@@ -116,13 +116,13 @@ fn malformed_return_data_is_rejected() {
     let seven_words = [word(1), word(2), word(3), word(0), word(0), word(0), word(0)].concat();
     for returned in [
         word(1),
-        // No list, but read as an empty one.
+        // No list, but would decode as an empty one.
         word(0),
         [word(0), word(0)].concat(),
-        // Longer than it is.
+        // A length beyond the data.
         [word(32), word(2), seven_words.clone()].concat(),
         [word(32), "f".repeat(64), seven_words.clone()].concat(),
-        // Of a type that there is not.
+        // An unknown delegation type.
         [word(32), word(1), word(6), seven_words[64..].to_owned()].concat(),
         // An address of more than 20 bytes.
         [word(32), word(1), word(1), "1".repeat(64), seven_words[128..].to_owned()].concat(),

@@ -1,5 +1,4 @@
-//! Consecutive real blocks of one chain, as one `eth_feeHistory` result recorded with many
-//! percentiles.
+//! Consecutive real blocks of one chain, recorded as one `eth_feeHistory` result with many percentiles.
 
 use std::io::Read;
 
@@ -7,28 +6,28 @@ use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-/// Replies of a chain's node about its blocks, unchanged.
+/// A node's recorded replies about the blocks of a chain.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DemoRecording {
-    /// The chain that was recorded.
+    /// Chain id of the recorded chain.
     pub chain_id: u64,
-    /// The percentiles that [`reward`](Self::reward) has, ascending.
+    /// Percentiles of [`reward`](Self::reward), in ascending order.
     pub reward_percentiles: Vec<f64>,
-    /// The number of the first block.
+    /// Number of the first block.
     #[serde(deserialize_with = "quantity")]
     pub oldest_block: u64,
     /// In wei; one more than there are blocks.
     #[serde(deserialize_with = "quantities")]
     pub base_fee_per_gas: Vec<u64>,
-    /// One a block.
+    /// One per block.
     pub gas_used_ratio: Vec<f64>,
-    /// In wei; one row a block, one column a percentile.
+    /// In wei; one row per block, one column per percentile.
     #[serde(deserialize_with = "rows_of_quantities")]
     pub reward: Vec<Vec<u64>>,
 }
 
-/// Why bytes are no recording.
+/// Reason why bytes are not a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidRecording {
     /// Not gzip.
@@ -37,17 +36,17 @@ pub enum InvalidRecording {
     /// Not the JSON object of a recording.
     #[error("not a recording")]
     Json(#[from] serde_json::Error),
-    /// The lists do not fit together.
+    /// The lengths of the lists do not match.
     #[error("the lists of the recording differ in length")]
     LengthMismatch,
 }
 
 impl DemoRecording {
-    /// Reads the gzipped JSON form.
+    /// Parses gzipped JSON.
     ///
     /// # Errors
     ///
-    /// [`InvalidRecording`] if the bytes are anything else.
+    /// Returns [`InvalidRecording`] if the bytes are not a recording.
     pub fn from_gzip(bytes: &[u8]) -> Result<Self, InvalidRecording> {
         let mut json = Vec::new();
         GzDecoder::new(bytes).read_to_end(&mut json)?;
@@ -61,16 +60,16 @@ impl DemoRecording {
         if lengths_match { Ok(recording) } else { Err(InvalidRecording::LengthMismatch) }
     }
 
-    /// How many blocks there are; at least one.
+    /// Number of blocks; at least one.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.gas_used_ratio.len()
     }
 
-    /// The column of `percentile` in [`reward`](Self::reward), when it was recorded.
+    /// Returns the column of `percentile` in [`reward`](Self::reward), if it was recorded.
     #[must_use]
     pub fn column(&self, percentile: f64) -> Option<usize> {
-        // The recorded percentiles are whole numbers, which compare exactly.
+        // Recorded percentiles are integers, which compare exactly.
         #[expect(clippy::float_cmp, reason = "an unrecorded percentile has no column")]
         self.reward_percentiles.iter().position(|recorded| *recorded == percentile)
     }

@@ -1,8 +1,7 @@
-//! A recording played as a living chain: one block per block time, for ever.
+//! Replays a recording as a live chain: one block per block time, for ever.
 //!
-//! The head is a function of the time since the start, so nothing runs in the background. After the
-//! last recorded block the first follows again under a new, higher number; the base fee jumps
-//! there, as the recording is no circle.
+//! The head is a function of the time since the start, so no task runs in the background. After the last recorded block
+//! the first one follows with a new, higher number. The base fee jumps there.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::recording::DemoRecording;
 
-/// A recorded chain at a moment that moves on.
+/// A recorded chain that advances with time.
 #[derive(Debug)]
 pub struct Replay {
     recording: DemoRecording,
@@ -19,21 +18,21 @@ pub struct Replay {
     started_at_wall_clock: SystemTime,
 }
 
-/// When a replayed chain has its blocks.
+/// Times of the blocks of a replayed chain.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockTiming {
-    /// From one block to the next.
+    /// Time between two blocks.
     pub block_time: Duration,
-    /// By how many hundredths of that a block may come early or late, below 50.
+    /// Percentage of the block time by which a block may be early or late; below 50.
     pub jitter: u8,
 }
 
 impl BlockTiming {
-    /// How long after the start the block at this place among the new ones comes. Each has a moment of its own
-    /// around the one that it would have without jitter, and none comes before the one before it.
+    /// Returns when the new block with this index is due, as a time since the start. Jitter moves each block by its own
+    /// amount but never changes their order.
     #[must_use]
     pub fn block_due(self, index: u64) -> Duration {
-        // Neighbours are far from each other (the fraction of the golden ratio).
+        // Spreads neighbouring indices widely (fraction of the golden ratio).
         const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
         let noise = u32::try_from(index.wrapping_mul(GOLDEN_RATIO) >> 54).unwrap_or_default();
         let regular = self.block_time.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX));
@@ -41,7 +40,7 @@ impl BlockTiming {
         (regular + max_jitter * 2 * noise / 1024).saturating_sub(max_jitter)
     }
 
-    /// How many new blocks have come by then.
+    /// Returns the number of new blocks after this time.
     pub(super) fn blocks_by(self, elapsed: Duration) -> u64 {
         let passed = elapsed.as_nanos() / self.block_time.as_nanos().max(1);
         let next = u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(1);
@@ -56,16 +55,16 @@ pub(super) type RpcErrorReply = (i64, &'static str);
 
 const INVALID_PARAMS: i64 = -32602;
 const METHOD_NOT_FOUND: i64 = -32601;
-/// geth's code for a block that is not there yet.
+/// geth's code for a block that does not exist yet.
 const SERVER_ERROR: i64 = -32000;
 
 impl Replay {
-    /// How many blocks the chain has when it starts: a whole window of the default size.
+    /// Number of blocks at the start: a window of the default size.
     const BLOCKS_AT_START: u64 = 20;
-    /// geth's limit on one answer.
+    /// geth's limit per call.
     const MAX_BLOCKS: u64 = 1024;
 
-    /// `recording` from now on, at this pace.
+    /// Starts the replay of `recording` with this timing.
     #[must_use]
     pub fn start_now(recording: DemoRecording, timing: BlockTiming) -> Self {
         Self {
@@ -82,7 +81,7 @@ impl Replay {
         &self.recording
     }
 
-    /// Answers one call.
+    /// Handles one call.
     pub(super) fn call(&self, method: &str, params: &[Value]) -> Result<Value, RpcErrorReply> {
         match method {
             "eth_chainId" => Ok(to_hex(self.recording.chain_id)),
@@ -94,7 +93,7 @@ impl Replay {
         }
     }
 
-    /// How many blocks came before the newest one.
+    /// Number of blocks before the newest one.
     fn head_position(&self) -> u64 {
         self.timing.blocks_by(self.started.elapsed()).saturating_add(Self::BLOCKS_AT_START - 1)
     }
@@ -103,13 +102,13 @@ impl Replay {
         self.recording.oldest_block.saturating_add(position)
     }
 
-    /// Where the block at `position` stands in the recording.
+    /// Returns the index in the recording of the block at `position`.
     fn recording_index(&self, position: u64) -> usize {
         let blocks = u64::try_from(self.recording.blocks()).unwrap_or(u64::MAX);
         usize::try_from(position % blocks).unwrap_or_default()
     }
 
-    /// The position that a block tag or number means.
+    /// Returns the position of a block tag or number.
     fn resolve_block(&self, tag: Option<&Value>) -> Result<u64, RpcErrorReply> {
         let invalid_tag = (INVALID_PARAMS, "expected a block tag or a 0x number");
         let tag = tag.and_then(Value::as_str).ok_or(invalid_tag)?;
@@ -166,7 +165,7 @@ impl Replay {
         Ok(reply)
     }
 
-    /// Only what was recorded can be answered: other percentiles would be invented.
+    /// Rejects percentiles that were not recorded, because their rewards are unknown.
     fn columns(&self, percentiles: Option<&Value>) -> Result<Vec<usize>, RpcErrorReply> {
         let unknown_percentile = (INVALID_PARAMS, "expected recorded percentiles: 0, 5, …, 100");
         let Some(percentiles) = percentiles else {
@@ -182,7 +181,7 @@ impl Replay {
         percentiles.iter().map(column).collect()
     }
 
-    /// A block with the members that the recording knows; the time is the replay's.
+    /// Returns a block with the recorded members, and the time of the replay.
     fn block(&self, params: &[Value]) -> Result<Value, RpcErrorReply> {
         let position = match self.resolve_block(params.first()) {
             Ok(position) => position,
@@ -197,8 +196,7 @@ impl Replay {
         }))
     }
 
-    /// When the block at `position` was (or, before the start, would have been) produced, in
-    /// seconds since 1970.
+    /// Returns when the block at `position` was produced, or would have been before the start, in seconds since 1970.
     fn timestamp(&self, position: u64) -> u64 {
         let block_times = |count: u64| {
             self.timing.block_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))

@@ -10,7 +10,7 @@ fn replay(block_time: Duration) -> Replay {
     )
 }
 
-/// A block time that no test outlives.
+/// Longer than any test runs.
 const LONG_BLOCK_TIME: Duration = Duration::from_hours(1);
 
 fn parse_number(hex: &Value) -> u64 {
@@ -77,7 +77,7 @@ fn head_advances_and_the_recording_repeats_with_new_numbers() {
     let some = chain.recording().oldest_block + 5;
     assert_eq!(base_fee(some), base_fee(some + blocks));
     assert_ne!(base_fee(some), base_fee(some + 1));
-    // The window at the seam has the last blocks and the first.
+    // The window at the seam contains the last and the first blocks.
     let seam = json!(format!("{:#x}", chain.recording().oldest_block + blocks));
     let reply = chain.call("eth_feeHistory", &[json!(2), seam, json!([])]).unwrap();
     let recorded = &chain.recording().base_fee_per_gas;
@@ -126,7 +126,7 @@ fn jittered_blocks_arrive_in_order_around_their_regular_times() {
         let mut offsets = BTreeSet::new();
         let mut elapsed = Duration::ZERO;
         for block in 1..=200_u32 {
-            // The first moment at which it is there.
+            // First moment at which it exists.
             while timing.blocks_by(elapsed) < u64::from(block) {
                 elapsed += micros(500);
             }

@@ -72,7 +72,7 @@ pub struct FloorsApplied {
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, ToSchema)]
 #[schema(as = GasUsedRatio)]
 pub struct GasUsedRatios {
-    /// Of the newest block.
+    /// Ratio of the newest block.
     #[schema(required, minimum = 0, maximum = 1)]
     pub latest: Option<f64>,
     /// Average of the blocks that have a ratio.

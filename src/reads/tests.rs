@@ -309,7 +309,7 @@ async fn an_expired_response_is_fetched_again() {
         let answer = NodeResponse::Result(Bytes::from_static(b"1"));
         CachedResponse::new(answer, Instant::now(), hold, &chain(""))
     };
-    // Without flashblocks it is not good for any time at all.
+    // Without flashblocks it is never cached.
     let outcome =
         cache.try_get_with(key(), async { Ok::<_, ()>(make(CacheLifetime::Flashblock)) }).await;
     assert!(outcome.is_ok());

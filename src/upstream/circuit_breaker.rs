@@ -18,7 +18,8 @@ pub(super) struct CircuitBreaker {
     last_success: Option<Instant>,
     /// Since when the node has returned nothing, after a call was abandoned. `None`: it has responded since.
     silent_since: Option<Instant>,
-    /// Time of the last failure. A verification of the chain from before it does not count.
+    /// When the circuit last opened, or a connection last broke. A verification of the chain from before it does not
+    /// count.
     last_failure: Option<Instant>,
     /// Time of the last failed verification of the chain.
     check_failed_at: Option<Instant>,
@@ -41,7 +42,7 @@ impl CircuitBreaker {
     const PROBE_INTERVAL: Duration = Duration::from_secs(10);
     const UNSUPPORTED_TTL: Duration = Duration::from_mins(1);
 
-    /// Closed circuit of a node, with a back-off for this block time.
+    /// Creates a closed circuit of a node, whose back-off depends on `block_time`.
     pub(super) fn new(block_time: Duration) -> Self {
         Self {
             health: NodeHealth::new(block_time),
@@ -58,8 +59,8 @@ impl CircuitBreaker {
         }
     }
 
-    /// Availability of the node for a read. After a back-off one read is admitted as a probe; for the others the node
-    /// stays degraded until the probe succeeds.
+    /// Returns the availability of the node for a read. After a back-off one read per `PROBE_INTERVAL` is admitted as a
+    /// probe; for the others the node stays degraded until it responds.
     pub(super) fn availability_and_probe(&mut self, now: Instant) -> Availability {
         let availability = self.health.availability(now);
         if availability != Availability::Healthy || !self.half_open {

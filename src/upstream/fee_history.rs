@@ -1,7 +1,26 @@
 //! `eth_feeHistory`: the request, and strict parsing of lenient replies into a [`FeeHistory`].
 //!
-//! The wire type accepts nearly anything. Its conversion into the domain type decides each oddity. The entries of all
-//! four arrays count from `oldestBlock`.
+//! The wire type accepts nearly anything. Its conversion into the domain type decides each deviation from the
+//! specification. The first element of each array belongs to `oldestBlock`.
+//!
+//! | In the reply | Result |
+//! |---|---|
+//! | `reward` is missing, null, empty or not an array | accepted; without a priority fee floor `price` rejects it |
+//! | a row of rewards is null, too short, or has an element that is not a quantity | the block has no rewards |
+//! | a reward or a base fee is 0 | a value; `zero_base_fee` in the configuration says what such a base fee means |
+//! | fewer blocks than requested | accepted as they are |
+//! | more blocks or reward columns than requested | the newest blocks and the first columns are kept |
+//! | as many base fees as blocks | the next base fee is unknown |
+//! | `baseFeePerGas` is missing or empty, or has an element that is not a quantity | rejected |
+//! | a quantity has leading zeros or is a JSON integer | accepted |
+//! | an amount exceeds 128 bits | rejected; [`price`](crate::fees::price) also rejects sums that do |
+//! | `oldestBlock` is missing, misspelt, or not a block number (e.g. a hash) | rejected |
+//! | a gas ratio is not a number from 0 to 1, e.g. null or `NaN` | unknown for that block |
+//! | the lengths of the arrays disagree | the length that fits the base fees counts; `count_mined` has the details |
+//!
+//! If a node rejects the parameters (−32602), `UpstreamNode` sends the block count in its other form. It keeps the form
+//! that works until the node rejects that one. After a rejected reply the poller tries the next node; if all replies
+//! are rejected, the last accepted value stays, with its age.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -56,8 +75,8 @@ impl FeeHistoryRequest {
     ///
     /// # Errors
     ///
-    /// Returns [`MalformedFeeHistory`] if base fees or block numbers are invalid. Invalid rewards and gas ratios are
-    /// dropped instead.
+    /// Returns [`MalformedFeeHistory`] if base fees or `oldestBlock` are invalid, if an amount exceeds 128 bits, or if
+    /// it is unknown which blocks the rewards belong to. Other invalid rewards and gas ratios are dropped instead.
     pub fn parse(&self, result: &RawValue) -> Result<FeeHistory, MalformedFeeHistory> {
         let raw = RawFeeHistory::parse(result.get()).ok_or(MalformedFeeHistory::NotAnObject)?;
         let oldest_block = raw.oldest_block()?;
@@ -87,9 +106,9 @@ impl FeeHistoryRequest {
     }
 
     /// Returns how many of the base fees belong to mined blocks. For N blocks nodes send N + 1 base fees, with that of
-    /// the next block as the last, or N. The lengths of the other arrays decide between the two. If they disagree, the
-    /// requested count decides; if that does not match either, or there are no other arrays, the specification's N + 1
-    /// applies.
+    /// the next block as the last, or N. The lengths of the other arrays decide between the two. If both fit but
+    /// disagree, the requested count decides; if that matches neither, or no array has a fitting length, the
+    /// specification's N + 1 applies.
     fn count_mined(
         &self,
         base_fees: usize,

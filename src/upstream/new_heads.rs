@@ -1,7 +1,9 @@
 //! Announcements of new blocks over a WebSocket (`eth_subscribe`, `newHeads`).
 //!
 //! An announcement only triggers a poll. Its block number is not trusted, and a missing announcement changes nothing.
-//! The URLs are tried in order of preference, for ever.
+//!
+//! The URLs are tried in order of preference, for ever, 0.5 to 60 s apart. After a connection that announced a block
+//! the first URL is tried again, otherwise the next one.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -115,11 +117,11 @@ impl NewHeadsSubscription {
     /// Limit of queued outgoing messages: a subscription and pongs are all the service sends.
     const WRITE_BUFFER_BYTES: [usize; 2] = [4 * 1024, 16 * 1024];
     const MIN_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-    /// First and longest delay between two attempts.
+    /// First and longest delay between two attempts. Jitter adds up to as much again.
     const RECONNECT_DELAYS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
-    /// Creates the subscription of `chain`. The receiver has the highest announced block number; 0: none yet. `None`:
-    /// the chain has no WebSocket URLs.
+    /// Creates the subscription of `chain`. The receiver has the number of the last announced block; 0: none yet.
+    /// `None`: the chain has no WebSocket URLs.
     ///
     /// # Errors
     ///

@@ -45,9 +45,10 @@ pub enum ReadError {
 }
 
 impl ChainUpstreams {
-    /// Calls the upstreams in order until one responds. The next one is called when one fails, and also after
-    /// `HEDGE_DELAY` without a response, while the slow call continues. So the last node is called in time however many
-    /// are silent, and a slow one can still answer.
+    /// Calls the upstreams in order until one responds. The next one is called when one fails, and also after a while
+    /// without a response, while the slow call continues. The wait is `HEDGE_DELAY`, or an equal share of the time left
+    /// if that is shorter. So the last node is called in time however many are silent, and a slow one can still answer.
+    /// A call that is not retryable moves on only if the node did not process it.
     ///
     /// A node's own error about the call is a response. Its bytes are charged to `memory`. Dropping the future ends the
     /// call.

@@ -225,8 +225,8 @@ impl UpstreamNode {
         }
     }
 
-    /// Availability of the node for reads, from what polls and reads learnt. A return of `Healthy` may claim the probe of a
-    /// node whose circuit was open.
+    /// Returns the availability of the node for a read, from what polls and reads learnt. A return of `Healthy` may
+    /// claim the probe of a node whose circuit was open.
     pub(super) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
         let polls = self.state().health;
         let mut reads = self.read_breaker();

@@ -11,8 +11,7 @@ use super::operations;
 use crate::api::openapi_components::parameters::RequestId;
 use crate::config::Config;
 
-/// Makes every parameter of every operation a reference to one description of it, with what `config` has
-/// to say of it.
+/// Replaces the parameters of all operations by references to shared ones, which state what `config` allows.
 pub(super) fn deduplicate_parameters(document: &mut utoipa::openapi::OpenApi, config: &Config) {
     let mut components = BTreeMap::new();
     for operation in operations(document) {
@@ -26,7 +25,7 @@ pub(super) fn deduplicate_parameters(document: &mut utoipa::openapi::OpenApi, co
             let name = format!("{}.{}", location.as_str().unwrap_or_default(), parameter.name);
             let reference = RefOr::Ref(Ref::new(format!("#/components/parameters/{name}")));
             let component: &RefOr<_> = components.entry(name).or_insert_with(|| slot.clone());
-            // Another of the same name stays where it is.
+            // A different parameter with the same name stays inline.
             if component == slot {
                 *slot = reference;
             }
@@ -35,7 +34,7 @@ pub(super) fn deduplicate_parameters(document: &mut utoipa::openapi::OpenApi, co
     document.components.get_or_insert_with(Components::new).parameters = components;
 }
 
-/// Says what is allowed where the configuration decides it.
+/// Adds the allowed values that depend on the configuration.
 fn apply_config(parameter: &mut Parameter, config: &Config) {
     let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
     let Object { enum_values, maximum, .. } = schema;

@@ -1,4 +1,4 @@
-//! Examples, made by the code that answers: of a chain whose last blocks were these.
+//! Examples of responses, produced by the code of the routes from fixed blocks.
 
 use serde_json::{Value, json};
 use utoipa::openapi::path::Operation;
@@ -16,9 +16,9 @@ use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 
 const OLDEST_BLOCK: u64 = 43_447_681;
 const GWEI: u128 = 1_000_000_000;
-/// How many blocks the example of a fee history has.
+/// Number of blocks in the example of a fee history.
 const EXAMPLE_BLOCKS: usize = 2;
-/// When the data was read, in the example of a market.
+/// Time of observation in the example of a fee market.
 const OBSERVED_AT: &str = "2026-11-20T17:31:34.123Z";
 
 /// Writes the examples into the document.
@@ -41,7 +41,7 @@ pub(super) fn write_examples(document: &mut OpenApi, config: &Config) {
     write_static_examples(document);
 }
 
-/// As many blocks as the window has.
+/// Builds a history as long as the chain's window.
 fn example_fee_history(chain: &config::Chain) -> Option<FeeHistory> {
     let has_high = chain.pricing.percentiles().has_high();
     let rewards = Rewards { medium: 20 * GWEI, high: has_high.then_some(24 * GWEI) };
@@ -55,7 +55,7 @@ fn example_fee_history(chain: &config::Chain) -> Option<FeeHistory> {
     FeeHistory::new(OLDEST_BLOCK, blocks, Some(GWEI))
 }
 
-/// Examples that need no data of the chain.
+/// Writes examples that depend on the chain's data.
 fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     let id = chain.config().chain_id;
     set_response_example(document, "/v1/chains", json!([chains::ChainSummary::for_chain(chain)]));
@@ -108,7 +108,7 @@ fn write_snapshot_examples(
     }
 }
 
-/// Examples that are the same for every chain.
+/// Writes examples that are the same for every chain.
 fn write_static_examples(document: &mut OpenApi) {
     let no_rights = format!("0x{}", "0".repeat(64));
     let delegation = json!({
@@ -130,7 +130,7 @@ fn write_static_examples(document: &mut OpenApi) {
     set_response_example(document, "/readyz", json!({ "status": "ready" }));
 }
 
-/// Writes what the operation at `path` answers when all is well.
+/// Sets the example response of the operation at `path`.
 fn set_response_example(document: &mut OpenApi, path: &str, example: Value) {
     let response = operation(document, path)
         .and_then(|operation| operation.responses.responses.get_mut("200"));
@@ -140,7 +140,7 @@ fn set_response_example(document: &mut OpenApi, path: &str, example: Value) {
     }
 }
 
-/// Writes what the operation at `path` may be asked.
+/// Sets the example request of the operation at `path`.
 fn set_request_example(document: &mut OpenApi, path: &str, example: Value) {
     let body = operation(document, path).and_then(|operation| operation.request_body.as_mut());
     let Some(RefOr::T(body)) = body else { return };
@@ -149,7 +149,7 @@ fn set_request_example(document: &mut OpenApi, path: &str, example: Value) {
     }
 }
 
-/// The only operation at `path`; `None`: it is switched off.
+/// Returns the only operation at `path`; `None`: disabled.
 fn operation<'a>(document: &'a mut OpenApi, path: &str) -> Option<&'a mut Operation> {
     let item = document.paths.paths.get_mut(path)?;
     item.get.as_mut().or(item.post.as_mut())

@@ -14,7 +14,7 @@ use crate::delegation_registry::Delegation;
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 const UPSTREAM_RESPONSE: &str = "OfUpstream";
-/// The ends of the names of errors with whose status an upstream may answer too.
+/// Name suffix of error responses whose status an upstream may also return.
 const OR_UPSTREAM_SUFFIX: &str = "OrOfUpstream";
 
 /// Responses of a proxied route: the errors of the service, whose status an upstream may also return, and `statuses`
@@ -32,7 +32,7 @@ pub(super) fn or_upstream(own: Responses, statuses: &[&str]) -> Responses {
     own_or_upstream.chain(upstream_responses).collect()
 }
 
-/// All that is referred to, by name.
+/// Returns all referenced components by name.
 pub(super) fn components() -> impl Iterator<Item = (String, RefOr<Response>)> {
     let any_content = || RefOr::T(Content::default());
     let mut upstream_response = Response::new("The upstream's response.");
@@ -48,8 +48,8 @@ pub(super) fn components() -> impl Iterator<Item = (String, RefOr<Response>)> {
     problem_or_upstream.chain([(UPSTREAM_RESPONSE.to_owned(), upstream_response.into())])
 }
 
-/// Admits what delegate.xyz's API may answer to a look-up: its errors as they are, further members, and
-/// amounts as numbers.
+/// Extends the responses of a look-up by those of delegate.xyz's API: its own errors, further members, and amounts as
+/// numbers.
 pub(super) fn allow_upstream_responses(operation: &mut Operation) {
     let own = std::mem::take(&mut operation.responses.responses);
     let mut responses = or_upstream(own, &["4XX", "5XX"]);

@@ -1,4 +1,4 @@
-//! Contract verification as far as the service knows it: which paths it passes on.
+//! Documents the forwarded paths of contract verification.
 //!
 //! The verification service defines their bodies, so the document describes none.
 
@@ -22,7 +22,7 @@ pub(super) const DESCRIPTION: &str = "Contract verification, forwarded byte for 
 Its documentation describes the bodies and responses. The response has its status, also for errors. Any further \
 path of at most 8 plain segments below `/verification/v2/` and `/verification/files/` is forwarded too.";
 
-/// A path below `/verification` with what it answers to, an id and what that does.
+/// An operation at a path below `/verification`.
 struct DocumentedRoute {
     method: HttpMethod,
     path: &'static str,
@@ -122,7 +122,7 @@ const ROUTES: [DocumentedRoute; 25] = [
     get("/v2/contracts/{chainId}", "getVerifiedContracts", "The verified contracts of a chain"),
 ];
 
-/// The paths with what they answer.
+/// Returns the documented paths.
 pub(super) fn paths() -> impl Iterator<Item = (String, PathItem)> {
     ROUTES.iter().map(|route| {
         let path = format!("/verification{}", route.path);
@@ -152,7 +152,7 @@ fn operation(
     operation.request_body(Some(body.build()))
 }
 
-/// Parameter of the verification service; here it has to be a plain path segment.
+/// Builds a path parameter of the verification service, which must be a plain path segment.
 fn path_parameter(name: &str) -> ParameterBuilder {
     let (description, schema): (_, RefOr<Schema>) = match name {
         "address" => ("The address to look up.", schema_ref::<Address>().into()),
@@ -167,7 +167,7 @@ fn path_parameter(name: &str) -> ParameterBuilder {
     parameter(ParameterIn::Path, name, Required::True, description, schema)
 }
 
-/// Whatever the verification service says, and the service's own errors.
+/// Any response of the verification service, and the service's own errors.
 fn responses(method: &HttpMethod) -> BTreeMap<String, RefOr<Response>> {
     let mut own = CommonErrors::responses();
     own.extend(InvalidParameter::responses());
@@ -193,7 +193,7 @@ mod tests {
             let path = path.replace(['{', '}'], "");
             for (method, operation) in [(Method::GET, item.get), (Method::POST, item.post)] {
                 let is_forwarded = verification::is_forwarded(&method, &path);
-                // A GET is passed on behind all of `v2/`, and there is none for these.
+                // A GET is forwarded for all paths below `v2/`, but these have none.
                 if operation.is_some() || !path.starts_with("/verification/v2/") {
                     assert_eq!(is_forwarded, operation.is_some(), "{method} {path}");
                 }

@@ -1,4 +1,4 @@
-//! The headers of answers, each described once.
+//! Response headers, each described once.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use utoipa::openapi::{Header, Object, ObjectBuilder, Ref, RefOr, Type};
 
 /// Headers of every response.
 pub(in crate::api) const EVERY_RESPONSE: [&str; 1] = ["X-Request-Id"];
-/// How old the data of an answer is.
+/// Headers about the age of the data.
 pub(in crate::api) const FRESHNESS: [&str; 4] =
     ["Cache-Control", "Age", "X-Newest-Block", "X-Stale"];
 
-/// All headers by their names.
+/// Returns all headers by name.
 pub(in crate::api) fn components() -> BTreeMap<String, RefOr<Header>> {
     let string_schema = || ObjectBuilder::new().schema_type(Type::String);
     let integer_schema =
@@ -104,7 +104,7 @@ pub(in crate::api) fn components() -> BTreeMap<String, RefOr<Header>> {
 }
 
 fn build_header(description: &str, schema: Object, example: Value, is_required: bool) -> Header {
-    // The crate has no place of its own for this member.
+    // utoipa has no field for this member.
     let required = is_required.then(|| Extensions::from_iter([("required", true)]));
     let header = HeaderBuilder::new().description(Some(description)).schema(Some(schema));
     header.example(Some(example)).extensions(required).build()

@@ -1,4 +1,4 @@
-//! The parameters of operations, each described once.
+//! Parameters of operations, each described once.
 
 use serde_json::json;
 use utoipa::IntoParams;
@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Required, Schema, Type};
 use super::schemas::{Address, DELEGATE, Rights, Uint256, VAULT, schema_ref, string_schema};
 use crate::api::extractors::{BlockCount, ChainParam};
 
-/// Names the parameters that an operation takes.
+/// Declares the parameters of an operation.
 macro_rules! parameters {
     ($($(#[$about:meta])* $name:ident { $($in:ident $parameter:literal $required:ident $schema:expr, $what:literal $(, $example:expr)?;)* })*) => {
         $(

@@ -15,8 +15,7 @@ use crate::store::{StoredChain, Unavailable};
 
 pub(in crate::api) const CONTENT_TYPE: &str = "application/problem+json";
 
-/// Names answers with their status, what they say, their codes, and their headers beside those of every
-/// problem.
+/// Declares error responses: status, description, codes, and headers beside those of every problem.
 macro_rules! problems {
     ($($name:ident $status:literal $about:literal [$($code:ident),*] [$($header:literal),*];)*) => {
         $(
@@ -31,7 +30,7 @@ macro_rules! problems {
             }
         )*
 
-        /// All of them by their names.
+        /// Returns all error responses by name.
         pub(in crate::api) fn all() -> BTreeMap<String, RefOr<Response>> {
             BTreeMap::from([$((
                 stringify!($name).to_owned(),
@@ -75,7 +74,7 @@ fn response(description: &str, codes: &[ProblemCode], headers: &[&str]) -> Respo
     response
 }
 
-/// An example for each code, as the service says it, of `chain` where it is about one.
+/// Returns an example per code, as the service sends it.
 pub(in crate::api) fn examples(chain: &StoredChain) -> BTreeMap<String, RefOr<Example>> {
     const REQUEST_ID: &str = "3f0c7a52b1d94e68-17";
     let upstream_problem = |failure| Problem::from_upstream(failure, "verification service");

@@ -22,7 +22,7 @@ const HTML: &str = "text/html";
 const PAGE_HEADERS: [&str; 2] = ["ETag", "Cache-Control"];
 const LOOKUP_HEADERS: [&str; 4] = ["X-Delegation-Source", "Cache-Control", "Age", "Vary"];
 
-/// Names answers with their status and what they are.
+/// Declares success responses: status and description.
 macro_rules! responses {
     ($($name:ident $status:literal $response:expr;)*) => {
         $(
@@ -90,7 +90,7 @@ responses! {
     HealthResponse "200" response_with_body("The check succeeded.", JSON, health_schema(), &["Cache-Control"]);
 }
 
-/// Names answers that belong together.
+/// Declares groups of responses.
 macro_rules! response_groups {
     ($($(#[$about:meta])* $name:ident: $($member:ident),*;)*) => {
         $(
@@ -143,12 +143,12 @@ fn page_response(description: &str) -> Response {
     )
 }
 
-/// A reference to the schema of this type.
+/// Returns a reference to the schema of this type.
 fn schema_ref<T: ToSchema>() -> RefOr<Schema> {
     Ref::from_schema_name(T::name()).into()
 }
 
-/// A reference to the schema of a body that a route has for itself.
+/// Returns a reference to the schema with this name.
 fn schema_ref_by_name(schema: &str) -> RefOr<Schema> {
     Ref::from_schema_name(schema).into()
 }

@@ -1,4 +1,4 @@
-//! Schemas of what has no type of its own in the code, because it is read leniently or passed on as it is.
+//! Schemas without a type in the code, because the body is parsed leniently or forwarded unchanged.
 
 use serde_json::json;
 use utoipa::openapi::schema::{AdditionalProperties, SchemaType};
@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::wire::SuggestionBody;
 
-/// Names schemas.
+/// Declares schemas.
 macro_rules! schemas {
     ($($name:ident = $schema:expr;)*) => {
         $(
@@ -77,7 +77,7 @@ schemas! {
     TransactionRequest = transaction_request();
 }
 
-/// Two accounts that everybody knows from test networks.
+/// Accounts that are well known from test networks.
 pub(in crate::api) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 pub(in crate::api) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -107,7 +107,7 @@ fn rpc_error() -> ObjectBuilder {
         .property("data", ObjectBuilder::new().schema_type(SchemaType::AnyValue))
 }
 
-/// One shape for each action, and where an amount is taken back, or given, another.
+/// Schema with one variant per action, and separate ones for granting and revoking an amount.
 fn transaction_request() -> OneOfBuilder {
     let flag_schema = |value: Option<bool>| {
         let values = value.map(|value| [json!(value)]);
@@ -164,7 +164,7 @@ fn transaction_request() -> OneOfBuilder {
     request
 }
 
-/// A number as a string, or as an integer that no reader or writer of JSON rounds.
+/// A number as a string, or as an integer that no JSON implementation rounds.
 fn uint256_or_integer() -> OneOfBuilder {
     OneOfBuilder::new().item(schema_ref::<Uint256>()).item(integer_from(0))
 }
