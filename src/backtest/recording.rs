@@ -1,15 +1,15 @@
 //! Consecutive blocks of one chain, with whatever was recorded of what they paid.
 
-/// Blocks without a gap between them, oldest first; at least one.
+/// Consecutive blocks of one chain, oldest first; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
     /// Name for people: a file, or where the blocks were read.
     pub name: String,
-    /// The number of the first block.
+    /// Number of the first block.
     pub oldest_block: u64,
     /// Percentiles of each block's rewards, ascending; empty if no tips are recorded.
     pub percentiles: Vec<f64>,
-    /// The blocks themselves.
+    /// The blocks.
     pub blocks: Vec<RecordedBlock>,
 }
 
@@ -18,17 +18,16 @@ pub struct Recording {
 pub struct RecordedBlock {
     /// In wei.
     pub base_fee: u128,
-    /// Gas used over gas limit, from 0 to 1; `None`: not known.
+    /// Gas used divided by gas limit, from 0 to 1; `None`: unknown.
     pub gas_used_ratio: Option<f64>,
     /// Priority fees of its transactions in wei, one per percentile of the recording; `None` if unknown.
     pub rewards: Option<Vec<u128>>,
 }
 
-/// How far a recorded percentile may be from the one that is asked for: half of what is between two of those that
-/// recordings usually have.
+/// Largest distance between a recorded and a wanted percentile: half the usual step of recordings.
 const MAX_PERCENTILE_DISTANCE: f64 = 2.5;
 
-/// The percentile that stands for `wanted`: the nearest, unless that is too far away.
+/// Returns the recorded percentile that is nearest to `wanted`, with its index; `None` if it is too far away.
 pub(super) fn nearest_percentile(recorded: &[f64], wanted: f64) -> Option<(usize, f64)> {
     let distance = |(_, percentile): &(usize, f64)| (percentile - wanted).abs();
     let all = recorded.iter().copied().enumerate();
@@ -37,45 +36,45 @@ pub(super) fn nearest_percentile(recorded: &[f64], wanted: f64) -> Option<(usize
 }
 
 impl Recording {
-    /// Returns true if anything is known of tips.
+    /// Returns true if tips are recorded.
     #[must_use]
     pub fn has_tips(&self) -> bool {
         !self.percentiles.is_empty()
     }
 
-    /// The number of the newest block.
+    /// Number of the newest block.
     #[must_use]
     pub fn newest_block(&self) -> u64 {
         let below = u64::try_from(self.blocks.len().saturating_sub(1)).unwrap_or(u64::MAX);
         self.oldest_block.saturating_add(below)
     }
 
-    /// History when the block at `head` is the newest; `None` if there is no such block.
+    /// Returns the history whose newest block is `head`; `None` if there is no such block.
     #[must_use]
     pub fn history_at(&self, head: usize) -> Option<HistoryAt<'_>> {
         let newest = self.blocks.get(head)?;
         Some(HistoryAt { recording: self, newest, head })
     }
 
-    /// Where the rewards of `percentile` are.
+    /// Returns the column of the rewards at `percentile`.
     pub(super) fn reward_column(&self, percentile: f64) -> Option<usize> {
         nearest_percentile(&self.percentiles, percentile).map(|(column, _)| column)
     }
 }
 
 impl RecordedBlock {
-    /// The reward at this column, where the block has one.
+    /// Returns the block's reward in this column, if it has one.
     pub(super) fn reward(&self, column: usize) -> Option<u128> {
         self.rewards.as_ref()?.get(column).copied()
     }
 
-    /// Returns true if it is known that it has no transactions.
+    /// Returns true if the block is known to have no transactions.
     pub(super) fn is_empty(&self) -> bool {
         self.gas_used_ratio.is_some_and(|ratio| ratio <= 0.0)
     }
 }
 
-/// The blocks up to one of them, and the base fee of the one after it, which follows from them.
+/// The blocks up to one head, and the base fee of the next block, which follows from them.
 #[derive(Debug, Clone, Copy)]
 pub struct HistoryAt<'a> {
     recording: &'a Recording,
@@ -84,36 +83,36 @@ pub struct HistoryAt<'a> {
 }
 
 impl<'a> HistoryAt<'a> {
-    /// The base fee of the newest block.
+    /// Base fee of the newest block.
     pub(super) fn base_fee(&self) -> u128 {
         self.newest.base_fee
     }
 
-    /// The base fee of the block after it; `None` at the end of the recording.
+    /// Base fee of the next block; `None` at the end of the recording.
     pub(super) fn next_base_fee(&self) -> Option<u128> {
         Some(self.recording.blocks.get(self.head.checked_add(1)?)?.base_fee)
     }
 
-    /// The newest `count` blocks; `None` where there are not that many.
+    /// Returns the newest `count` blocks; `None` if there are fewer.
     pub(super) fn window(&self, count: usize) -> Option<&'a [RecordedBlock]> {
         let end = self.head.checked_add(1)?;
         self.recording.blocks.get(end.checked_sub(count)?..end)
     }
 
-    /// The number of the block that is the oldest of `count`.
+    /// Returns the number of the oldest of the newest `count` blocks.
     pub(super) fn oldest_in_window(&self, count: usize) -> Option<u64> {
         let offset = self.head.checked_add(1)?.checked_sub(count)?;
         self.recording.oldest_block.checked_add(u64::try_from(offset).ok()?)
     }
 
-    /// Rewards at `percentile` of those of the newest `count` blocks that have some; `None` where that percentile is
-    /// not recorded.
+    /// Returns the rewards at `percentile` of those of the newest `count` blocks that have any; `None` if the
+    /// percentile is not recorded.
     pub(super) fn rewards(&self, percentile: f64, count: usize) -> Option<Vec<u128>> {
         let column = self.recording.reward_column(percentile)?;
         Some(self.window(count)?.iter().filter_map(|block| block.reward(column)).collect())
     }
 
-    /// The same with each block's gas used ratio.
+    /// Like [`rewards`](Self::rewards), with each block's gas used ratio.
     pub(super) fn rewards_with_ratios(
         &self,
         percentile: f64,
@@ -124,8 +123,8 @@ impl<'a> HistoryAt<'a> {
         Some(self.window(count)?.iter().filter_map(reward).collect())
     }
 
-    /// For each of the newest `count` blocks the lowest of its recorded rewards that is `least` at least; `None` where
-    /// the lowest of all is not recorded.
+    /// Returns, for each of the newest `count` blocks, the lowest recorded reward of at least `min_reward`; `None` if
+    /// the lowest percentile is not recorded.
     pub(super) fn lowest_rewards(&self, count: usize, min_reward: u128) -> Option<Vec<u128>> {
         self.recording.reward_column(0.0)?;
         let lowest = |block: &RecordedBlock| {
@@ -135,12 +134,12 @@ impl<'a> HistoryAt<'a> {
         Some(self.window(count)?.iter().filter_map(lowest).collect())
     }
 
-    /// The gas used ratios of the newest `count` blocks, as far as they are known.
+    /// Returns the gas used ratios of the newest `count` blocks; `None` elements are unknown.
     pub(super) fn ratios(&self, count: usize) -> Option<Vec<Option<f64>>> {
         Some(self.window(count)?.iter().map(|block| block.gas_used_ratio).collect())
     }
 
-    /// The history one block earlier.
+    /// Returns the history one block earlier.
     pub(super) fn previous(&self) -> Option<Self> {
         self.recording.history_at(self.head.checked_sub(1)?)
     }

@@ -1,32 +1,32 @@
-//! Why bytes are no recording.
+//! Errors of reading a recording.
 
 use std::io;
 
 /// Limit of a file and of its unpacked size. A day of 1 s blocks with 21 percentiles is smaller.
 pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Why there is no recording.
+/// Reason why a file is not a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be read.
     #[error("cannot be read")]
     Read(#[source] io::Error),
-    /// It is gzipped, and not to its end.
+    /// The gzip data is invalid or truncated.
     #[error("broken gzip")]
     Gzip(#[source] io::Error),
-    /// It has more bytes than are read, or unpacks to more.
+    /// The file, or its unpacked content, exceeds the limit.
     #[error("larger than {} MiB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
     /// Neither JSON nor CSV.
     #[error("not text")]
     NotText,
-    /// Not JSON, or not with these types.
+    /// Not JSON, or JSON of another type.
     #[error("not a fee history")]
     Json(#[from] serde_json::Error),
-    /// Something at one place of it cannot be.
+    /// A part of the content is invalid.
     #[error("{location}{}{problem}", if location.is_empty() { "" } else { ": " })]
     Invalid {
-        /// A member, an element, or a line.
+        /// Path of a member or an element, or number of a line.
         location: String,
         /// Description of the error.
         problem: String,

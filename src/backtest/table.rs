@@ -19,7 +19,7 @@ const HEADINGS: [(&str, &str); 11] = [
     ("max fee /", "base fee"),
 ];
 
-/// Where nothing can be said.
+/// Shown for an unknown value.
 const UNKNOWN: &str = "–";
 
 pub(super) fn render(report: &Report<'_>) -> String {
@@ -59,7 +59,7 @@ fn cells(score: &Score) -> Vec<String> {
     ]
 }
 
-/// The first column to the left, all others to the right.
+/// Aligns the first column to the left, the others to the right.
 fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     const GAP: usize = 2;
     let width = |column: usize| {

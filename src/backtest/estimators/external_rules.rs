@@ -1,4 +1,4 @@
-//! The rules of other systems. Which version of each, and what was held against it, is in docs/pricing.md.
+//! Rules of other systems. docs/pricing.md names their versions, and what the tests compare them with.
 
 use super::super::recording::HistoryAt;
 use super::stats::{
@@ -10,7 +10,7 @@ const GWEI: u128 = 1_000_000_000;
 
 type QuotePart = fn(HistoryAt<'_>) -> Option<u128>;
 
-/// All of them: what each looks at, how far back, its tip and what it allows for the base fee.
+/// All rules: percentiles, window, tip and base fee of each.
 pub(super) const EXTERNAL_RULES: [ExternalRule; 23] = [
     rule(
         "alloy",
@@ -149,7 +149,7 @@ const fn rule(
     ExternalRule { name, percentiles, window, tip, base_fee }
 }
 
-/// A multiple of the newest block's base fee.
+/// Returns a multiple of the newest block's base fee.
 fn scaled_newest_base_fee(now: HistoryAt<'_>, numerator: u128, denominator: u128) -> Option<u128> {
     scaled(now.base_fee(), numerator, denominator)
 }
@@ -158,7 +158,7 @@ fn twice_newest_base_fee(now: HistoryAt<'_>) -> Option<u128> {
     scaled_newest_base_fee(now, 2, 1)
 }
 
-/// A multiple of the base fee that follows.
+/// Returns a multiple of the next base fee.
 fn scaled_next_base_fee(now: HistoryAt<'_>, numerator: u128, denominator: u128) -> Option<u128> {
     scaled(now.next_base_fee()?, numerator, denominator)
 }
@@ -167,7 +167,7 @@ fn alloy_tip(rewards: Vec<u128>) -> u128 {
     median(&nonzero(rewards)).unwrap_or(1)
 }
 
-/// As alloy, but without blocks that are all but empty, unless no other is left and half of all have a tip.
+/// Like alloy, but ignores nearly empty blocks, unless no other block has a tip and half of all blocks have one.
 fn foundry_tip(now: HistoryAt<'_>, percentile: f64) -> Option<u128> {
     const BLOCKS: usize = 10;
     const MIN_GAS_USED_RATIO: f64 = 0.1;
@@ -184,7 +184,7 @@ fn foundry_tip(now: HistoryAt<'_>, percentile: f64) -> Option<u128> {
     Some(alloy_tip(rewards))
 }
 
-/// From 1 to 1.5 gwei, whatever the blocks say.
+/// Always from 1 to 1.5 gwei.
 fn web3_tip(now: HistoryAt<'_>) -> Option<u128> {
     let average = mean_rounded_to_even(&nonzero(now.rewards(5.0, 10)?)).unwrap_or_default();
     Some(average.clamp(GWEI, GWEI / 2 * 3))
@@ -202,7 +202,7 @@ fn station_tip(now: HistoryAt<'_>, percentile: f64) -> Option<u128> {
     Some(average.unwrap_or_default().max(30 * GWEI))
 }
 
-/// The newest base fee and two thirds of what it rose by in the window's first third, rounded to the nearest.
+/// The newest base fee, plus two thirds of its rise in the first third of the window, rounded to the nearest.
 fn station_base_fee(now: HistoryAt<'_>) -> Option<u128> {
     let window = now.window(STATION_BLOCKS)?;
     let base_fee = |index: usize| i128::try_from(window.get(index)?.base_fee).ok();
@@ -213,10 +213,10 @@ fn station_base_fee(now: HistoryAt<'_>) -> Option<u128> {
     u128::try_from(doubled.div_euclid(2 * blocks)).ok()
 }
 
-/// The default of its `BlockHistorySize`.
+/// Default of `BlockHistorySize`.
 const CHAINLINK_BLOCKS: usize = 8;
 
-/// The newest history of which it takes anything: where no block paid a tip it keeps what it had.
+/// Returns the newest history that Chainlink uses: if no block paid a tip, it keeps its previous estimate.
 fn chainlink_history(now: HistoryAt<'_>) -> Option<HistoryAt<'_>> {
     let has_tip = |history: &HistoryAt<'_>| {
         let rewards = history.rewards(60.0, CHAINLINK_BLOCKS);
@@ -228,7 +228,7 @@ fn chainlink_history(now: HistoryAt<'_>) -> Option<HistoryAt<'_>> {
     std::iter::successors(Some(now), HistoryAt::previous).find(has_tip)
 }
 
-/// The median at a percentile that is the higher the fuller the blocks are.
+/// Median at a percentile that grows with the fullness of the blocks.
 fn alto_tip(now: HistoryAt<'_>) -> Option<u128> {
     let ratios: Vec<f64> = now.ratios(10)?.into_iter().flatten().collect();
     let fullness = ratios.iter().sum::<f64>() / f64::from(u32::try_from(ratios.len()).ok()?);
@@ -241,7 +241,7 @@ fn alto_tip(now: HistoryAt<'_>) -> Option<u128> {
     median(&now.rewards(percentile, 10)?)
 }
 
-/// Nothing, unless each of the last blocks is nearly full.
+/// 0, unless the last blocks are nearly full.
 fn rundler_tip(now: HistoryAt<'_>) -> Option<u128> {
     let is_full = |ratio: &Option<f64>| ratio.is_some_and(|ratio| ratio >= 0.75);
     if !now.ratios(5)?.iter().all(is_full) {
@@ -258,14 +258,14 @@ fn status_tip(now: HistoryAt<'_>, percentile: f64, blocks: usize) -> Option<u128
     }
 }
 
-/// The next base fee with 2.5 % on it, and up to eleven times that in congestion.
+/// The next base fee plus 2.5 %, and up to eleven times that in congestion.
 fn status_base_fee(now: HistoryAt<'_>) -> Option<u128> {
     const BILLION: f64 = 1e9;
     let ratios: Vec<f64> = now.ratios(10)?.into_iter().flatten().collect();
     let over_half: f64 = ratios.iter().map(|ratio| (ratio - 0.5).max(0.0)).sum();
     let count = f64::from(u32::try_from(ratios.len()).ok()?);
     let congestion = (2.0 * over_half / count).min(1.0);
-    // Where no ratio is known, congestion is not a number, which `max` takes for the least.
+    // Without known ratios the congestion is NaN, for which `max` returns 0.
     let factor = 1.0 + 10.0 * congestion.max(0.0);
     #[expect(
         clippy::as_conversions,
@@ -279,8 +279,8 @@ fn status_base_fee(now: HistoryAt<'_>) -> Option<u128> {
 
 const GETH_BLOCKS: usize = 20;
 
-/// The 60th percentile of the lowest tips of the blocks. The oracle takes the three lowest of each block's; of these
-/// a recording has one, and that one stands for all three.
+/// The 60th percentile of the blocks' lowest tips. The oracle uses the three lowest of each block. A recording has only
+/// one, which replaces all three.
 fn geth_tip(now: HistoryAt<'_>) -> Option<u128> {
     const MIN_TIP: u128 = 2;
     const MAX_TIP: u128 = 500 * GWEI;

@@ -1,11 +1,11 @@
-//! Averages and medians of a few amounts, as the systems take them.
+//! Averages and medians as the systems compute them.
 
-/// The average, rounded down; `None` of nothing.
+/// Returns the average, rounded down; `None` without amounts.
 pub(super) fn mean(amounts: &[u128]) -> Option<u128> {
     sum(amounts)?.checked_div(count(amounts))
 }
 
-/// The average, rounded to the nearest and to even between two; `None` of nothing.
+/// Returns the average, rounded half to even; `None` without amounts.
 pub(super) fn mean_rounded_to_even(amounts: &[u128]) -> Option<u128> {
     let (sum, count) = (sum(amounts)?, count(amounts));
     let (whole, rest) = (sum.checked_div(count)?, sum.checked_rem(count)?);
@@ -17,29 +17,29 @@ pub(super) fn mean_rounded_to_even(amounts: &[u128]) -> Option<u128> {
     whole.checked_add(u128::from(rounds_up))
 }
 
-/// The middle one, or the average of the middle two rounded down.
+/// Returns the median; of two middle amounts their average, rounded down.
 pub(super) fn median(amounts: &[u128]) -> Option<u128> {
     let (lower, upper) = (lower_median(amounts)?, upper_median(amounts)?);
     Some(lower.midpoint(upper))
 }
 
-/// The middle one, or the lower of the middle two.
+/// Returns the median; of two middle amounts the lower.
 pub(super) fn lower_median(amounts: &[u128]) -> Option<u128> {
     sorted(amounts).get(amounts.len().checked_sub(1)? / 2).copied()
 }
 
-/// The middle one, or the upper of the middle two.
+/// Returns the median; of two middle amounts the upper.
 pub(super) fn upper_median(amounts: &[u128]) -> Option<u128> {
     sorted(amounts).get(amounts.len() / 2).copied()
 }
 
-/// Those above 0.
+/// Returns the amounts above 0.
 pub(super) fn nonzero(mut amounts: Vec<u128>) -> Vec<u128> {
     amounts.retain(|amount| *amount > 0);
     amounts
 }
 
-/// In ascending order.
+/// Returns the amounts in ascending order.
 pub(super) fn sorted(amounts: &[u128]) -> Vec<u128> {
     let mut sorted = amounts.to_vec();
     sorted.sort_unstable();
