@@ -80,7 +80,7 @@ impl Poller {
             let (outcome, _) = self.poll().await;
             match self.publisher.newest_block() {
                 Some(head) if outcome == PollOutcome::Accepted => schedule.record_poll(sent, head),
-                _ => schedule.record_failure(sent, ChainUpstreams::RETRY_INTERVAL),
+                _ => schedule.record_failure(sent, ChainUpstreams::MAX_RETRY_INTERVAL),
             }
         }
     }

@@ -198,7 +198,7 @@ impl PollCoordinator {
             }
             PollOutcome::Unconfirmed | PollOutcome::Failed => ClaimPriority::Backoff,
         };
-        let retry_at = Instant::now() + ChainUpstreams::RETRY_INTERVAL;
+        let retry_at = Instant::now() + ChainUpstreams::MAX_RETRY_INTERVAL;
         match grant {
             PollGrant::Claimed(slot) => {
                 self.schedule_claim(slot.saturating_add(1));
@@ -368,7 +368,7 @@ impl PollCoordinator {
         }
         self.counters.yielded.increment(1);
         self.silent_slots = self.silent_slots.saturating_add(1);
-        let retry_at = now + ChainUpstreams::RETRY_INTERVAL;
+        let retry_at = now + ChainUpstreams::MAX_RETRY_INTERVAL;
         if !self.has_snapshot && retry_at < self.claim_at {
             // With slots this long the holder should have published by then.
             (self.silent_slots, self.claim_at) = (max_silent_slots, retry_at);

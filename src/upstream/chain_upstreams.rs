@@ -25,7 +25,7 @@ pub struct ChainUpstreams {
 
 impl ChainUpstreams {
     /// Maximum time until the next poll after all upstreams failed, also on a chain with a longer block time.
-    pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+    pub const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
     /// Creates the upstreams of each chain. No call is made yet.
     #[must_use]
