@@ -3,6 +3,12 @@
 //! Fee handlers read only the [`ChainStore`], so a fee request never causes an upstream call. `/rpc/{chain}` calls go
 //! through [`Reads`], which limits them. Contract verification goes through a [`Proxy`], delegation look-ups through
 //! [`Delegations`].
+//!
+//! `fast_path` serves `GET /v1/{chain}/gas-suggestion` before the router, with the functions that the routed handler
+//! uses. A test compares both; `benches/serving.sh` compares the result with an empty hyper service.
+//!
+//! Every response with an error status, axum's own included, becomes `application/problem+json` in `problem`. Only the
+//! errors of verification and delegation upstreams are forwarded unchanged.
 
 mod access_log;
 mod chains;
@@ -206,7 +212,8 @@ fn probes(health: ReadinessState) -> Router {
         .with_state(health)
 }
 
-/// Response extension: deadline for sending the body. The connection is reset after it.
+/// Response extension: deadline for sending the body. After it the connection is reset if the client is not reading,
+/// because the body is not polled then and cannot end by itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyDeadline(pub(crate) Instant);
 

@@ -4,6 +4,10 @@
 //! Files and nodes provide [`Recording`]s, [`Estimator`]s quote from the blocks known at each head, and [`Evaluator`]
 //! compares the quotes with the blocks that followed. The service's own quotes come from
 //! [`fees::price`](crate::fees::price). Nothing here is part of the running service.
+//!
+//! An estimator sees only a [`HistoryAt`], the blocks up to one head and the next base fee, so it cannot look ahead. A
+//! rule of another system has separate functions for the tip and the base fee, so that recordings without tips can be
+//! replayed too. To score another pricing, add it to [`all_estimators`].
 
 mod chart;
 mod csv;

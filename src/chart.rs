@@ -2,7 +2,7 @@
 //!
 //! The upper panel shows the base fee, the tips of each block and the current max fees in gwei per gas. The lower panel
 //! shows how full the blocks were. Coordinates are integers in quarters of a pixel; amounts are mapped onto them as wei
-//! in `u128`.
+//! in `u128`. plotters draws the SVG: it needs no fonts, and its axes may have values of any type.
 
 mod axes;
 pub(crate) mod palette;
@@ -309,7 +309,7 @@ where
         .build_cartesian_2d(blocks, scale)
 }
 
-/// Writes the names of the lines with their newest amounts. Returns the start of the last row.
+/// Writes the names of the lines with their newest amounts. Returns the top of the last row in pixels.
 fn draw_legend(
     root: &Canvas<'_>,
     lines: &[Series],

@@ -2,6 +2,9 @@
 //!
 //! A client is an IPv4 address or an IPv6 /64 network. Its state has a fixed size. It is removed when the client has no
 //! connection and no long request, and its rate limit has refilled.
+//!
+//! A connection holds its client, so a request is charged without a table look-up. Only a request through a trusted
+//! proxy looks up its client.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -38,11 +41,11 @@ struct Inner {
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,
-    /// Long requests in flight.
-    long_requests: AtomicUsize,
+    /// Forwarded requests in flight.
+    forwarded_requests: AtomicUsize,
     streams: AtomicUsize,
     rate_limit: Option<RateLimit>,
-    /// Time of the last activity of a client without a connection.
+    /// When a trusted proxy last forwarded a request of the client, or its last connection or long request ended.
     last_active: Mutex<Instant>,
 }
 
@@ -63,7 +66,7 @@ pub(crate) struct ConnectedPeer {
     client: Option<Arc<Client>>,
 }
 
-/// Handle to one client's rate limit; `default()` is unlimited. Cheap to clone.
+/// Handle to one client's rate limit and long requests; `default()` is unlimited. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientHandle(Option<Arc<Client>>);
 
@@ -76,7 +79,7 @@ pub(crate) enum LongRequestKind {
     Stream,
 }
 
-/// Permit of one long request. Dropping it ends the request.
+/// Permit of one long request. Dropping it releases the client's slot.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyPermit(Option<Arc<Client>>, LongRequestKind);
 
@@ -121,7 +124,7 @@ impl ClientTable {
         Ok(ConnectedPeer { clients: self.clone(), address, client: Some(client) })
     }
 
-    /// Removes clients without connections whose rate limit has refilled.
+    /// Removes clients without connections and long requests whose rate limit has refilled.
     pub(crate) fn remove_idle(&self, now: Instant) {
         let refill_time = self
             .inner
@@ -130,7 +133,7 @@ impl ClientTable {
         let refill_time = refill_time.unwrap_or_default();
         self.table().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.lock_last_active());
-            let is_active = [&client.connections, &client.long_requests, &client.streams]
+            let is_active = [&client.connections, &client.forwarded_requests, &client.streams]
                 .iter()
                 .any(|count| count.load(Ordering::Relaxed) > 0);
             is_active || idle_for <= refill_time
@@ -149,8 +152,8 @@ impl ClientTable {
             };
             let rate_limit = self.inner.quota.map(rate_limiter);
             let last_active = Mutex::new(Instant::now());
-            let [connections, long_requests, streams] = [const { AtomicUsize::new(0) }; 3];
-            Arc::new(Client { connections, long_requests, streams, rate_limit, last_active })
+            let [connections, forwarded_requests, streams] = [const { AtomicUsize::new(0) }; 3];
+            Arc::new(Client { connections, forwarded_requests, streams, rate_limit, last_active })
         });
         Arc::clone(client)
     }
@@ -171,7 +174,7 @@ impl Client {
 
     fn counter(&self, kind: LongRequestKind) -> &AtomicUsize {
         match kind {
-            LongRequestKind::Forwarded => &self.long_requests,
+            LongRequestKind::Forwarded => &self.forwarded_requests,
             LongRequestKind::Stream => &self.streams,
         }
     }
@@ -187,7 +190,7 @@ impl Client {
 }
 
 impl ConnectedPeer {
-    /// Peer without a connection and without limits.
+    /// Creates a peer without a connection and without limits.
     pub(crate) fn unlimited() -> Self {
         let limits = Limits { requests_per_second_per_client: 0, ..Limits::default() };
         let clients = ClientTable::new(&limits, &[]);
@@ -207,7 +210,7 @@ impl ConnectedPeer {
         }
     }
 
-    /// Client whose rate limit a request with these headers uses.
+    /// Returns the client whose limits apply to a request with these headers.
     pub(crate) fn client_for(&self, headers: &HeaderMap) -> ClientHandle {
         if let Some(client) = &self.client {
             return ClientHandle(Some(Arc::clone(client)));
@@ -221,7 +224,7 @@ impl ConnectedPeer {
 }
 
 impl ClientHandle {
-    /// Client of `request`; unlimited if it did not come over a connection.
+    /// Returns the client of `request`; unlimited if it did not come over a connection.
     pub(crate) fn from_request<B>(request: &Request<B>) -> Self {
         request.extensions().get().cloned().unwrap_or_default()
     }
@@ -296,8 +299,7 @@ impl ClientTable {
     }
 }
 
-/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
-/// `[2001:db8::1]:80`.
+/// Parses an address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
 fn parse_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().ok();
@@ -317,7 +319,7 @@ fn canonical_network(network: IpNet) -> IpNet {
     mapped.zip(prefix).and_then(to_ipv4_network).unwrap_or(network)
 }
 
-/// Key of one client: an IPv4 address, or the /64 of an IPv6 address.
+/// Returns the key of one client: an IPv4 address, or the /64 of an IPv6 address.
 fn client_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

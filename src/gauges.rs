@@ -1,4 +1,4 @@
-//! Gauges of chains and upstreams, read from the store at scrape time.
+//! Gauges of chains and upstreams, read from the store at scrape time, so that ages grow although no data arrives.
 //!
 //! A value that may not be served is not exported: its gauge is NaN.
 

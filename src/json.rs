@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Deserializer of an optional member that distinguishes null from absent.
+/// Deserialises a member, null included, as `Some`. With `#[serde(default)]`, only an absent member is `None`.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub(crate) fn parse_string(json: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text>(json.get()).ok().map(|Text(text)| text)
 }
 
-/// Returns the depth of nested brackets.
+/// Returns the depth of nested brackets. Does not recurse, so no depth exhausts the stack.
 pub(crate) fn nesting_depth(json: &RawValue) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);

@@ -11,9 +11,9 @@
 //! [`config`] defines the chains. Each chain has a [`poller`] that fetches the recent fee history from its nodes
 //! through [`upstream`], prices it with [`fees`], and publishes the result in the [`store`], the only source of [`api`]
 //! for fees. [`reads`] forwards clients' reads of chain state to the same nodes. [`delegation`] reads a contract
-//! through it or queries an API through a [`proxy`], which contract verification uses too. [`server`] builds and runs
-//! all of them, [`demo`] provides recorded chains, [`backtest`] replays recordings through [`fees`], [`cli`] is the
-//! command line.
+//! through [`reads`] or queries an API through a [`proxy`]. Contract verification uses a [`proxy`] too. [`server`]
+//! builds and runs all of them, [`demo`] provides recorded chains, [`backtest`] replays recordings through [`fees`],
+//! [`cli`] is the command line.
 
 mod address;
 pub mod api;

@@ -2,6 +2,11 @@
 //!
 //! Nothing queues here: a connection over the limit is refused at once. Every connection has deadlines, and a request
 //! that cannot be parsed gets a problem document like every other error.
+//!
+//! The accept loop is the service's own, because `axum::serve` has no deadlines for connections.
+//!
+//! A request with both `Content-Length` and `Transfer-Encoding` is rejected, because a proxy in front may have used
+//! either (RFC 9112, section 6.1). hyper removes the length before a handler sees the request.
 
 mod connection;
 mod connection_state;

@@ -1,6 +1,7 @@
 //! Logs, to standard error.
 //!
-//! A thread writes them. If the output blocks, lines are dropped and counted: a full pipe does not block the service.
+//! A thread writes them from a bounded queue. If the output blocks and the queue is full, lines are dropped and
+//! counted: a full pipe does not block the service.
 
 use std::io::{BufWriter, Write};
 use std::sync::OnceLock;
@@ -57,7 +58,7 @@ pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
     Ok(LogGuard { _writer: guard })
 }
 
-/// Number of log lines that this process has dropped.
+/// Returns the number of log lines that this process has dropped.
 pub(crate) fn dropped_lines() -> u64 {
     let count = QUEUE_OVERFLOWS.get().map_or(0, ErrorCounter::dropped_lines);
     u64::try_from(count).unwrap_or(u64::MAX).saturating_add(WRITE_FAILURES.load(Ordering::Relaxed))

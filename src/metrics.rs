@@ -319,7 +319,7 @@ impl Metrics {
 }
 
 impl AmountGauge {
-    /// `None`: unknown.
+    /// Sets both gauges; `None` (unknown) sets NaN.
     pub(crate) fn set(&self, amount: Option<u128>) {
         const WEI_PER_GWEI: f64 = 1e9;
         let wei = amount.map_or(f64::NAN, to_f64);

@@ -2,6 +2,36 @@
 //!
 //! Without `redis.url` nothing is shared. A replica that loses Redis polls standalone. No client request waits for
 //! Redis.
+//!
+//! # Slots
+//!
+//! Redis' clock divides a chain's time into slots of one block time. A replica claims a slot before it polls. A claim
+//! holds for one slot, so there is no leader, and a replica that dies costs one slot.
+//!
+//! The replica that polled last claims the next slot 2 ms after it begins. The others wait for an eighth to a quarter
+//! of a block time (at most 250 to 500 ms), and those whose last poll failed for an eighth longer. By then they usually
+//! have the result and do not claim. So a slot costs one claim and one publication, however many replicas there are.
+//!
+//! - A failed poll is announced, and the others leave that slot.
+//! - A replica whose head needs confirmation stays first for up to three polls, because one replica must see the head
+//!   that often.
+//! - After three slots in a row, and at least 1.5 s, in which others claimed but published nothing usable, a replica
+//!   polls standalone.
+//!
+//! # Epochs
+//!
+//! A result replaces the stored one unless that is newer: of a later slot, of a higher epoch, or of the same epoch with
+//! a higher head. The epoch counts the head regressions and jumps that had to be confirmed. A replica accepts any head
+//! of a higher epoch, because the publisher confirmed it. Within its epoch it checks a head like that of a node.
+//!
+//! # Ages
+//!
+//! A result has the time of its observation by Redis' clock. Each reply of a script ties that clock to the local
+//! monotonic clock, as of the time of the request. So a result may seem older by the round trip, but never younger.
+//! This also holds for a message that arrives late and for a result that Redis stores late.
+//!
+//! If Redis' clock is set forward, results seem too old. If it is set back, they come from the future and are rejected.
+//! A replica that has read the new clock uses new results again.
 
 mod chain_state;
 mod connection;

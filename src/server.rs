@@ -1,4 +1,18 @@
 //! The composition root: binds the listeners, starts the tasks, drains them.
+//!
+//! Start: [`Server::bind`] returns when both listeners are bound. [`Server::run`] starts the pollers, then the admin
+//! listener, then the public one. `/readyz` returns 200 once every chain was polled and one of them has data.
+//!
+//! Stop, on the first SIGTERM or SIGINT:
+//!
+//! 1. `/readyz` returns 503, event streams end, and every public response closes its connection. Connections are still
+//!    accepted for `drain_delay`, so that a load balancer can react.
+//! 2. The public listener accepts no more connections and closes idle ones. Requests in flight may finish within
+//!    `shutdown_grace`; the rest are aborted.
+//! 3. [`Server::run`] returns, which ends the pollers and the admin listener. The exit status is 0.
+//!
+//! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without
+//! `drain_delay` and exits with status 1.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -105,15 +119,13 @@ impl Server {
                     .map(|coordinator| PollTiming::Coordinator(Box::new(coordinator)))
                     .collect()
             }
-            None => {
-                self.start_block_listeners(&metrics).context("cannot set up the HTTP client")?
-            }
+            None => self.start_new_heads(&metrics).context("cannot set up the HTTP client")?,
         };
         for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
             let poller = Poller::new(upstreams, publisher, metrics.clone());
             self.background.spawn(poller.run(timing).map(|never| match never {}));
         }
-        // The admin listener keeps serving while the public one drains, because probes and scrapes come then.
+        // The admin listener keeps serving while the public one drains, because probes and scrapes continue.
         let admin = api::admin(&self.config, health.clone(), &metrics);
         let admin_limits = limits.for_admin();
         let clients = ClientTable::new(&admin_limits, &[]);
@@ -161,11 +173,9 @@ impl Server {
 }
 
 impl Server {
-    /// Starts a subscription to block announcements for each chain with `ws_urls`.
-    fn start_block_listeners(
-        &mut self,
-        metrics: &Metrics,
-    ) -> Result<Vec<PollTiming>, reqwest::Error> {
+    /// Starts a subscription to block announcements for each chain with `ws_urls`. Returns the poll timing of every
+    /// chain, in the order of the configuration.
+    fn start_new_heads(&mut self, metrics: &Metrics) -> Result<Vec<PollTiming>, reqwest::Error> {
         let mut timings = Vec::new();
         for chain in &self.config.chains {
             let announced =
@@ -232,7 +242,7 @@ fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Resu
     listen(address, write_timeout).with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-/// Listens at `address`. A client may read nothing for `write_timeout` before the kernel closes its connection.
+/// Listens at `address`. The kernel closes a connection whose client reads nothing for `write_timeout` and a margin.
 fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpListener> {
     /// Size of a connection's send buffer. The system's default would hold megabytes for a client that does not read.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
@@ -244,9 +254,9 @@ fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpLi
     // A restarted service can take over its port at once.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-    // TCP_USER_TIMEOUT of connections. Data in the system's send buffer is invisible to the service. Without this timeout
-    // the system would retry for a quarter of an hour, and for ever if the client never reads on. The margin lets the
-    // service's own deadline fire first, because only that one is logged.
+    // TCP_USER_TIMEOUT of connections. Data in the system's send buffer is invisible to the service. Without this
+    // timeout the system would retry for a quarter of an hour, and for ever if the client never reads on. The margin
+    // lets the service's own deadline fire first: the kernel's shows only as an I/O error of the connection.
     #[cfg(target_os = "linux")]
     if !write_timeout.is_zero() {
         let user_timeout = write_timeout.saturating_add(OWN_TIMEOUT_MARGIN).min(MAX_USER_TIMEOUT);
@@ -256,7 +266,7 @@ fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpLi
     socket.listen(BACKLOG)
 }
 
-/// Error of a task that ended although it should run for ever.
+/// Returns the error of a task that ended although it should run for ever.
 fn task_error(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
     match ended {
         Ok(Ok(())) => anyhow!("a task ended unexpectedly"),

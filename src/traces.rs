@@ -3,7 +3,8 @@
 //! Without an endpoint there are no spans, and the cost is reading a flag. Names and attributes are those of
 //! OpenTelemetry's semantic conventions for HTTP (stable) and JSON-RPC (in development), and some of our own below
 //! `gas_suggestion.`. No attribute has an upstream's URL. A client's `traceparent` is continued; upstreams receive no
-//! trace headers.
+//! trace headers. The code uses OpenTelemetry's API rather than a bridge from `tracing`, so that span attributes do not
+//! become fields of log lines.
 
 mod otlp_client;
 mod queue;
@@ -41,7 +42,7 @@ pub struct TraceExport(Option<SdkTracerProvider>);
 ///
 /// # Errors
 ///
-/// Fails if the TLS backend cannot start.
+/// Fails if the HTTP client cannot be set up, or if the endpoint is unusable.
 pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
     let Some(endpoint) = &config.otlp_endpoint else { return Ok(TraceExport(None)) };
     let base = endpoint.expose().as_str().trim_end_matches('/');
@@ -253,14 +254,14 @@ fn parent_context(headers: &HeaderMap) -> Context {
     TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers))
 }
 
-/// Methods that the semantic conventions know.
+/// Returns the method if the semantic conventions know it.
 fn known_method(method: &Method) -> Option<&'static str> {
     const KNOWN: [&str; 9] =
         ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
     KNOWN.into_iter().find(|known| *known == method.as_str())
 }
 
-/// Attributes are signed numbers. All of ours fit.
+/// Creates an integer attribute. OpenTelemetry's integers are signed; all values here fit.
 fn number_attribute(name: &'static str, value: impl TryInto<i64>) -> KeyValue {
     KeyValue::new(name, value.try_into().unwrap_or(i64::MAX))
 }

@@ -162,7 +162,7 @@ impl RequestContext {
         }
     }
 
-    /// Context of bytes that could not be parsed as a request.
+    /// Creates the context of bytes that could not be parsed as a request.
     pub(super) fn for_unparsed(request_id: HeaderValue) -> Self {
         let method = Method::from_bytes(b"UNKNOWN").expect("letters are a method");
         let (started_at, uri) = (Instant::now(), Uri::default());

@@ -33,7 +33,7 @@ use crate::delegation_registry::{Check, CheckScope, Direction};
 use crate::reads::{ReadError, ReadRejection, Reads};
 use parameters::{QueryParameters, invalid_parameter};
 
-/// Source of the response.
+/// Response header: the source of the response, `api` or `chain`.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -192,7 +192,7 @@ fn parse_token_id(parameters: &QueryParameters<'_>) -> Result<U256, Problem> {
     parameters.required("tokenId", parameters::parse_number)
 }
 
-/// Problem for a service without delegation look-ups.
+/// Rejects a request while delegation look-ups are disabled.
 pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
 }
@@ -235,7 +235,7 @@ fn parse_chain_id(parameters: &QueryParameters<'_>, reads: &Reads) -> Result<u64
     })
 }
 
-/// The client's own key for the API.
+/// Returns the client's own key for the API. `None`: it sent none, or only empty ones. Two are an error.
 fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
     let mut keys = headers.get_all(X_API_KEY).iter().filter(|key| !key.is_empty());
     let key = keys.next().cloned().map(|mut key| {

@@ -56,7 +56,7 @@ impl<S: Send + Sync> FromRequestParts<S> for BlockCount {
         struct BlockCountQuery {
             blocks: Option<String>,
         }
-        // An unreadable query, for example with two counts, has no valid count either.
+        // An unreadable query, for example with two counts, becomes an empty count, which is invalid.
         let query = Query::<BlockCountQuery>::from_request_parts(parts, state).await;
         Ok(Self(query.map_or_else(|_| Some(String::new()), |Query(parameters)| parameters.blocks)))
     }

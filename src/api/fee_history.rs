@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi_components::{
-    CommonErrors, FeeHistoryResponse, InvalidParameter, NoFees, UnknownChain, tag,
+    CommonErrors, FeeHistoryResponse, FeesUnavailable, InvalidParameter, UnknownChain, tag,
 };
 use super::problem::Problem;
 use crate::fees::Rewards;
@@ -52,7 +52,7 @@ struct FeeHistoryBlock {
     operation_id = "getFeeHistory",
     tag = tag::GAS,
     params(ChainParam, BlockCount),
-    responses(CommonErrors, FeeHistoryResponse, InvalidParameter, UnknownChain, NoFees)
+    responses(CommonErrors, FeeHistoryResponse, InvalidParameter, UnknownChain, FeesUnavailable)
 )]
 pub(super) async fn get_fee_history(
     ChainParam(chain): ChainParam,

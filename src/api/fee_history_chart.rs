@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi_components::{
-    ChartResponse as ChartAnswer, CommonErrors, IfNoneMatch, InvalidParameter, NoFees, NotModified,
+    ChartResponse, CommonErrors, FeesUnavailable, IfNoneMatch, InvalidParameter, NotModified,
     UnknownChain, tag,
 };
 use super::problem::Problem;
@@ -150,7 +150,7 @@ enum ChartError {
     operation_id = "getFeeHistoryChart",
     tag = tag::GAS,
     params(ChainParam, BlockCount, IfNoneMatch),
-    responses(CommonErrors, ChartAnswer, NotModified, InvalidParameter, UnknownChain, NoFees)
+    responses(CommonErrors, ChartResponse, NotModified, InvalidParameter, UnknownChain, FeesUnavailable)
 )]
 pub(super) async fn get_chart(
     State(renderer): State<ChartRenderer>,

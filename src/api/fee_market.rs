@@ -7,7 +7,9 @@ use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi_components::{CommonErrors, FeeMarketResponse, NoFees, UnknownChain, tag};
+use super::openapi_components::{
+    CommonErrors, FeeMarketResponse, FeesUnavailable, UnknownChain, tag,
+};
 use super::problem::Problem;
 use crate::config::RewardPercentiles;
 use crate::fees::{FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, Rewards, Trend};
@@ -59,7 +61,7 @@ struct AveragingWindow<'a> {
     operation_id = "getFeeMarket",
     tag = tag::GAS,
     params(ChainParam),
-    responses(CommonErrors, FeeMarketResponse, UnknownChain, NoFees)
+    responses(CommonErrors, FeeMarketResponse, UnknownChain, FeesUnavailable)
 )]
 pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     let current =
@@ -101,7 +103,7 @@ impl<'a> FeeMarketBody<'a> {
     }
 }
 
-/// One entry per percentile, `null` where there was no usable reward.
+/// Returns one entry per percentile; `None` if no block had a usable reward.
 fn per_percentile(average: Option<Rewards>, percentiles: &RewardPercentiles) -> Vec<Option<Wei>> {
     let medium_reward = average.map(|rewards| Wei(rewards.medium));
     let high_reward = average.and_then(|rewards| rewards.high).map(Wei);

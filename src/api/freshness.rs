@@ -30,7 +30,7 @@ impl Freshness {
         }
     }
 
-    /// Freshness of a response that combines two values.
+    /// Returns the freshness of a response that contains both values.
     pub(super) fn combine(self, other: Self) -> Self {
         Self {
             age: self.age.max(other.age),
@@ -40,8 +40,8 @@ impl Freshness {
         }
     }
 
-    /// Writes `Cache-Control`, `Age` and, if the data is stale, `X-Stale`. A cache that subtracts `Age` from `max-age`,
-    /// as the standard requires, keeps a response for a shorter time than one that does not.
+    /// Writes `Cache-Control`, `Age` and, if the data is stale, `X-Stale`. `max-age` is the remaining time. A cache
+    /// that also subtracts `Age` (RFC 9111, section 4.2) keeps a response for less time than one that does not.
     pub(super) fn write_headers(self, headers: &mut HeaderMap) {
         let fresh = self.fresh_for.min(self.usable_for);
         let usable = self.usable_for.saturating_sub(fresh);

@@ -17,13 +17,14 @@ pub struct ReadinessState {
 }
 
 impl ReadinessState {
-    /// Ready once every chain of `store` was polled and one of them has data, until `shutdown` is cancelled.
+    /// Creates a state that is ready once every chain of `store` was polled and one of them has data, until `shutdown`
+    /// is cancelled.
     #[must_use]
     pub fn new(store: ChainStore, shutdown: CancellationToken) -> Self {
         Self { store, shutdown }
     }
 
-    /// Token that is cancelled when shutdown begins.
+    /// Returns the token that is cancelled when shutdown begins.
     pub(super) fn shutdown_token(&self) -> CancellationToken {
         self.shutdown.clone()
     }

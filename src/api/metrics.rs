@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::metrics::Metrics;
 
-/// All metrics, in the Prometheus text format.
+/// Returns all metrics, in the Prometheus text format.
 pub(super) async fn get_metrics(State(metrics): State<Metrics>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),

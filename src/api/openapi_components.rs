@@ -11,7 +11,7 @@ pub(super) use parameters::{
     LastEventId, LookupQuery, TokenQuery,
 };
 pub(super) use problems::{
-    BadGateway, GatewayTimeout, InvalidParameter, NoFees, NotReady, UnknownChain,
+    BadGateway, FeesUnavailable, GatewayTimeout, InvalidParameter, NotReady, UnknownChain,
 };
 pub(super) use responses::{
     AmountResponse, BodyErrors, ChainsResponse, ChartResponse, CheckResponse, CommonErrors,

@@ -84,8 +84,8 @@ impl Problem {
         )
     }
 
-    /// No data of `chain` can be served, for this `reason`. `Retry-After` is one block time, within which the next poll
-    /// comes.
+    /// Returns the problem of a chain without data that may be served. `Retry-After` is one block time, within which
+    /// the next poll comes.
     pub(super) fn unavailable(chain: &StoredChain, reason: Unavailable) -> Self {
         let (code, detail) = match reason {
             Unavailable::NoData => {
@@ -99,14 +99,15 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
-    /// The client exceeded its rate limit and can retry after `wait`.
+    /// Returns the problem of a client that exceeded its rate limit and can retry after `wait`.
     pub(super) fn rate_limited(wait: Duration) -> Self {
         let problem =
             Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later");
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
     }
 
-    /// The rate limit of the delegation API, which all clients share, is reached until `wait` has passed.
+    /// Returns the problem of a look-up over the delegation API's rate limit, which all clients share. A retry can
+    /// succeed after `wait`.
     pub(super) fn lookup_budget_exhausted(wait: Duration) -> Self {
         let detail = "delegation API rate limit reached; retry later";
         Self {
@@ -115,19 +116,19 @@ impl Problem {
         }
     }
 
-    /// The client has too many concurrent requests of this kind.
+    /// Returns the problem of a client with too many concurrent requests of this kind.
     pub(super) fn too_many_concurrent() -> Self {
         let detail = "too many concurrent requests of this kind from this client";
         Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
     }
 
-    /// The service has no capacity for another request of this kind at the moment.
+    /// Returns the problem of a service without capacity for another request of this kind.
     pub(super) fn overloaded() -> Self {
         let detail = "too many concurrent requests of this kind; retry later";
         Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
     }
 
-    /// Compressed request bodies are not accepted.
+    /// Returns the problem of a compressed request body.
     pub(super) fn unsupported_encoding() -> Self {
         Self::new(
             ProblemCode::UnsupportedMediaType,
@@ -135,7 +136,7 @@ impl Problem {
         )
     }
 
-    /// The upstream with this public name did not return a usable response.
+    /// Converts the error of a forwarded request. Details name the upstream as `upstream_name`, never by its address.
     pub(super) fn from_upstream(error: ProxyError, upstream_name: &str) -> Self {
         let (code, detail) = match error {
             ProxyError::Overloaded => return Self::overloaded(),
@@ -209,7 +210,7 @@ impl Problem {
         }
     }
 
-    /// The path does not support the method, but those in `allowed`.
+    /// Returns the response to an unsupported method. `allowed` is the value of the `Allow` header.
     pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
         let problem = Self::from_status(StatusCode::METHOD_NOT_ALLOWED);
         ([(header::ALLOW, allowed)], problem).into_response()

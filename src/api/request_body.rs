@@ -46,14 +46,15 @@ pub(super) async fn read_body(
     Ok(reservation.into_bytes(bytes))
 }
 
-/// Request body that is forwarded. It ends where it breaks a limit.
+/// Request body that is forwarded. It ends with an error where it exceeds its limit or cannot be read. Its
+/// [`UploadStatus`] keeps the reason.
 #[derive(Debug)]
 pub(super) struct LimitedBody {
     body: SyncWrapper<Body>,
     max_bytes: usize,
     /// Bytes that may still arrive before the limit.
     remaining: usize,
-    /// Bytes of Content-Length that have not arrived yet.
+    /// Bytes of `Content-Length` that have not arrived yet. `None`: the body is chunked.
     content_length_left: Option<u64>,
     status: UploadStatus,
 }
@@ -98,7 +99,7 @@ impl LimitedBody {
 }
 
 impl UploadStatus {
-    /// Reason why the body was cut off.
+    /// Returns the reason why the body was cut off, if it was.
     pub(super) fn problem(&self) -> Option<Problem> {
         self.problem.get().cloned()
     }
@@ -145,7 +146,8 @@ impl hyper::body::Body for LimitedBody {
     }
 }
 
-/// Returns the `Content-Length`, if any. The body's own size hint is not used: the timeout layer hides it.
+/// Returns the `Content-Length`, if any, or an error if it exceeds `max_bytes`. The body's own size hint is not used:
+/// the timeout layer hides it.
 fn check_content_length(headers: &HeaderMap, max_bytes: usize) -> Result<Option<u64>, Problem> {
     let header = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let content_length = header.and_then(|length| length.parse::<u64>().ok());
@@ -163,7 +165,7 @@ fn too_large(max_bytes: usize) -> Problem {
     )
 }
 
-/// Problem for a client that stopped sending or sent a malformed body.
+/// Returns the problem of a client that stopped sending or sent a malformed body.
 fn body_read_problem(error: &axum::Error) -> Problem {
     let mut cause = error.source();
     while let Some(error) = cause.filter(|error| !error.is::<TimeoutError>()) {

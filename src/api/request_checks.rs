@@ -15,10 +15,10 @@ pub(super) struct RequestChecks {
 }
 
 impl RequestChecks {
-    /// No route has a longer path and query.
+    /// Limit of path and query together; no route needs more.
     const MAX_URI_BYTES: usize = 8 * 1024;
 
-    /// `/livez` and `/readyz` have no rate limit, at the root and below `base_path`.
+    /// Creates the checks. `/livez` and `/readyz` have no rate limit, at the root and below `base_path`.
     pub(super) fn new(base_path: &str, rate_limited: Counter) -> Self {
         let prefixes = ["", base_path];
         let exempt_paths = prefixes

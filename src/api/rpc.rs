@@ -72,7 +72,7 @@ pub(super) async fn call_rpc(
     Ok(response.into_response())
 }
 
-/// Response to one member of the request.
+/// Executes one member of the request. Returns an empty response for a notification.
 async fn execute_member(
     chain: &ChainReads,
     member: &RawValue,

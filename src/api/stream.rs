@@ -1,5 +1,4 @@
-//! `GET /v1/{chain}/gas-suggestion/stream` and `GET /v1/gas-suggestions/stream`: suggestions as
-//! server-sent events.
+//! `GET /v1/{chain}/gas-suggestion/stream` and `GET /v1/gas-suggestions/stream`: suggestions as server-sent events.
 //!
 //! A subscriber receives the current value, then every change. Nothing is queued for a slow client: when it reads
 //! again, it receives the newest value. The id of an event is the newest block and the entity tag, so a client that
@@ -37,7 +36,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Interval of keep-alive comments on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Upper bound of our ids: two 64-bit numbers, a tag of 16 digits, and dashes. A longer id is not ours.
+/// Upper bound of event ids: two 64-bit numbers, a tag of 16 digits, and dashes. A longer id is not from this service.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
 /// Permits and shutdown signal of streams. Cheap to clone.
@@ -53,7 +52,7 @@ pub(super) struct SuggestionStreams {
 struct Inner {
     /// `None`: no limit besides the number of connections.
     permits: Option<Arc<Semaphore>>,
-    /// Streams per client. Behind a proxy the client's connections are unknown, and each stream stands for one of them.
+    /// Streams per client: as many as it may have connections, which are unknown for clients behind a proxy.
     max_per_client: usize,
     opened_total: AtomicU64,
     open_gauge: Gauge,
@@ -61,7 +60,7 @@ struct Inner {
     events: Counter,
 }
 
-/// Permit of one subscriber. Dropping it closes the stream in the counters.
+/// Permit of one subscriber. Dropping it releases its slots and decrements the gauge of open streams.
 struct StreamPermit {
     inner: Arc<Inner>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
@@ -136,8 +135,8 @@ impl SuggestionStreams {
         Ok(response)
     }
 
-    /// Returns the reconnect delay of a subscriber. It is random, so that the subscribers of a stopped instance do not
-    /// all reconnect at once.
+    /// Returns the reconnect delay of a subscriber: 2 to 5 s, a millisecond more for each new stream, so that the
+    /// subscribers of a stopped instance do not all reconnect at once.
     fn retry_delay(&self) -> Duration {
         const MIN_RETRY_MS: u64 = 2000;
         const RETRY_SPREAD_MS: u64 = 3000;

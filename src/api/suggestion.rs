@@ -9,8 +9,8 @@ use metrics::Counter;
 use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi_components::{
-    CommonErrors, IfNoneMatch, NoFees, NotModified, SuggestionResponse, SuggestionsResponse,
-    UnknownChain, tag,
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, SuggestionResponse,
+    SuggestionsResponse, UnknownChain, tag,
 };
 use super::problem::Problem;
 use crate::etag;
@@ -22,7 +22,7 @@ const MAX_HEADERS: usize = 12;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Chains with their response counters. Cheap to clone.
+/// Store, and metrics for the response counters. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct SuggestionState {
     store: ChainStore,
@@ -45,7 +45,9 @@ impl FromRef<SuggestionState> for ChainStore {
 #[derive(Debug)]
 pub(super) struct FreshnessCounters {
     fresh: Counter,
+    /// Stale because the newest block has not changed for too long, although polls succeed.
     stalled: Counter,
+    /// Stale because the last successful poll is too long ago.
     old: Counter,
     unavailable: Counter,
 }
@@ -81,7 +83,7 @@ impl FreshnessCounters {
     operation_id = "getGasSuggestion",
     tag = tag::GAS,
     params(ChainParam, IfNoneMatch),
-    responses(CommonErrors, SuggestionResponse, NotModified, UnknownChain, NoFees)
+    responses(CommonErrors, SuggestionResponse, NotModified, UnknownChain, FeesUnavailable)
 )]
 pub(super) async fn get_suggestion(
     State(SuggestionState { metrics, .. }): State<SuggestionState>,

@@ -29,7 +29,7 @@ pub(super) struct VerificationState {
     pub(super) max_body: usize,
 }
 
-/// Method and body limit of one path.
+/// Allowed methods of one path, and the credential headers that are forwarded to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AllowedRoute {
     methods: AllowedMethods,
@@ -52,7 +52,7 @@ impl AllowedMethods {
         }
     }
 
-    /// Value of the `Allow` header.
+    /// Returns the value of the `Allow` header.
     fn allow_header(self) -> &'static str {
         match self {
             Self::Read => "GET,HEAD",
@@ -62,7 +62,7 @@ impl AllowedMethods {
     }
 }
 
-/// Forwards a request.
+/// Forwards a request to the verification upstream if its path and method are allowed.
 pub(super) async fn forward(
     State(state): State<VerificationState>,
     request: Request,
@@ -166,13 +166,13 @@ fn sandboxed(mut response: Response) -> Response {
     response
 }
 
-/// Problem for a service without a verification upstream.
+/// Rejects a request to a service without a verification upstream.
 pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "contract verification is disabled")
 }
 
-/// Fallback for unknown paths. A verifier URL without its final slash is a common configuration mistake, which the
-/// tools' own messages do not show.
+/// Rejects a request with an unknown path. A verifier URL without its final slash is a common configuration mistake,
+/// which the tools' own messages do not show, so the detail names it.
 pub(super) async fn not_found(uri: Uri) -> Problem {
     const KNOWN_SEGMENTS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
     let suffix = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();

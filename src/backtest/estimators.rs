@@ -31,7 +31,7 @@ impl Quote {
 /// One row of the table.
 #[derive(Debug)]
 pub struct Estimator {
-    /// Name for people.
+    /// Display name.
     pub name: String,
     /// Reward percentiles that it uses.
     pub percentiles: Vec<f64>,

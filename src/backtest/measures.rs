@@ -12,10 +12,10 @@ pub const LANDING_PERCENTILE: f64 = 0.0;
 /// Percentile of a block's rewards that counts as its realised tip.
 pub(super) const REALISED_PERCENTILE: f64 = 50.0;
 
-/// Blocks within which an inclusion is soon.
+/// Number of blocks within which an inclusion counts as soon.
 const SOON_BLOCKS: usize = 5;
 
-/// Blocks after the head in which a quote is followed.
+/// Number of blocks after the head that every quote needs.
 const HORIZON_BLOCKS: usize = 25;
 
 /// Measures of one estimator. `None`: not computable.
@@ -35,14 +35,14 @@ pub struct Score {
     pub covers_horizon: Option<Share>,
     /// Median distance in wei between the tip and the realised median tip of the next block.
     pub tip_gap_p50: Option<u128>,
-    /// Its 99th percentile.
+    /// 99th percentile of that distance.
     pub tip_gap_p99: Option<u128>,
     /// Share of tips at or above the realised median.
     pub tip_covered: Option<Share>,
     /// Median overpayment in wei: the amount above the cheapest tip that landed, among quotes that the next block would
     /// have included.
     pub overpaid_p50: Option<u128>,
-    /// Its 95th percentile.
+    /// 95th percentile of that overpayment.
     pub overpaid_p95: Option<u128>,
     /// Median ratio of the max fee to the next block's base fee, in thousandths.
     pub max_fee_permille: Option<u128>,
@@ -65,7 +65,7 @@ impl Share {
     }
 }
 
-/// Measures that a recording allows.
+/// Scores estimators on one recording.
 #[derive(Debug, Clone)]
 pub struct Evaluator<'a> {
     recording: &'a Recording,

@@ -70,7 +70,7 @@ fn needed_percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<
 }
 
 /// Reads the node's newest `count` blocks with all needed percentiles, or fewer if the chain has fewer. Calls `advance`
-/// with the number of blocks read so far.
+/// with the number of blocks that each call added.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
-//! Consecutive blocks of one chain, with whatever was recorded of what they paid.
+//! Recorded blocks of one chain, and the history that was known at each of them.
 
 /// Consecutive blocks of one chain, oldest first; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// Name for people: a file, or where the blocks were read.
+    /// Display name: the path of the file, or a description of the source.
     pub name: String,
     /// Number of the first block.
     pub oldest_block: u64,

@@ -32,7 +32,7 @@ pub struct Chain {
     /// WebSocket URLs of nodes that announce new blocks, in order of preference.
     #[serde(default)]
     pub ws_urls: Vec<WebSocketUrl>,
-    /// Maximum number of polls per block time, without those of other upstreams after a failure.
+    /// Maximum number of polls per block time, not counting those after a failure.
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
     /// Methods that `/rpc/{chain}` allows; `None`: the default list.
@@ -40,7 +40,7 @@ pub struct Chain {
     /// Data older than this is not served.
     #[serde(default = "default_max_age", deserialize_with = "units::duration")]
     pub max_age: Duration,
-    /// `None`: ten block times; `"0s"`: never.
+    /// Time without a new head after which data is stale; `None`: ten block times; `"0s"`: never.
     #[serde(default, deserialize_with = "units::optional_duration")]
     stall_after: Option<Duration>,
     /// Number of recent blocks that are kept for `/fee-history`.

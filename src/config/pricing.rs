@@ -32,7 +32,7 @@ pub struct Pricing {
     pub high_multiplier: Multiplier,
     /// Meaning of a base fee of 0 on this chain.
     pub zero_base_fee: ZeroBaseFee,
-    /// A full block raises the base fee by this fraction of it (EIP-1559: 8).
+    /// A full block raises the base fee by 1/denominator of it (EIP-1559: 8).
     pub base_fee_change_denominator: NonZeroU64,
 }
 

@@ -22,8 +22,8 @@ pub struct Server {
     pub base_path: String,
     /// Networks whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load balancer
-    /// can react.
+    /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load
+    /// balancer can react.
     #[serde(deserialize_with = "units::duration")]
     pub drain_delay: Duration,
     /// Time after the drain in which requests in flight may finish.

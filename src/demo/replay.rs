@@ -40,7 +40,7 @@ impl BlockTiming {
         (regular + max_jitter * 2 * noise / 1024).saturating_sub(max_jitter)
     }
 
-    /// Returns the number of new blocks after this time.
+    /// Returns the number of new blocks that are due by this time since the start.
     pub(super) fn blocks_by(self, elapsed: Duration) -> u64 {
         let passed = elapsed.as_nanos() / self.block_time.as_nanos().max(1);
         let next = u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(1);

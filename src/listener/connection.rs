@@ -103,12 +103,12 @@ pub(super) async fn serve(
         }
     }
     let stream = connection.into_parts().io.into_inner();
-    // Only a client that has its response before its body has ended may still be sending.
+    // Only a client that got its response before the end of its request body may still be sending.
     let may_send_body = result.is_ok() && state.may_be_in_body();
     let rejection_status = match result {
         Ok(Err(error)) if error.is_user() => {
-            // The response broke off. A client that reads until the connection closes, as HTTP/1.0 does, would take any other
-            // end for the end of the response.
+            // The response broke off, so the connection is reset. A client that reads until the connection closes, as
+            // with HTTP/1.0, would take an orderly close for the end of the response.
             let _ = stream.into_stream().set_zero_linger();
             return;
         }
@@ -169,8 +169,8 @@ impl LingerLimits {
         total_timeout: Duration::from_millis(500),
         max_bytes: 256 * 1024,
     };
-    /// Limits for draining the rest of a rejected body. Many clients read the response only after sending the whole body, and miss it if
-    /// the connection breaks before; most bodies exceed the limit only slightly.
+    /// Limits for draining the rest of a rejected body. Many clients read the response only after sending the whole
+    /// body, and miss it if the connection breaks before; most bodies exceed the limit only slightly.
     const AFTER_BODY: Self = Self {
         read_timeout: Duration::from_millis(500),
         total_timeout: Duration::from_secs(10),
@@ -178,8 +178,8 @@ impl LingerLimits {
     };
 }
 
-/// Sends `bytes` and closes the connection after reading what the client still sends, within the limits. Closing
-/// earlier could reset the connection before the client has read the response.
+/// Sends `response` and closes the connection after reading what the client still sends, within the limits. Closing
+/// earlier could reset the connection before the client has read the response. Ends early when `may_linger` is false.
 async fn lingering_close(
     mut stream: TcpStream,
     response: &[u8],

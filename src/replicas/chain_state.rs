@@ -109,7 +109,7 @@ impl SharedChainState {
         }
     }
 
-    /// Publishes a record. Returns the stored record instead, if that is newer.
+    /// Publishes a record, unless it has expired. Returns the stored record instead, if that is newer.
     pub(super) async fn publish(
         &self,
         request: PublishRequest<'_>,
@@ -149,7 +149,7 @@ impl SharedChainState {
         let _: Result<u8, CommandFailed> = line.run(script.arg(prefix)).await;
     }
 
-    /// Announces that the poll of `slot` failed.
+    /// Announces that the poll of `slot` failed. Deletes the stored verification of upstreams whose chain is in doubt.
     pub(super) async fn announce_failure(&self, slot: u64) {
         let mut commands = redis::pipe();
         commands.publish(&self.keys.channel, messages::failure_message(slot)).ignore();
@@ -161,7 +161,7 @@ impl SharedChainState {
         self.send(&commands).await;
     }
 
-    /// Announces upstreams that are rate limiting.
+    /// Stores and announces the cool-downs of upstreams that are rate limiting.
     pub(super) async fn announce_cool_downs(&self) {
         let now = Instant::now();
         let mut commands = redis::pipe();

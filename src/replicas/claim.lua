@@ -1,11 +1,11 @@
--- Claims the current slot of a chain for one replica, and tells what is known of the chain.
+-- Claims the current slot of a chain for one replica, and returns the shared state of the chain.
 --
--- KEYS  1 value, 2 what the keys of claims begin with,
---       then for each upstream: its cool-down, its proof
--- ARGV  1 the replica, 2 the length of a slot and 3 the chain's phase in us, 4 for how long a claim is
---       kept in ms, 5 whether to claim ("1") or only to look, 6 the most bytes of a value
--- Gives the time in us, the slot, 1 where it was claimed, the value ("": none, "!": what can be none),
---       and for each upstream the remaining ms of its cool-down and its proof (below 0: none)
+-- KEYS  1 record, 2 prefix of the claim keys,
+--       then for each upstream: its cool-down, its verified chain
+-- ARGV  1 replica id, 2 length of a slot and 3 phase of the chain in us, 4 lifetime of a claim in ms,
+--       5 "1" to claim or "0" only to read, 6 maximum size of a record in bytes
+-- Returns the time in us, the slot, 1 if it was claimed, the record ("": none, "!": not written by this
+--       service), and for each upstream the remaining ms of its cool-down and its verified chain (below 0: none)
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local length = tonumber(ARGV[2])
@@ -22,7 +22,7 @@ end
 
 local value = ''
 local size = redis.pcall('STRLEN', KEYS[1])
--- A value that is kept for ever is none of ours.
+-- This service never stores a record without a time to live.
 local is_foreign = type(size) ~= 'number' or size > tonumber(ARGV[6]) or redis.call('PTTL', KEYS[1]) == -1
 if is_foreign then
   value = '!'

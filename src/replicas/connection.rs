@@ -24,7 +24,7 @@ use crate::log_on_change::LogOnChange;
 use crate::metrics::Metrics;
 use crate::redaction::Redactor;
 
-/// Longer than a round trip to another continent, short enough to go unnoticed.
+/// Longer than a round trip to another continent. If Redis does not respond, a poll is late by this much.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Concurrent commands. Further ones wait within their timeout.
@@ -70,7 +70,7 @@ pub(super) struct ActiveConnection {
     health: Arc<RedisReporter>,
 }
 
-/// Outcome of the last commands.
+/// Reports outcomes of commands and connection attempts as metrics, and changes of the outcome in the log.
 #[derive(Debug)]
 struct RedisReporter {
     up: Gauge,
@@ -244,8 +244,8 @@ fn timeout_error() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
-/// Returns true if the server may accept the command later. A server that is no longer the primary may be replaced
-/// behind its name, and a server that now requires a password may get one configured.
+/// Returns true if the connection can be kept after this error. A new connection may reach the new primary behind the
+/// same name after `READONLY` or `MASTERDOWN`, and logs in again after `NOAUTH`.
 fn is_recoverable(error: &RedisError) -> bool {
     const FATAL_CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];
     match error.code() {

@@ -39,11 +39,11 @@ pub(super) fn open_inbox(
         Some(Message::PollFailed(slot)) => {
             sender.send_modify(|inbox| inbox.failed_slot = Some(slot));
         }
-        Some(Message::CoolDown(alias, wait)) => {
+        Some(Message::CoolDown(fingerprint, wait)) => {
             let upstreams = upstreams.upgrade();
             let nodes = upstreams.iter().flat_map(|upstreams| upstreams.all());
             nodes
-                .filter(|node| node.fingerprint() == alias)
+                .filter(|node| node.fingerprint() == fingerprint)
                 .for_each(|node| node.record_rate_limit(wait));
         }
         // Passed on as well, so that it is counted as invalid.
@@ -88,9 +88,9 @@ fn parse(message: &Bytes) -> Option<Message<'_>> {
         }
         b"failed" => Some(Message::PollFailed(parse_number(rest)?)),
         b"cool" => {
-            let (alias, millis) = split_word(rest)?;
+            let (fingerprint, millis) = split_word(rest)?;
             let wait = Duration::from_millis(parse_number(millis)?);
-            Some(Message::CoolDown(str::from_utf8(alias).ok()?, wait))
+            Some(Message::CoolDown(str::from_utf8(fingerprint).ok()?, wait))
         }
         _ => None,
     }

@@ -1,8 +1,7 @@
 //! Decides which replica polls a chain, and adopts what others have polled.
 //!
-//! Redis' clock divides time into slots of one block time. The replica that claims a slot polls, publishes, and tries
-//! first in the next slot. The others wait a moment longer; by then they usually have the value. There is no leader: a
-//! replica that dies costs only the slot that it holds.
+//! The replica that claims a slot polls, publishes, and tries first in the next slot. The others wait a moment longer;
+//! by then they usually have the value. The module [`replicas`](super) describes slots and epochs.
 
 mod action;
 
@@ -47,7 +46,7 @@ pub struct PollCoordinator {
     silent_slots: u32,
     /// Steps to do before the next claim.
     pending: PendingWork,
-    /// Until then no standalone poll, because this slot has been polled.
+    /// Earliest standalone poll: a slot's length after the last poll of any replica, or sooner after a failed one.
     standalone_from: Instant,
     /// Start of the last poll.
     polling_since: Instant,
@@ -70,11 +69,13 @@ struct PendingWork {
 impl PollCoordinator {
     /// Slots without a usable result from other replicas after which this replica polls standalone.
     const MIN_SILENT_SLOTS: u32 = 3;
-    /// Longest interval between reads of Redis.
+    /// Interval at which Redis is read even if all messages arrive, because messages may be lost. A random delay of up
+    /// to a quarter is added.
     const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
-    /// Error of the estimated begin of a slot.
+    /// Delay of the first claim in a slot, because the estimated start of the slot may be slightly early.
     const CLOCK_MARGIN: Duration = Duration::from_millis(2);
-    /// Maximum delay of replicas that did not hold the last slot.
+    /// Upper bound of the base delay, an eighth of a slot. Replicas that did not hold the last slot wait for one to two
+    /// base delays, or for two to three after a failed poll.
     const MAX_CLAIM_DELAY: Duration = Duration::from_millis(250);
     /// Consecutive polls for which a replica keeps priority although their heads were unconfirmed.
     const MAX_UNCONFIRMED_POLLS: u32 = 3;
@@ -113,7 +114,7 @@ impl PollCoordinator {
         self.epoch
     }
 
-    /// Waits for the next action. Dropping the future loses at most a message of another replica.
+    /// Waits for the next action. Dropping the future may lose a claimed slot or another replica's message.
     pub async fn next(&mut self) -> Action {
         loop {
             if let Some(received) = self.pending.received.take() {
@@ -171,7 +172,8 @@ impl PollCoordinator {
         }
     }
 
-    /// Announces the outcome of a poll, and publishes its result.
+    /// Publishes the result of a poll, if any, and schedules the next claim. Announces that a claimed slot has no
+    /// accepted reply.
     pub async fn finish_poll(
         &mut self,
         grant: PollGrant,
@@ -260,7 +262,7 @@ impl PollCoordinator {
         Ok(Some(parsed?).filter(|found| found.replica_id != self.chain_state.replica_id))
     }
 
-    /// Returns true if this slot has begun and its result was not known yet.
+    /// Returns true if the result of `slot` is not known yet, and the slot is at most one ahead of the current one.
     fn is_open_slot(&self, slot: u64) -> bool {
         let now = Instant::now();
         let has_begun = |clock: &RedisClock| {
@@ -269,7 +271,7 @@ impl PollCoordinator {
         self.clock.as_ref().is_some_and(has_begun) && self.next_slot.is_none_or(|next| slot >= next)
     }
 
-    /// Yields `slot` to another replica, which has published for it.
+    /// Yields `slot` to another replica, which has published for it or failed.
     fn yield_slot(&mut self, slot: u64) {
         self.counters.yielded.increment(1);
         self.demote();
@@ -306,7 +308,7 @@ impl PollCoordinator {
             let now = Instant::now();
             let is_first = self.clock.is_none() && self.claim_at <= now;
             let spread = MAX_SPREAD.min(self.chain_state.slots.length / 4);
-            // A due time is kept: a connection that comes and goes must not cause extra polls.
+            // `claim_at` is kept: a connection that comes and goes must not cause extra polls.
             self.refresh_at = if is_first { now } else { now + jitter::random_up_to(spread) };
             // It may be another server with another clock.
             (self.clock, self.next_slot) = (None, None);
@@ -352,7 +354,7 @@ impl PollCoordinator {
         parsed.ok().flatten().map(Action::Adopt)
     }
 
-    /// Skips a slot that another replica has claimed.
+    /// Skips a slot that another replica has claimed. Polls it standalone after too many slots without a usable result.
     fn skip_slot(&mut self, slot: u64, now: Instant) {
         self.demote();
         self.schedule_claim(slot.saturating_add(1));

@@ -1,18 +1,18 @@
 //! Keys in Redis.
 //!
-//! All begin with a version, so that incompatible releases share nothing. Replicas with other settings that matter for
-//! polls share nothing either, so a configuration can be rolled out in steps.
+//! All begin with a version, so that incompatible releases share nothing. They contain the settings on which a poll
+//! depends, so replicas with other settings share nothing, and a configuration can be rolled out in steps.
 
 use std::sync::Arc;
 
 use crate::config;
 use crate::upstream::ChainUpstreams;
 
-/// Keys of one chain. The part in braces keeps them on one node of a cluster.
+/// Keys of one chain. The part in braces is a hash tag, which keeps them on one node of a cluster.
 #[derive(Debug)]
 pub(super) struct RedisKeys {
     pub(super) fee_history: String,
-    /// The slot follows.
+    /// Followed by a colon and the slot.
     pub(super) claim_prefix: String,
     pub(super) channel: String,
     /// By index of the upstream.

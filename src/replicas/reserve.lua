@@ -1,24 +1,25 @@
--- The places for requests to an API, which replicas take together; and which replicas there are.
+-- Reserves one of the permits for requests to an API, which all replicas share, and counts the replicas.
 --
--- A place is held until a window after its request was answered. Of one that is under way it is known by when
--- that is at the latest; so a replica that dies gives its places back. Each call tells all that the replica
--- holds: what Redis has lost is there again once each replica has called, and until then nothing is given.
--- A replica without a heartbeat may go on without Redis, so its share stays reserved until the retention ends.
+-- A permit is held until a window after the response. While its request is in flight it is held until the latest
+-- time at which that can be, so the permits of a replica that dies expire. Each call sends all permits that the
+-- replica holds. After Redis has lost them, no permit may be used until each replica has called again.
+-- A replica that is silent may continue without Redis, so its share stays reserved while it is listed (30 s).
 --
--- KEYS  1 places by when they are free, 2 those under way by when their request was sent,
---       3 present during the cool-down of the API, 4 replicas by when they were last here, 5 since when all of it is known
--- ARGV  1 the replica, 2 requests in a window, 3 the window, 4 what a request may take, 5 what it usually takes,
---       6 for how long one may wait for a place, 7 the cool-down of the API, all in ms,
---       8 the number of the place to take, or "": none,
---       then for how long each place of the replica is held, with "~" in front where that is under way
--- Gives 1 where a place was taken, the ms until it may be used or until there is one, and the number of replicas
+-- KEYS  1 permits by the time at which they expire, 2 permits in flight by the time at which their request was sent,
+--       3 present during the cool-down of the API, 4 replicas by the time of their last call,
+--       5 time since when this state has existed
+-- ARGV  1 replica id, 2 requests per window, 3 window, 4 timeout and 5 typical latency of a request,
+--       6 maximum wait for a permit, 7 cool-down of the API, all times in ms,
+--       8 number of the permit to reserve, or "" for none,
+--       then the time for which each permit of the replica is held, with "~" before it if its request is in flight
+-- Returns 1 if a permit was reserved, the ms until it may be used or else until one is free, and the number of replicas
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local replica, requests, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timeout, usual, patience = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
--- Longer than anything is held.
+-- Lifetime of the keys: longer than any permit is held.
 local forgotten = 3 * 60 * 60 * 1000
--- By then each replica has called, or is not heard of.
+-- By then each replica has called, or counts as silent.
 local silence = 3000
 
 for i = 1, 5 do

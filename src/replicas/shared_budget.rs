@@ -1,4 +1,7 @@
 //! Rate limit of an API that replicas share through Redis.
+//!
+//! Redis holds one entry per permit (`reserve.lua`). A token bucket (GCRA) would allow a burst and its refill within
+//! one window: 49 requests for a limit of 25.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ pub enum AdoptOutcome {
     Adopted,
     /// It is not newer than the published data.
     Duplicate,
-    /// It is older than the published data, or expired.
+    /// It has expired, or its newest block is lower than the published one within the same epoch.
     Older,
     /// This replica's pricing cannot compute a suggestion from it.
     Rejected,
@@ -52,7 +52,7 @@ pub(super) enum RecordOrigin {
 
 /// The text is not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what is under a key of ours is not ours")]
+#[error("invalid record")]
 pub(super) struct InvalidRecord;
 
 #[derive(Serialize, Deserialize)]

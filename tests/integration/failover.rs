@@ -42,8 +42,10 @@ async fn url_with_an_invalid_fee_history_is_skipped() {
 #[tokio::test]
 async fn unresponsive_urls_do_not_hide_a_healthy_one() {
     for block_time in ["100ms", "2s"] {
-        let unresponsive =
-            [MockNode::start(7, Reply::Silence).await, MockNode::start(7, Reply::Silence).await];
+        let unresponsive = [
+            MockNode::start(7, Reply::NoResponse).await,
+            MockNode::start(7, Reply::NoResponse).await,
+        ];
         let good = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
         let urls = [unresponsive[0].url(), unresponsive[1].url(), good.url()];
         let service = TestServer::start(&chain(&urls).replace("100ms", block_time)).await;

@@ -92,7 +92,7 @@ async fn client_that_keeps_sending_does_not_delay_shutdown() {
 #[tokio::test]
 async fn service_is_ready_once_all_chains_were_polled_and_one_has_data() {
     let healthy = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let silent = MockNode::start(8, Reply::Silence).await;
+    let silent = MockNode::start(8, Reply::NoResponse).await;
     let started = Instant::now();
     let chains = format!(
         "{}[chains.b]\nchain_id = 8\nrpc_urls = [\"{}\"]\nblock_time = \"1h\"\nmax_age = \"3h\"\n",
@@ -113,7 +113,7 @@ async fn service_is_ready_once_all_chains_were_polled_and_one_has_data() {
 
 #[tokio::test]
 async fn service_stops_while_its_node_does_not_respond() {
-    let node = MockNode::start(7, Reply::Silence).await;
+    let node = MockNode::start(7, Reply::NoResponse).await;
     let service = TestServer::start(&chain(&node)).await;
     service.wait_for("/livez", |_| node.calls("eth_feeHistory") >= 1).await;
     let stopping = tokio::time::timeout(Duration::from_secs(5), service.stop());

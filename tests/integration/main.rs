@@ -36,8 +36,6 @@ mod mock_delegate_api;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/mock_node.rs"]
 mod mock_node;
-#[path = "../rig/mock_read_node.rs"]
-mod mock_read_node;
 #[path = "../rig/mock_upstream.rs"]
 mod mock_upstream;
 #[expect(dead_code, reason = "tests/system uses the rest")]

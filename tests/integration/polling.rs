@@ -113,7 +113,7 @@ async fn failed_polls_keep_the_last_good_suggestion() {
 
 #[tokio::test]
 async fn silent_node_is_polled_again_and_does_not_delay_another_chain() {
-    let silent_node = MockNode::start(7, Reply::Silence).await;
+    let silent_node = MockNode::start(7, Reply::NoResponse).await;
     let healthy = MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await;
     let service =
         TestServer::start(&(fast_chain("a", 7, &silent_node) + &fast_chain("b", 8, &healthy)))

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::mock_read_node::{MockReadNode, Read, Reply, chain, wait_until_polled};
+use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
 use crate::process::{self, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
@@ -39,8 +39,8 @@ async fn error(service: &TestServer, body: impl Into<String>) -> Value {
 #[tokio::test]
 async fn params_and_results_are_passed_through_byte_for_byte() {
     let result = r#"{ "b":1, "a":1.0e2,"b":123456789012345678901234567890, "t":"A\/", "n":null }"#;
-    let node = MockReadNode::start(Reply::Result(result.into())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::RawResult(result.into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     let params =
         format!("[ {{\"to\":\"{ADDRESS}\",\"gas\":1.0, \"data\":\"\\u0030x\"}},\t\"pending\" ]");
     let body = format!(
@@ -54,7 +54,7 @@ async fn params_and_results_are_passed_through_byte_for_byte() {
     assert_eq!(node.reads(), [Read { method: "eth_call".into(), params }]);
 
     // `null` is a valid result. A call without `params` is sent upstream with an empty array.
-    node.set_reply(Reply::Result("null".into()));
+    node.set_read_reply(Reply::RawResult("null".into()));
     let response = post(&service, call(7, "eth_getTransactionReceipt", &json!([HASH]))).await;
     assert_eq!(response.body, r#"{"jsonrpc":"2.0","id":7,"result":null}"#);
     post(&service, r#"{"jsonrpc":"2.0","id":7,"method":"eth_gasPrice"}"#).await;
@@ -64,8 +64,8 @@ async fn params_and_results_are_passed_through_byte_for_byte() {
 
 #[tokio::test]
 async fn batch_responses_keep_the_order_of_valid_and_invalid_calls() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     let invalid = |id: &str, message: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32600,"message":"{message}"}}}}"#)
     };
@@ -135,8 +135,8 @@ async fn batch_responses_keep_the_order_of_valid_and_invalid_calls() {
 
 #[tokio::test]
 async fn invalid_bodies_get_json_rpc_errors() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     for (body, code) in [
         ("", -32700),
         ("{", -32700),
@@ -166,8 +166,8 @@ async fn invalid_bodies_get_json_rpc_errors() {
 
 #[tokio::test]
 async fn methods_that_are_not_allowed_cause_no_upstream_call() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     let checks = node.chain_checks();
     let families = ["debug", "admin", "personal", "miner", "txpool", "trace", "anvil", "evm"];
@@ -223,9 +223,9 @@ async fn methods_that_are_not_allowed_cause_no_upstream_call() {
 
 #[tokio::test]
 async fn rpc_methods_replaces_the_allowed_methods_of_a_chain() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let methods = "rpc_methods = [\"eth_call\", \"debug_traceCall\"]";
-    let service = TestServer::start(&chain(&[&node], methods)).await;
+    let service = TestServer::start(&read_chain(&[&node], methods)).await;
     for _ in 0..2 {
         let response =
             post(&service, call(1, "debug_traceCall", &json!({ "any": ["thing"] }))).await;
@@ -249,8 +249,8 @@ async fn post_all(service: &TestServer, bodies: impl IntoIterator<Item = String>
 
 #[tokio::test]
 async fn thousand_concurrent_identical_reads_make_one_upstream_call() {
-    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     let reads = post_all(&service, (0..1000).map(|id| balance(id, "latest")));
@@ -273,8 +273,8 @@ async fn thousand_concurrent_identical_reads_make_one_upstream_call() {
 
 #[tokio::test]
 async fn uncacheable_reads_share_the_call_in_flight() {
-    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     // Without flashblocks, pending state is not cached.
@@ -293,9 +293,9 @@ async fn uncacheable_reads_share_the_call_in_flight() {
 
 #[tokio::test]
 async fn thousand_distinct_reads_respect_the_in_flight_limit() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let rpc = "[rpc]\nmax_in_flight = 8\n";
-    let service = TestServer::with_server(rpc, &chain(&[&node], "")).await;
+    let service = TestServer::with_server(rpc, &read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     let slot =
@@ -333,8 +333,8 @@ async fn thousand_distinct_reads_respect_the_in_flight_limit() {
 
 #[tokio::test]
 async fn batch_is_limited_to_its_share_of_concurrent_calls() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "block_time = \"200ms\"")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "block_time = \"200ms\"")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     let slot =
@@ -360,8 +360,8 @@ async fn batch_is_limited_to_its_share_of_concurrent_calls() {
 
 #[tokio::test]
 async fn latest_state_is_cached_until_the_next_polled_block() {
-    let node = MockReadNode::start(Reply::Result("\"0x1\"".into())).await;
-    let text = chain(&[&node], "block_time = \"1s\"");
+    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
+    let text = read_chain(&[&node], "block_time = \"1s\"");
     let service = TestServer::start(&text).await;
     wait_until_polled(&service).await;
     let newest = |block: &'static str| {
@@ -370,7 +370,7 @@ async fn latest_state_is_cached_until_the_next_polled_block() {
     node.set_newest_block(1001);
     newest("1001").await;
     assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x1");
-    node.set_reply(Reply::Result("\"0x2\"".into()));
+    node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
     let within = Instant::now();
     let again = post(&service, balance(2, "latest")).await.json();
     // A result expires one block time (1 s) after its request, so a slow read may get the new one.
@@ -384,49 +384,49 @@ async fn latest_state_is_cached_until_the_next_polled_block() {
 
 #[tokio::test]
 async fn receipt_in_a_new_block_expires_latest_state() {
-    let node = MockReadNode::start(Reply::Result("\"0x1\"".into())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     post(&service, balance(1, "latest")).await;
     post(&service, balance(1, "latest")).await;
     assert_eq!(node.reads().len(), 1);
-    node.set_reply(Reply::Result("{\"blockNumber\":\"0x3e9\",\"status\":\"0x1\"}".into()));
+    node.set_read_reply(Reply::RawResult("{\"blockNumber\":\"0x3e9\",\"status\":\"0x1\"}".into()));
     post(&service, call(1, "eth_getTransactionReceipt", &json!([HASH]))).await;
-    node.set_reply(Reply::Result("\"0x2\"".into()));
+    node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
     assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x2");
 }
 
 #[tokio::test]
 async fn each_new_report_of_a_block_expires_latest_state() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     let receipt = || call(1, "eth_getTransactionReceipt", &json!([HASH]));
     let receipt_in_block = |hash| {
         let receipt = json!({ "blockNumber": "0x3e9", "blockHash": hash });
-        Reply::Result(receipt.to_string())
+        Reply::RawResult(receipt.to_string())
     };
     for (balance_before, reply, trigger) in [
         ("0x1", receipt_in_block("0x0"), receipt()),
         ("0x2", receipt_in_block("0xa"), receipt()),
-        ("0x3", Reply::Result("\"0x3e9\"".into()), call(1, "eth_blockNumber", &json!([]))),
+        ("0x3", Reply::RawResult("\"0x3e9\"".into()), call(1, "eth_blockNumber", &json!([]))),
     ] {
-        node.set_reply(Reply::Result(format!("{balance_before:?}")));
+        node.set_read_reply(Reply::RawResult(format!("{balance_before:?}")));
         for _ in 0..2 {
             let response = post(&service, balance(1, "latest")).await.json();
             assert_eq!(response["result"], balance_before);
         }
-        node.set_reply(reply);
+        node.set_read_reply(reply);
         post(&service, trigger).await;
     }
-    node.set_reply(Reply::Result("\"0x4\"".into()));
+    node.set_read_reply(Reply::RawResult("\"0x4\"".into()));
     assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x4");
 }
 
 #[tokio::test]
 async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
-    let node = MockReadNode::start(Reply::Result("\"0x1\"".into())).await;
-    let service = TestServer::start(&chain(&[&node], "flashblock_time = \"300ms\"")).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"300ms\"")).await;
     wait_until_polled(&service).await;
     for body in [
         balance(1, "pending"),
@@ -434,11 +434,11 @@ async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
         call(1, "eth_estimateGas", &json!([{ "to": ADDRESS }])),
         call(1, "eth_getLogs", &json!([{}])),
     ] {
-        node.set_reply(Reply::Result("\"0x1\"".into()));
+        node.set_read_reply(Reply::RawResult("\"0x1\"".into()));
         let before = Instant::now();
         post(&service, body.clone()).await;
         let fetched = Instant::now();
-        node.set_reply(Reply::Result("\"0x2\"".into()));
+        node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
         let again = post(&service, body.clone()).await.json();
         if before.elapsed() < Duration::from_millis(300) {
             assert_eq!(again["result"], "0x1", "{body}");
@@ -457,8 +457,8 @@ async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
 
 #[tokio::test]
 async fn pending_nonce_is_never_cached() {
-    let node = MockReadNode::start(Reply::Result("\"0x1\"".into())).await;
-    let service = TestServer::start(&chain(&[&node], "flashblock_time = \"1h\"")).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"1h\"")).await;
     wait_until_polled(&service).await;
     let nonce = |tag: &str| call(1, "eth_getTransactionCount", &json!([ADDRESS, tag]));
     for tag in ["pending", "latest"] {
@@ -470,23 +470,23 @@ async fn pending_nonce_is_never_cached() {
 
 #[tokio::test]
 async fn missing_receipt_is_requested_again_after_a_new_block() {
-    let node = MockReadNode::start(Reply::Result("null".into())).await;
-    let service = TestServer::start(&chain(&[&node], "flashblock_time = \"1h\"")).await;
+    let node = MockNode::for_reads(Reply::RawResult("null".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"1h\"")).await;
     wait_until_polled(&service).await;
     let receipt = call(1, "eth_getTransactionReceipt", &json!([HASH]));
     post(&service, receipt.clone()).await;
     post(&service, receipt.clone()).await;
     assert_eq!(node.reads().len(), 1);
-    node.set_reply(Reply::Result("\"0x3e9\"".into()));
+    node.set_read_reply(Reply::RawResult("\"0x3e9\"".into()));
     post(&service, call(1, "eth_blockNumber", &json!([]))).await;
-    node.set_reply(Reply::Result("{\"blockNumber\":\"0x3e9\"}".into()));
+    node.set_read_reply(Reply::RawResult("{\"blockNumber\":\"0x3e9\"}".into()));
     assert_eq!(post(&service, receipt).await.json()["result"]["blockNumber"], "0x3e9");
 }
 
 #[tokio::test]
 async fn immutable_state_is_cached_across_blocks() {
-    let node = MockReadNode::start(Reply::Result("{\"number\":\"0x384\"}".into())).await;
-    let service = TestServer::start(&chain(&[&node], "block_time = \"500ms\"")).await;
+    let node = MockNode::for_reads(Reply::RawResult("{\"number\":\"0x384\"}".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "block_time = \"500ms\"")).await;
     wait_until_polled(&service).await;
     let at = |block: Value| call(1, "eth_getBalance", &json!([ADDRESS, block]));
     // The first read of a block far below the head makes the service fetch the finalized block, 900.
@@ -511,7 +511,7 @@ async fn immutable_state_is_cached_across_blocks() {
     for body in &moving {
         post(&service, body.clone()).await;
     }
-    node.set_reply(Reply::Result("\"new\"".into()));
+    node.set_read_reply(Reply::RawResult("\"new\"".into()));
     node.set_newest_block(1001);
     service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == "1001").await;
     for body in &fixed {
@@ -528,35 +528,35 @@ async fn immutable_state_is_cached_across_blocks() {
 
 #[tokio::test]
 async fn missing_results_by_hash_are_not_cached() {
-    let node = MockReadNode::start(Reply::Result("null".into())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::RawResult("null".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     let logs = call(1, "eth_getLogs", &json!([{ "blockHash": HASH }]));
     for reply in [
-        Reply::Result("null".into()),
-        Reply::Error("{\"code\":-32000,\"message\":\"unknown block\"}".into()),
+        Reply::RawResult("null".into()),
+        Reply::RawError("{\"code\":-32000,\"message\":\"unknown block\"}".into()),
     ] {
-        node.set_reply(reply);
+        node.set_read_reply(reply);
         post(&service, logs.clone()).await;
     }
-    node.set_reply(Reply::Result("[]".into()));
+    node.set_read_reply(Reply::RawResult("[]".into()));
     assert_eq!(post(&service, logs.clone()).await.json()["result"], json!([]));
     // Some nodes return an empty list for a block that they do not have yet.
-    node.set_reply(Reply::Result("[7]".into()));
+    node.set_read_reply(Reply::RawResult("[7]".into()));
     assert_eq!(post(&service, logs).await.json()["result"], json!([7]));
 }
 
 #[tokio::test]
 async fn node_errors_are_passed_on_with_secrets_redacted() {
-    let node = MockReadNode::start(Reply::Error(String::new())).await;
+    let node = MockNode::for_reads(Reply::RawError(String::new())).await;
     let other = "https://user:canarypass@other.example/v2/canary-key-1?k=canary%20q";
     let text = format!(
         "{}\n[chains.other]\nchain_id = 7\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [\"{other}\"]\n",
-        chain(&[&node], "")
+        read_chain(&[&node], "")
     );
     let service = TestServer::start(&text).await;
     let revert =
         r#"{ "code":3, "message":"execution reverted: no","data":"0x08c379a0", "x":[1.0] }"#;
-    node.set_reply(Reply::Error(revert.into()));
+    node.set_read_reply(Reply::RawError(revert.into()));
     let response = post(&service, balance(1, "pending")).await;
     assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{revert}}}"));
 
@@ -564,7 +564,7 @@ async fn node_errors_are_passed_on_with_secrets_redacted() {
     let leaking_error = format!(
         "{{\"code\":-32000,\"message\":\"POST {url}: canarypass canary q\",\"data\":[\"c\\u0061nary-key-1\"]}}"
     );
-    node.set_reply(Reply::Error(leaking_error));
+    node.set_read_reply(Reply::RawError(leaking_error));
     let response = post(&service, balance(1, "pending")).await;
     assert_eq!(
         response.json()["error"],
@@ -585,8 +585,8 @@ fn rate_limited() -> Value {
 
 #[tokio::test]
 async fn upstream_failures_get_the_services_own_errors() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     let raw = |status, body: &str| Reply::Raw(status, body.into());
     for reply in [
         raw(200, "<html>canary</html>"),
@@ -595,20 +595,20 @@ async fn upstream_failures_get_the_services_own_errors() {
         raw(200, "{\"id\":{id}}"),
         raw(200, "{\"id\":0,\"result\":\"canary\"}"),
         raw(200, "{\"id\":\"{id}\",\"result\":\"canary\"}"),
-        Reply::Error("\"canary\"".into()),
-        Reply::Error("{\"code\":\"canary\",\"message\":\"canary\"}".into()),
-        Reply::Error("{\"code\":1}".into()),
-        Reply::Error(format!(
+        Reply::RawError("\"canary\"".into()),
+        Reply::RawError("{\"code\":\"canary\",\"message\":\"canary\"}".into()),
+        Reply::RawError("{\"code\":1}".into()),
+        Reply::RawError(format!(
             "{{\"code\":1,\"message\":\"\",\"data\":{}{}}}",
             "[".repeat(200),
             "]".repeat(200)
         )),
     ] {
-        node.set_reply(reply.clone());
+        node.set_read_reply(reply.clone());
         assert_eq!(error(&service, balance(1, "pending")).await, unavailable(), "{reply:?}");
     }
     // This case comes last, because after a 429 the service pauses calls to the node.
-    node.set_reply(raw(429, "canary"));
+    node.set_read_reply(raw(429, "canary"));
     assert_eq!(error(&service, balance(1, "pending")).await, rate_limited());
     let reads = node.reads().len();
     assert_eq!(error(&service, balance(1, "pending")).await, rate_limited());
@@ -622,12 +622,13 @@ async fn failed_read_is_retried_at_the_next_node() {
         raw(500, "no"),
         raw(429, "slow down"),
         raw(200, "not JSON"),
-        Reply::Error("{\"code\":-32601,\"message\":\"no such method\"}".into()),
-        Reply::Error("{\"code\":-32016,\"message\":\"over rate limit\"}".into()),
+        Reply::RawError("{\"code\":-32601,\"message\":\"no such method\"}".into()),
+        Reply::RawError("{\"code\":-32016,\"message\":\"over rate limit\"}".into()),
     ] {
         let (first, second) =
-            (MockReadNode::start(reply.clone()).await, MockReadNode::start(Reply::Echo).await);
-        let service = TestServer::start(&chain(&[&first, &second], "block_time = \"500ms\"")).await;
+            (MockNode::for_reads(reply.clone()).await, MockNode::for_reads(Reply::Echo).await);
+        let service =
+            TestServer::start(&read_chain(&[&first, &second], "block_time = \"500ms\"")).await;
         wait_until_polled(&service).await;
         for _ in 0..2 {
             let response = post(&service, balance(1, "pending")).await.json();
@@ -643,11 +644,11 @@ async fn failed_read_is_retried_at_the_next_node() {
 
 #[tokio::test]
 async fn too_many_results_error_is_not_treated_as_a_rate_limit() {
-    let node = MockReadNode::start(Reply::Error(
+    let node = MockNode::for_reads(Reply::RawError(
         "{\"code\":-32005,\"message\":\"query returned more than 10000 results\"}".into(),
     ))
     .await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     for _ in 0..2 {
         let error = error(&service, call(1, "eth_getLogs", &json!([{}]))).await;
         assert_eq!(error["message"], "query returned more than 10000 results");
@@ -657,10 +658,10 @@ async fn too_many_results_error_is_not_treated_as_a_rate_limit() {
 
 #[tokio::test]
 async fn unsupported_method_does_not_affect_other_methods() {
-    let method_not_found = || Reply::Error("{\"code\":-32601,\"message\":\"canary\"}".into());
+    let method_not_found = || Reply::RawError("{\"code\":-32601,\"message\":\"canary\"}".into());
     let (node, other) =
-        (MockReadNode::start(method_not_found()).await, MockReadNode::start(Reply::Echo).await);
-    let service = TestServer::start(&chain(&[&node, &other], "block_time = \"500ms\"")).await;
+        (MockNode::for_reads(method_not_found()).await, MockNode::for_reads(Reply::Echo).await);
+    let service = TestServer::start(&read_chain(&[&node, &other], "block_time = \"500ms\"")).await;
     wait_until_polled(&service).await;
     let simulate = || call(1, "eth_simulateV1", &json!([{}, "pending"]));
     for _ in 0..2 {
@@ -668,64 +669,64 @@ async fn unsupported_method_does_not_affect_other_methods() {
     }
     // The node is skipped for this method only.
     assert_eq!((node.reads().len(), other.reads().len()), (1, 2));
-    node.set_reply(Reply::Echo);
+    node.set_read_reply(Reply::Echo);
     assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
     assert_eq!((node.reads().len(), other.reads().len()), (2, 2));
     node.wait_for_poll().await;
 
     // If no node supports the method, the next call is sent anyway: the error may have been specific to one call.
-    let node = MockReadNode::start(method_not_found()).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(method_not_found()).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     let unsupported =
         json!({ "code": -32601, "message": "the upstreams do not support the method" });
     assert_eq!(error(&service, simulate()).await, unsupported);
-    node.set_reply(Reply::Echo);
+    node.set_read_reply(Reply::Echo);
     assert_eq!(post(&service, simulate()).await.json()["result"][1], "pending");
 }
 
 #[tokio::test]
 async fn node_of_another_chain_gets_no_read() {
     let (wrong, right) =
-        (MockReadNode::start(Reply::Echo).await, MockReadNode::start(Reply::Echo).await);
+        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
     wrong.set_chain_id(1);
-    let service = TestServer::start(&chain(&[&wrong, &right], "")).await;
+    let service = TestServer::start(&read_chain(&[&wrong, &right], "")).await;
     for _ in 0..2 {
         assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
     }
     assert_eq!((wrong.reads().len(), right.reads().len()), (0, 2));
-    let service = TestServer::start(&chain(&[&wrong], "")).await;
+    let service = TestServer::start(&read_chain(&[&wrong], "")).await;
     assert_eq!(error(&service, balance(1, "pending")).await, unavailable());
     assert_eq!(wrong.reads(), []);
 }
 
 #[tokio::test]
 async fn chain_id_is_verified_again_after_failures() {
-    let node = MockReadNode::start(Reply::Echo).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     post(&service, balance(1, "pending")).await;
     assert_eq!(node.chain_checks(), 1);
-    node.set_reply(Reply::Raw(500, String::new()));
+    node.set_read_reply(Reply::Raw(500, String::new()));
     for _ in 0..3 {
         post(&service, balance(1, "pending")).await;
     }
     // Meanwhile a node of another chain serves the same URL.
     node.set_chain_id(1);
-    node.set_reply(Reply::Echo);
+    node.set_read_reply(Reply::Echo);
     assert_eq!(error(&service, balance(1, "pending")).await, unavailable());
     assert_eq!((node.reads().len(), node.chain_checks()), (4, 2));
 }
 
 #[tokio::test]
 async fn unsupported_method_is_reported_only_if_every_node_lacks_it() {
-    let method_not_found = Reply::Error("{\"code\":-32601,\"message\":\"no\"}".into());
+    let method_not_found = Reply::RawError("{\"code\":-32601,\"message\":\"no\"}".into());
     for (first, expected) in [
         (Reply::Raw(502, String::new()), unavailable()),
         (Reply::Raw(429, String::new()), rate_limited()),
     ] {
         let (node, other) =
-            (MockReadNode::start(first).await, MockReadNode::start(method_not_found.clone()).await);
-        let service = TestServer::start(&chain(&[&node, &other], "")).await;
+            (MockNode::for_reads(first).await, MockNode::for_reads(method_not_found.clone()).await);
+        let service = TestServer::start(&read_chain(&[&node, &other], "")).await;
         for _ in 0..2 {
             assert_eq!(error(&service, balance(1, "pending")).await, expected);
         }
@@ -735,8 +736,8 @@ async fn unsupported_method_is_reported_only_if_every_node_lacks_it() {
 #[tokio::test]
 async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
     let (silent, healthy) =
-        (MockReadNode::start(Reply::Echo).await, MockReadNode::start(Reply::Echo).await);
-    let service = TestServer::start(&chain(&[&silent, &healthy], "")).await;
+        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
+    let service = TestServer::start(&read_chain(&[&silent, &healthy], "")).await;
     wait_until_polled(&service).await;
     silent.hold_reads();
     let client = Client::builder().timeout(Duration::from_millis(700)).build().unwrap();
@@ -753,9 +754,10 @@ async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
 
 #[tokio::test]
 async fn silent_reads_time_out_and_do_not_delay_polls() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 4\n";
-    let service = TestServer::with_server(rpc, &chain(&[&node], "block_time = \"200ms\"")).await;
+    let service =
+        TestServer::with_server(rpc, &read_chain(&[&node], "block_time = \"200ms\"")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     let started = Instant::now();
@@ -789,8 +791,8 @@ async fn silent_reads_time_out_and_do_not_delay_polls() {
 #[tokio::test]
 async fn silent_node_leaves_time_for_the_next_one() {
     let (silent, healthy) =
-        (MockReadNode::start(Reply::Echo).await, MockReadNode::start(Reply::Echo).await);
-    let service = TestServer::start(&chain(&[&silent, &healthy], "")).await;
+        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
+    let service = TestServer::start(&read_chain(&[&silent, &healthy], "")).await;
     wait_until_polled(&service).await;
     silent.hold_reads();
     assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
@@ -802,8 +804,8 @@ async fn silent_node_leaves_time_for_the_next_one() {
 #[tokio::test]
 async fn slow_node_can_still_respond_while_the_next_is_called() {
     let (slow, silent) =
-        (MockReadNode::start(Reply::Echo).await, MockReadNode::start(Reply::Echo).await);
-    let service = TestServer::start(&chain(&[&slow, &silent], "")).await;
+        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
+    let service = TestServer::start(&read_chain(&[&slow, &silent], "")).await;
     wait_until_polled(&service).await;
     slow.hold_reads();
     silent.hold_reads();
@@ -818,9 +820,10 @@ async fn slow_node_can_still_respond_while_the_next_is_called() {
 
 #[tokio::test]
 async fn coalesced_read_keeps_its_own_timeout() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let rpc = "[rpc]\ntimeout = \"2s\"\n";
-    let service = TestServer::with_server(rpc, &chain(&[&node], "block_time = \"500ms\"")).await;
+    let service =
+        TestServer::with_server(rpc, &read_chain(&[&node], "block_time = \"500ms\"")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     let first = post(&service, balance(1, "pending"));
@@ -842,8 +845,8 @@ async fn coalesced_read_keeps_its_own_timeout() {
 
 #[tokio::test]
 async fn concurrent_reads_share_one_chain_id_check() {
-    let node = MockReadNode::start(Reply::Raw(500, String::new())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::Raw(500, String::new())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     for _ in 0..3 {
         post(&service, balance(1, "pending")).await;
@@ -863,8 +866,8 @@ async fn concurrent_reads_share_one_chain_id_check() {
 
 #[tokio::test]
 async fn shared_call_continues_after_a_client_disconnects() {
-    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
-    let service = TestServer::start(&chain(&[&node], "")).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
     let body = balance(1, "latest");
@@ -889,14 +892,14 @@ async fn shared_call_continues_after_a_client_disconnects() {
 async fn too_large_response_is_rejected_without_penalising_the_node() {
     let too_large = format!("\"{}\"", "x".repeat(10 * 1024 * 1024));
     let (node, other) = (
-        MockReadNode::start(Reply::Result(too_large)).await,
-        MockReadNode::start(Reply::Echo).await,
+        MockNode::for_reads(Reply::RawResult(too_large)).await,
+        MockNode::for_reads(Reply::Echo).await,
     );
-    let service = TestServer::start(&chain(&[&node, &other], "")).await;
+    let service = TestServer::start(&read_chain(&[&node, &other], "")).await;
     let rejection = json!({ "code": -32005, "message": "the response is too large; request less" });
     assert_eq!(error(&service, balance(1, "pending")).await, rejection);
     let large = format!("\"{}\"", "x".repeat(9 * 1024 * 1024));
-    node.set_reply(Reply::Result(large.clone()));
+    node.set_read_reply(Reply::RawResult(large.clone()));
     let response = post(&service, balance(1, "pending")).await;
     assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{large}}}"));
     assert_eq!(other.reads(), []);
@@ -904,9 +907,9 @@ async fn too_large_response_is_rejected_without_penalising_the_node() {
 
 #[tokio::test]
 async fn request_limits_are_enforced() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let more = "[rpc]\nmax_body = \"1 KiB\"\nmax_batch = 3\n[limits]\nbody_timeout = \"300ms\"\n";
-    let service = TestServer::with_server(more, &chain(&[&node], "")).await;
+    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
     let members = |count: usize| {
         let members = (0..count)
             .map(|id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"eth_chainId\"}}"));
@@ -958,9 +961,9 @@ async fn request_limits_are_enforced() {
 
 #[tokio::test]
 async fn each_call_of_a_batch_counts_against_the_rate_limit() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
-    let service = TestServer::with_server(more, &chain(&[&node], "")).await;
+    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
     let batch = |count: usize| {
         let members: Vec<_> = (0..count).map(|id| balance(id, "latest")).collect();
         format!("[{}]", members.join(","))
@@ -974,10 +977,10 @@ async fn each_call_of_a_batch_counts_against_the_rate_limit() {
 }
 
 /// Starts the service as a process, without a rate limit and with a long write timeout.
-async fn start_process(name: &str, node: &MockReadNode, more: &str) -> Process {
+async fn start_process(name: &str, node: &MockNode, more: &str) -> Process {
     let text = format!(
         "[limits]\nrequests_per_second_per_client = 0\nwrite_timeout = \"10m\"\n{}",
-        chain(&[node], more)
+        read_chain(&[node], more)
     );
     let file = process::File::new(name, &text);
     let service = Process::start(&["--config", file.path()], &[]);
@@ -988,7 +991,7 @@ async fn start_process(name: &str, node: &MockReadNode, more: &str) -> Process {
 #[tokio::test]
 async fn error_page_of_one_node_does_not_log_the_key_of_another() {
     let node =
-        MockReadNode::start(Reply::Raw(502, "proxy to /v2/CanaryPathKey77 failed".into())).await;
+        MockNode::for_reads(Reply::Raw(502, "proxy to /v2/CanaryPathKey77 failed".into())).await;
     let text = format!(
         "[log]\nfilter = \"trace\"\n[chains.ronin]\nchain_id = 2020\nblock_time = \"500ms\"\n\
          rpc_urls = [{:?}, \"http://user:CanaryPass10@127.0.0.1:9/v2/CanaryPathKey77/?k=CanaryQuery1\"]\n",
@@ -1031,7 +1034,7 @@ async fn slow_readers_of_one_large_response_share_its_bytes() {
     const READERS: u64 = 200;
     const MIB: usize = 1024 * 1024;
     let node =
-        MockReadNode::start(Reply::Result(format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB))))
+        MockNode::for_reads(Reply::RawResult(format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB))))
             .await;
     let service = start_process("slow-readers", &node, "").await;
     let head = b"HTTP/1.1 200 OK\r\n";
@@ -1055,7 +1058,7 @@ async fn slow_readers_of_one_large_response_share_its_bytes() {
 async fn unread_responses_are_limited_by_the_memory_budget() {
     const MIB: usize = 1024 * 1024;
     let large = format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB));
-    let node = MockReadNode::start(Reply::Result(large.clone())).await;
+    let node = MockNode::for_reads(Reply::RawResult(large.clone())).await;
     let service = start_process("full", &node, "").await;
     let slot =
         |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"]));
@@ -1075,10 +1078,10 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
     let resident = service.resident_kib() / 1024;
     assert!(resident < 256 + 96, "{resident} MiB");
     // Small responses and the gas suggestion still work. Large ones work again once the readers have disconnected.
-    node.set_reply(Reply::Echo);
+    node.set_read_reply(Reply::Echo);
     let mut small = RawClient::connect(service.address).await;
     assert!(small.request(request(&slot(98))).await.text().contains("result"));
-    node.set_reply(Reply::Result(large));
+    node.set_read_reply(Reply::RawResult(large));
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     drop(readers);
     let since = Instant::now();

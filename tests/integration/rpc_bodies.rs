@@ -1,7 +1,7 @@
 //! Tests of the framing of `POST /rpc/{chain}` bodies: the service parses no byte in or after a body as a request that
 //! the client did not send.
 
-use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_node::{MockNode, Reply};
 use crate::raw_client::RawClient;
 use crate::test_server::TestServer;
 
@@ -9,8 +9,8 @@ use crate::test_server::TestServer;
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"net_version"}"#;
 const SMUGGLED: &str = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smuggled\r\n\r\n";
 
-async fn start() -> (MockReadNode, TestServer) {
-    let node = MockReadNode::start(Reply::Result("\"2020\"".into())).await;
+async fn start() -> (MockNode, TestServer) {
+    let node = MockNode::for_reads(Reply::RawResult("\"2020\"".into())).await;
     let text = format!(
         "[chains.ronin]\nchain_id = 2020\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [{:?}]\n",
         node.url()

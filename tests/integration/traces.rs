@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use crate::http_message::get;
 use crate::logged_process;
 use crate::mock_collector::{MockCollector, Span};
-use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
 use crate::raw_client::{RawClient, TIMEOUT};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-fn chain(node: &MockReadNode) -> String {
+fn chain(node: &MockNode) -> String {
     format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url())
 }
 
 /// Starts the service with this chain and the environment variables `more`.
-fn start(name: &str, node: &MockReadNode, more: &[(&str, &str)]) -> (Process, File) {
+fn start(name: &str, node: &MockNode, more: &[(&str, &str)]) -> (Process, File) {
     let file = File::new(name, &chain(node));
     let mut command = command(&["--config", file.path()], &FREE_PORTS);
     command.envs(more.iter().copied());
@@ -56,8 +56,10 @@ fn named(name: &str) -> impl Fn(&Span) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_polls_and_calls_follow_span_naming_conventions() {
-    let (node, collector) =
-        (MockReadNode::start(Reply::Result("\"0x7\"".into())).await, MockCollector::start().await);
+    let (node, collector) = (
+        MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await,
+        MockCollector::start().await,
+    );
     let (service, _file) =
         start("spans", &node, &[("GAS_TRACING__OTLP_ENDPOINT", &collector.url())]);
     let mut client = ready(service.address).await;
@@ -113,7 +115,7 @@ async fn requests_polls_and_calls_follow_span_naming_conventions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     let (node, collector) = (
-        MockReadNode::start(Reply::Error("{\"code\":-32000}".into())).await,
+        MockNode::for_reads(Reply::RawError("{\"code\":-32000}".into())).await,
         MockCollector::start().await,
     );
     let config = format!(
@@ -178,8 +180,10 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn otel_environment_variables_alone_export_nothing() {
-    let (node, collector) =
-        (MockReadNode::start(Reply::Result("\"0x7\"".into())).await, MockCollector::start().await);
+    let (node, collector) = (
+        MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await,
+        MockCollector::start().await,
+    );
     let url = collector.url();
     let (service, _file) = start(
         "no-spans",
@@ -199,8 +203,10 @@ async fn otel_environment_variables_alone_export_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsampled_spans_are_not_exported_unless_the_client_sampled() {
-    let (node, collector) =
-        (MockReadNode::start(Reply::Result("\"0x7\"".into())).await, MockCollector::start().await);
+    let (node, collector) = (
+        MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await,
+        MockCollector::start().await,
+    );
     let url = collector.url();
     let (service, _file) = start(
         "sampled",
@@ -220,7 +226,7 @@ async fn unsampled_spans_are_not_exported_unless_the_client_sampled() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreachable_collector_is_logged_once() {
-    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     let (service, _file) = start(
         "no-collector",
         &node,
@@ -247,7 +253,7 @@ async fn unreachable_collector_is_logged_once() {
 async fn spans_dropped_on_a_full_queue_are_counted_and_logged_once() {
     const REQUESTS: usize = 3000;
     const PIPELINED: usize = 100;
-    let node = MockReadNode::start(Reply::Result("\"0x7\"".into())).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     // A collector that accepts connections and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());

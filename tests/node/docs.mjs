@@ -115,8 +115,8 @@ scenario("a route has its parameters, responses, headers and examples", async ()
         assert.deepEqual(members,
             ["chain_name", "chain_id", "reward_percentiles", "blocks", "next_base_fee_per_gas"]);
         await operation.getByRole("link", { name: "503" }).click();
-        await page.waitForURL("**#answer-NoFees");
-        const examples = await page.locator("#answer-NoFees .mark").allInnerTexts();
+        await page.waitForURL("**#answer-FeesUnavailable");
+        const examples = await page.locator("#answer-FeesUnavailable .mark").allInnerTexts();
         assert.deepEqual(examples, ["no_data", "overloaded", "stale_data"].map((code) => `Example: ${code}`));
     });
 });

@@ -38,6 +38,8 @@ after(async () => {
     rmSync(disk, { recursive: true });
 });
 
+let deployed = Promise.resolve();
+
 // Calls the chain's node and returns the result.
 async function call(chain, method, ...params) {
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
@@ -47,8 +49,14 @@ async function call(chain, method, ...params) {
     return reply.result;
 }
 
-// Deploys one of the contracts and returns its address.
-async function deploy(name, chain = 2020) {
+// Deploys one of the contracts and returns its address. One at a time: anvil gives transactions of one account that arrive
+// together the same nonce.
+function deploy(name, chain = 2020) {
+    deployed = deployed.catch(() => {}).then(() => deployNow(name, chain));
+    return deployed;
+}
+
+async function deployNow(name, chain) {
     const [from] = await call(chain, "eth_accounts");
     const argument = name === "Counter" ? "0".repeat(64) : "";
     const data = `0x${compilerOutput(name).evm.bytecode.object}${argument}`;

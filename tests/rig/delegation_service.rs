@@ -1,7 +1,7 @@
 //! The service with a mock delegation API, for tests of delegation look-ups.
 
 use crate::http_message::Message;
-use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_node::{MockNode, Reply};
 use crate::raw_client::{ConnectionEnd, exchange};
 use crate::test_server::TestServer;
 
@@ -10,9 +10,9 @@ use crate::test_server::TestServer;
 pub(crate) struct Harness {
     pub(crate) service: TestServer,
     /// Node of chain 2020.
-    pub(crate) node: MockReadNode,
+    pub(crate) node: MockNode,
     /// Node of chain 2021.
-    pub(crate) other: MockReadNode,
+    pub(crate) other: MockNode,
 }
 
 impl Harness {
@@ -23,8 +23,8 @@ impl Harness {
 
     /// Like [`start`](Self::start), with the lines `server` in `[server]` or in sections after it.
     pub(crate) async fn with_server(server: &str, api_url: &str, source: &str, more: &str) -> Self {
-        let node = MockReadNode::start(Reply::Result(TRUE.into())).await;
-        let other = MockReadNode::start(Reply::Result(TRUE.into())).await;
+        let node = MockNode::for_reads(Reply::RawResult(TRUE.into())).await;
+        let other = MockNode::for_reads(Reply::RawResult(TRUE.into())).await;
         other.set_chain_id(2021);
         // Look-ups default to the chain with the lowest id, which is not the first in the file.
         let text = format!(

@@ -1,55 +1,86 @@
-//! A mock RPC node with replies set by the test. It checks the calls.
+//! A mock RPC node with replies set by the test. It checks and records the calls.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// A node on a free loopback port. Dropping it stops it, and fails the test if it got an unexpected call.
+use crate::raw_client::TIMEOUT;
+use crate::test_server::TestServer;
+
+/// A node on a free loopback port. Dropping it stops it, and fails the test if it received an unexpected call.
 #[derive(Debug)]
 pub(crate) struct MockNode {
     address: SocketAddr,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// `None`: the second segment of the request's path is the chain id.
+    state: Mutex<NodeState>,
+    /// Permits for replies to reads. Each reply takes one.
+    gate: Semaphore,
+}
+
+#[derive(Debug)]
+struct NodeState {
+    /// `None`: the number in the path.
     chain_id: Option<u64>,
+    /// Percentiles that polls request.
     percentiles: Value,
-    reply: Reply,
-    calls: Vec<Value>,
+    /// Reply to polls.
+    poll_reply: Reply,
+    /// Replies to the next reads. The last one is repeated. `None`: reads are unexpected.
+    read_replies: Option<VecDeque<Reply>>,
+    /// Calls of polls and checks of the chain id.
+    polls: Vec<Call>,
+    /// All other calls.
+    reads: Vec<Read>,
+    pending_reads: usize,
+    max_pending_reads: usize,
     violations: Vec<String>,
 }
 
-/// Reply to `eth_feeHistory`.
+/// A reply to a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// A result.
     Result(Value),
+    /// The bytes of a result.
+    RawResult(String),
     /// A JSON-RPC error code.
     Error(i64),
-    /// A result if the block count is an integer, otherwise error −32602.
-    IntegerCountOnly(Value),
+    /// The bytes of an error object.
+    RawError(String),
     /// A status and a body, in which `{id}` is replaced by the id of the call.
     Raw(u16, String),
+    /// A result if the block count is an integer, otherwise error −32602.
+    IntegerCountOnly(Value),
     /// A result after a pause, which also delays `eth_chainId`.
     Slow(Duration, Value),
     /// A 307 redirect to this URL.
     Redirect(String),
     /// No response; the connection stays open.
-    Silence,
+    NoResponse,
     /// A result computed for each call.
     Computed(ComputeResult),
+    /// The parameters as the result.
+    Echo,
+    /// A reply per method. Any other method fails the test.
+    PerMethod(Vec<(&'static str, Reply)>),
 }
 
 /// Function from the number of reward columns to a result.
@@ -69,50 +100,160 @@ impl fmt::Debug for ComputeResult {
     }
 }
 
+/// A received read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) method: String,
+    pub(crate) params: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    jsonrpc: String,
+    id: u64,
+    method: String,
+    params: Box<RawValue>,
+}
+
 impl MockNode {
-    /// Starts a node of `chain_id` that expects calls with the single reward percentile 60.
+    /// Starts a node of `chain_id` for a service with the single reward percentile 60.
     pub(crate) async fn start(chain_id: u64, reply: Reply) -> Self {
         Self::with_percentiles(chain_id, json!([60]), reply).await
     }
 
     pub(crate) async fn with_percentiles(chain_id: u64, percentiles: Value, reply: Reply) -> Self {
-        Self::bind(Some(chain_id), percentiles, reply).await
+        Self::bind(Some(chain_id), percentiles, reply, None).await
     }
 
-    /// Starts a node that serves every chain: `/rpc/7` and all paths below it are chain 7.
+    /// Starts a node of every chain: `/rpc/7` and all paths below it are chain 7.
     pub(crate) async fn for_every_chain(reply: Reply) -> Self {
-        Self::bind(None, json!([60]), reply).await
+        Self::bind(None, json!([60]), reply, None).await
     }
 
-    async fn bind(chain_id: Option<u64>, percentiles: Value, reply: Reply) -> Self {
+    /// Starts a node of chain 2020 at block 1000 that replies to every read with `reply`.
+    pub(crate) async fn for_reads(reply: Reply) -> Self {
+        let polls = Reply::Result(fee_history(1000, 3, 30));
+        Self::bind(Some(2020), json!([60]), polls, Some(VecDeque::from([reply]))).await
+    }
+
+    async fn bind(
+        chain_id: Option<u64>,
+        percentiles: Value,
+        poll_reply: Reply,
+        read_replies: Option<VecDeque<Reply>>,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (calls, violations) = (Vec::new(), Vec::new());
-        let shared = Shared { chain_id, percentiles, reply, calls, violations };
-        let shared = Arc::new(Mutex::new(shared));
+        let state = NodeState {
+            chain_id,
+            percentiles,
+            poll_reply,
+            read_replies,
+            polls: Vec::new(),
+            reads: Vec::new(),
+            pending_reads: 0,
+            max_pending_reads: 0,
+            violations: Vec::new(),
+        };
+        let gate = Semaphore::new(Semaphore::MAX_PERMITS);
+        let shared = Arc::new(Shared { state: Mutex::new(state), gate });
         let app = Router::new().fallback(handle).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { address, shared, task }
+    }
+
+    fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.shared.state.lock().unwrap()
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/rpc", self.address)
     }
 
+    /// Sets the reply to polls.
     pub(crate) fn set_reply(&self, reply: Reply) {
-        self.shared.lock().unwrap().reply = reply;
+        self.state().poll_reply = reply;
     }
 
-    /// Returns the number of calls of `method`.
+    /// Sets the reply to reads.
+    pub(crate) fn set_read_reply(&self, reply: Reply) {
+        self.state().read_replies = Some(VecDeque::from([reply]));
+    }
+
+    pub(crate) fn set_chain_id(&self, chain_id: u64) {
+        self.state().chain_id = Some(chain_id);
+    }
+
+    pub(crate) fn set_newest_block(&self, newest_block: u64) {
+        self.set_reply(Reply::Result(fee_history(newest_block, 3, 30)));
+    }
+
+    /// Holds the replies to later reads back until [`release_reads`](Self::release_reads).
+    pub(crate) fn hold_reads(&self) {
+        self.shared.gate.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub(crate) fn release_reads(&self) {
+        self.shared.gate.add_permits(Semaphore::MAX_PERMITS / 2);
+    }
+
+    /// Returns the number of polls (`eth_feeHistory`) or chain checks (`eth_chainId`).
     pub(crate) fn calls(&self, method: &str) -> usize {
-        let shared = self.shared.lock().unwrap();
-        shared.calls.iter().filter(|call| call["method"] == method).count()
+        self.state().polls.iter().filter(|call| call.method == method).count()
     }
 
-    /// Returns the number of fee history calls with a hex block count.
+    /// Returns the number of polls.
+    pub(crate) fn polls(&self) -> usize {
+        self.calls("eth_feeHistory")
+    }
+
+    /// Returns the number of checks of the chain id, by polls and by reads.
+    pub(crate) fn chain_checks(&self) -> usize {
+        self.calls("eth_chainId")
+    }
+
+    /// Returns the number of polls with a hex block count.
     pub(crate) fn hex_count_calls(&self) -> usize {
-        let shared = self.shared.lock().unwrap();
-        shared.calls.iter().filter(|call| call["params"][0].is_string()).count()
+        self.state().polls.iter().filter(|call| call.params.get().starts_with("[\"")).count()
+    }
+
+    /// Returns the reads so far.
+    pub(crate) fn reads(&self) -> Vec<Read> {
+        self.state().reads.clone()
+    }
+
+    /// Returns the largest number of reads that were pending at the same time.
+    pub(crate) fn max_pending(&self) -> usize {
+        self.state().max_pending_reads
+    }
+
+    /// Waits until exactly `count` reads are pending.
+    pub(crate) async fn wait_for_pending(&self, count: usize) {
+        self.wait_until(|state| state.pending_reads == count).await;
+    }
+
+    /// Waits until `count` reads have arrived in total.
+    pub(crate) async fn wait_for_reads(&self, count: usize) {
+        self.wait_until(|state| state.reads.len() >= count).await;
+    }
+
+    /// Waits for another poll.
+    pub(crate) async fn wait_for_poll(&self) {
+        let polls = self.polls();
+        let deadline = Instant::now() + TIMEOUT;
+        while self.polls() == polls {
+            assert!(Instant::now() < deadline, "no poll arrived");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn wait_until(&self, is_met: impl Fn(&NodeState) -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !is_met(&self.state()) {
+            assert!(Instant::now() < deadline, "{:?}", self.state());
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -120,94 +261,137 @@ impl Drop for MockNode {
     fn drop(&mut self) {
         self.task.abort();
         if !std::thread::panicking() {
-            let violations = &self.shared.lock().unwrap().violations;
+            let violations = &self.state().violations;
             assert!(violations.is_empty(), "unexpected calls: {violations:#?}");
         }
     }
 }
 
-async fn handle(State(shared): State<Arc<Mutex<Shared>>>, request: Request) -> Response {
+impl NodeState {
+    /// Checks a call and records it. Returns the reply to a poll; `None`: the call is a read.
+    fn receive(&mut self, call: &Call, path_chain_id: Option<u64>) -> Option<Reply> {
+        let params: Value = serde_json::from_str(call.params.get()).unwrap();
+        let percentiles = &self.percentiles;
+        let is_poll = match call.method.as_str() {
+            "eth_chainId" => params == json!([]),
+            "eth_feeHistory" => {
+                params == json!(["0x14", "latest", percentiles])
+                    || params == json!([20, "latest", percentiles])
+            }
+            _ => false,
+        };
+        if is_poll {
+            self.polls.push(call.clone());
+            if call.method == "eth_feeHistory" {
+                return Some(self.poll_reply.clone());
+            }
+            let chain_id = self.chain_id.or(path_chain_id).unwrap_or_default();
+            let chain_id = json!(format!("{chain_id:#x}"));
+            return Some(match self.poll_reply {
+                Reply::Slow(pause, _) => Reply::Slow(pause, chain_id),
+                _ => Reply::Result(chain_id),
+            });
+        }
+        if self.read_replies.is_none() {
+            self.violations.push(format!("an unexpected call: {call:?}"));
+            return Some(Reply::Error(-32601));
+        }
+        self.reads.push(Read { method: call.method.clone(), params: call.params.get().into() });
+        self.pending_reads += 1;
+        self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
+        None
+    }
+
+    /// Returns the reply to the next read.
+    fn next_read_reply(&mut self) -> Reply {
+        let replies = self.read_replies.as_mut().expect("reads are expected");
+        let reply = if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() };
+        reply.expect("the last reply is repeated")
+    }
+}
+
+async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, 64 * 1024).await.unwrap();
-    let call: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let reply = {
-        let mut shared = shared.lock().unwrap();
+    let body = axum::body::to_bytes(body, 1024 * 1024).await.unwrap();
+    let path_chain_id =
+        parts.uri.path().split('/').nth(2).and_then(|number| number.parse::<u64>().ok());
+    let call: Option<Call> = serde_json::from_slice(&body).ok();
+    let call = call.filter(|call| call.jsonrpc == "2.0");
+    let poll_reply = {
+        let mut state = shared.state.lock().unwrap();
         let is_json =
             parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
-        let path_chain_id =
-            parts.uri.path().split('/').nth(2).and_then(|number| number.parse::<u64>().ok());
-        let is_rpc_path = if shared.chain_id.is_some() {
+        let is_rpc_path = if state.chain_id.is_some() {
             parts.uri == "/rpc"
         } else {
             parts.uri.path().starts_with("/rpc/") && path_chain_id.is_some()
         };
-        if parts.method != Method::POST || !is_rpc_path || !is_json {
-            shared.violations.push(format!("{} {} {:?}", parts.method, parts.uri, parts.headers));
-        }
-        if let Err(violation) = check(&call, &shared.percentiles) {
-            shared.violations.push(format!("{violation}: {call}"));
-        }
-        shared.calls.push(call.clone());
-        match call["method"].as_str() {
-            Some("eth_chainId") => {
-                let chain_id = shared.chain_id.or(path_chain_id).unwrap_or_default();
-                let chain_id = json!(format!("{chain_id:#x}"));
-                match shared.reply {
-                    Reply::Slow(pause, _) => Reply::Slow(pause, chain_id),
-                    _ => Reply::Result(chain_id),
-                }
-            }
-            _ => shared.reply.clone(),
-        }
+        let call = call.as_ref().filter(|_| parts.method == Method::POST && is_rpc_path && is_json);
+        let Some(call) = call else {
+            let violation = format!("{parts:?} {}", String::from_utf8_lossy(&body));
+            state.violations.push(violation);
+            return StatusCode::BAD_REQUEST.into_response();
+        };
+        state.receive(call, path_chain_id)
     };
-    let id = &call["id"];
-    let envelope = |member: &str, value: Value| {
-        (StatusCode::OK, json!({ "jsonrpc": "2.0", "id": id, member: value }).to_string())
-            .into_response()
+    let call = call.expect("checked above");
+    if let Some(reply) = poll_reply {
+        return respond(&call, reply).await;
+    }
+    let _pending = PendingGuard(Arc::clone(&shared));
+    shared.gate.acquire().await.unwrap().forget();
+    let reply = shared.state.lock().unwrap().next_read_reply();
+    respond(&call, reply).await
+}
+
+async fn respond(call: &Call, reply: Reply) -> Response {
+    let id = call.id;
+    let envelope = |member: &str, json: &str| {
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member}\":{json}}}").into_response()
     };
-    let error = |code: i64| envelope("error", json!({ "code": code, "message": "no" }));
+    let error =
+        |code: i64| envelope("error", &json!({ "code": code, "message": "no" }).to_string());
+    let reply = match reply {
+        Reply::PerMethod(replies) => {
+            let found = replies.into_iter().find(|(name, _)| *name == call.method);
+            found.unwrap_or_else(|| panic!("no reply to {}", call.method)).1
+        }
+        reply => reply,
+    };
     match reply {
-        Reply::Result(result) => envelope("result", result),
+        Reply::RawResult(json) => envelope("result", &json),
         Reply::Error(code) => error(code),
-        Reply::IntegerCountOnly(result) if call["params"][0].is_u64() => envelope("result", result),
-        Reply::IntegerCountOnly(_) => error(-32602),
+        Reply::RawError(json) => envelope("error", &json),
         Reply::Raw(status, body) => {
             (StatusCode::from_u16(status).unwrap(), body.replace("{id}", &id.to_string()))
                 .into_response()
         }
+        Reply::IntegerCountOnly(_) if call.params.get().starts_with("[\"") => error(-32602),
+        Reply::Result(result) | Reply::IntegerCountOnly(result) => {
+            envelope("result", &result.to_string())
+        }
         Reply::Slow(pause, result) => {
             tokio::time::sleep(pause).await;
-            envelope("result", result)
+            envelope("result", &result.to_string())
         }
         Reply::Redirect(url) => {
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
-        Reply::Silence => std::future::pending().await,
+        Reply::NoResponse => std::future::pending().await,
         Reply::Computed(ComputeResult(compute)) => {
-            envelope("result", compute(call["params"][2].as_array().map_or(0, Vec::len)))
+            let params: Value = serde_json::from_str(call.params.get()).unwrap();
+            envelope("result", &compute(params[2].as_array().map_or(0, Vec::len)).to_string())
         }
+        Reply::Echo => envelope("result", call.params.get()),
+        Reply::PerMethod(_) => unreachable!("a reply per method cannot be nested"),
     }
 }
 
-/// Checks that a call is one of those that polls send: `eth_chainId` or `eth_feeHistory` with these parameters.
-fn check(call: &Value, percentiles: &Value) -> Result<(), &'static str> {
-    let members: Vec<_> = call.as_object().into_iter().flatten().map(|(name, _)| name).collect();
-    if members != ["id", "jsonrpc", "method", "params"] || call["jsonrpc"] != "2.0" {
-        return Err("not a JSON-RPC 2.0 call");
-    }
-    if !call["id"].is_u64() {
-        return Err("the id is not a number");
-    }
-    let params = &call["params"];
-    match call["method"].as_str() {
-        Some("eth_chainId") if *params == json!([]) => Ok(()),
-        Some("eth_feeHistory")
-            if *params == json!(["0x14", "latest", percentiles])
-                || *params == json!([20, "latest", percentiles]) =>
-        {
-            Ok(())
-        }
-        _ => Err("an unexpected call"),
+struct PendingGuard(Arc<Shared>);
+
+impl Drop for PendingGuard {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap().pending_reads -= 1;
     }
 }
 
@@ -226,4 +410,17 @@ pub(crate) fn fee_history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> 
 pub(crate) fn dead_url() -> String {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     format!("http://{}/rpc", listener.local_addr().unwrap())
+}
+
+/// Returns the configuration of chain 2020 with these nodes. The block time is one hour unless `more` sets it.
+pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
+    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
+    let is_set = more.lines().any(|line| line.starts_with("block_time ="));
+    let block_time = if is_set { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
+    format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = {urls:?}\n{block_time}{more}\n")
+}
+
+/// Waits until the service has polled the chain of [`read_chain`].
+pub(crate) async fn wait_until_polled(service: &TestServer) {
+    service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 200).await;
 }

@@ -41,9 +41,6 @@ mod mock_delegate_api;
 #[path = "../rig/mock_node.rs"]
 mod mock_node;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
-#[path = "../rig/mock_read_node.rs"]
-mod mock_read_node;
-#[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/mock_upstream.rs"]
 mod mock_upstream;
 mod new_heads;

@@ -9,7 +9,6 @@ use gas_suggestion::config::Config;
 use crate::fixtures;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::mock_read_node::{self, MockReadNode};
 use crate::process::{FREE_PORTS, File, Process, command};
 use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
@@ -65,7 +64,7 @@ async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
 
 #[tokio::test]
 async fn operations_guide_lists_exactly_the_exported_metrics() {
-    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
     // Redis is unreachable, so the failure metrics are exported too.
     let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
@@ -89,7 +88,7 @@ async fn operations_guide_lists_exactly_the_exported_metrics() {
 
 #[tokio::test]
 async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
-    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
     let service = TestServer::start(&chain).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
@@ -200,7 +199,7 @@ fn healthcheck_times_out_and_has_its_own_exit_code_for_bad_configuration() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gas_config_variable_applies_to_service_and_healthcheck() {
-    let node = MockReadNode::start(mock_read_node::Reply::Result("\"0x7\"".into())).await;
+    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     let admin = format!("127.0.0.1:{}", free_port());
     let file = File::new(
         "named-by-variable",

@@ -17,7 +17,8 @@ const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 
 impl<'a> QueryParameters<'a> {
-    /// Rejects a known name in other letter case: ignoring it would change the question.
+    /// Parses a query. Rejects a known name in another spelling (`chainid`, `chain_id`): ignoring it would change the
+    /// question.
     pub(super) fn parse(query: Option<&'a str>) -> Result<Self, Problem> {
         let pairs = query.unwrap_or_default().split('&').filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -62,7 +63,7 @@ fn percent_decoded(text: &str) -> Option<String> {
     percent_decode_str(&with_spaces).decode_utf8().map(Cow::into_owned).ok()
 }
 
-/// Problem for an invalid parameter `name`.
+/// Returns the problem of an invalid parameter `name`.
 pub(super) fn invalid_parameter(name: &str, requirement: impl std::fmt::Display) -> Problem {
     Problem::new(ProblemCode::InvalidParameter, format!("`{name}` {requirement}"))
 }
@@ -71,7 +72,7 @@ pub(super) fn parse_address(name: &str, text: &str) -> Result<Address, Problem> 
     address::parse(text).map_err(|reason| invalid_parameter(name, reason))
 }
 
-/// A decimal number of up to 256 bits.
+/// Parses a decimal number of up to 256 bits.
 pub(super) fn parse_number(name: &str, text: &str) -> Result<U256, Problem> {
     let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = is_decimal.then(|| U256::from_str_radix(text, 10).ok()).flatten();

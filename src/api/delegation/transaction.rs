@@ -17,8 +17,8 @@ use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
 use crate::api::openapi_components::{
-    BadGateway, BodyErrors, CommonErrors, GatewayTimeout, InvalidParameter, NoFees,
-    TransactionRequest, TransactionResponse as TransactionAnswer, UnknownChain, tag,
+    BadGateway, BodyErrors, CommonErrors, FeesUnavailable, GatewayTimeout, InvalidParameter,
+    TransactionRequest, TransactionResponse, UnknownChain, tag,
 };
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request_body;
@@ -32,7 +32,7 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
 /// Body of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Asked<'a> {
+struct TransactionBody<'a> {
     #[serde(borrow)]
     from: RequestField<'a>,
     action: RequestField<'a>,
@@ -66,7 +66,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestField<'a> {
     params(ChainParam),
     request_body(content = TransactionRequest, content_type = "application/json"),
     responses(
-        CommonErrors, BodyErrors, TransactionAnswer, InvalidParameter, UnknownChain, NoFees, BadGateway,
+        CommonErrors, BodyErrors, TransactionResponse, InvalidParameter, UnknownChain, FeesUnavailable, BadGateway,
         GatewayTimeout
     )
 )]
@@ -99,10 +99,10 @@ pub(in crate::api) async fn prepare_transaction(
 
 /// Parses the body into the vault and the change.
 pub(in crate::api) fn parse_request(body: &[u8]) -> Result<(Address, DelegationChange), Problem> {
-    Asked::parse(body)?.validate()
+    TransactionBody::parse(body)?.validate()
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TransactionBody<'a> {
     fn parse(body: &'a [u8]) -> Result<Self, Problem> {
         const MAX_REASON_CHARS: usize = 160;
         // Serde would accept an array of the members in order.
@@ -166,7 +166,7 @@ impl<'a> Asked<'a> {
         Ok(optional("enable", self.enable, parse_flag)?.unwrap_or(true))
     }
 
-    /// Returns the amount: 0 to revoke, which an amount of 0 also means.
+    /// Returns the amount, or 0 to revoke: with `enable` false or an `amount` of 0.
     fn parse_amount(&self) -> Result<U256, Problem> {
         let required_amount = || required("amount", self.amount, parse_number);
         match optional("enable", self.enable, parse_flag)? {
@@ -247,7 +247,7 @@ mod tests {
     /// Parses a body with these members beside the common ones, and returns its scope.
     fn parse_scope(members: &str) -> Result<DelegationScope, String> {
         let body = format!("{{\"from\":\"{FROM}\",\"to\":\"{TO}\",{members}}}");
-        let parsed = Asked::parse(body.as_bytes()).and_then(|asked| asked.validate());
+        let parsed = TransactionBody::parse(body.as_bytes()).and_then(|body| body.validate());
         parsed.map(|(_, change)| change.scope).map_err(|problem| problem.detail().to_owned())
     }
 
@@ -354,11 +354,11 @@ mod tests {
         }
         let array = format!("[\"{FROM}\",\"delegate_all\",\"{TO}\"]");
         for body in [&array, "", "[]", "null", "{", "{\"from\":\"0x12\"}", "\u{feff}{}"] {
-            let parsed = Asked::parse(body.as_bytes()).and_then(|asked| asked.validate());
+            let parsed = TransactionBody::parse(body.as_bytes()).and_then(|body| body.validate());
             assert!(parsed.is_err(), "{body}");
         }
         let long = format!("{{\"{}\":1}}", "\u{e4}".repeat(5000));
-        let problem = Asked::parse(long.as_bytes()).unwrap_err();
+        let problem = TransactionBody::parse(long.as_bytes()).unwrap_err();
         assert!(problem.detail().len() < 500, "{}", problem.detail());
     }
 }

@@ -15,7 +15,7 @@ type Responses = BTreeMap<String, RefOr<Response>>;
 
 const UPSTREAM_RESPONSE: &str = "OfUpstream";
 /// Name suffix of error responses whose status an upstream may also return.
-const OR_UPSTREAM_SUFFIX: &str = "OrOfUpstream";
+const OR_UPSTREAM_SUFFIX: &str = "OrUpstream";
 
 /// Responses of a proxied route: the errors of the service, whose status an upstream may also return, and `statuses`
 /// of the upstream. They refer to components.

@@ -55,7 +55,7 @@ problems! {
     InternalError "500" "Internal error." [InternalError] [];
     BadGateway "502" "The upstream did not return a usable response." [UpstreamUnreachable, UpstreamInvalid, RegistryAbsent] [];
     Overloaded "503" "The service is overloaded." [Overloaded] ["Retry-After"];
-    NoFees "503" "No data for the chain, or only data that is too old to serve; or the service is overloaded." [NoData, StaleData, Overloaded] ["Retry-After"];
+    FeesUnavailable "503" "No data for the chain, or only data that is too old to serve; or the service is overloaded." [NoData, StaleData, Overloaded] ["Retry-After"];
     NotReady "503" "Not ready for traffic." [NotReady, Overloaded] ["Retry-After"];
     GatewayTimeout "504" "The upstream did not respond in time." [UpstreamTimeout] [];
 }

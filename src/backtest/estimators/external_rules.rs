@@ -216,7 +216,8 @@ fn station_base_fee(now: HistoryAt<'_>) -> Option<u128> {
 /// Default of `BlockHistorySize`.
 const CHAINLINK_BLOCKS: usize = 8;
 
-/// Returns the newest history that Chainlink uses: if no block paid a tip, it keeps its previous estimate.
+/// Returns the newest history in which a block paid a tip, because without one Chainlink keeps its previous estimate.
+/// Without recorded tips, returns `now`.
 fn chainlink_history(now: HistoryAt<'_>) -> Option<HistoryAt<'_>> {
     let has_tip = |history: &HistoryAt<'_>| {
         let rewards = history.rewards(60.0, CHAINLINK_BLOCKS);
@@ -241,7 +242,7 @@ fn alto_tip(now: HistoryAt<'_>) -> Option<u128> {
     median(&now.rewards(percentile, 10)?)
 }
 
-/// 0, unless the last blocks are nearly full.
+/// 0, unless each of the last five blocks is at least 75 % full.
 fn rundler_tip(now: HistoryAt<'_>) -> Option<u128> {
     let is_full = |ratio: &Option<f64>| ratio.is_some_and(|ratio| ratio >= 0.75);
     if !now.ratios(5)?.iter().all(is_full) {

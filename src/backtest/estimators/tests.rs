@@ -5,7 +5,7 @@ use crate::backtest::recording::Recording;
 
 const GWEI: u128 = 1_000_000_000;
 
-/// Blocks of these base fees, ratios and rewards; the rewards are of `percentiles`.
+/// Recording of `blocks`, whose rewards are at these percentiles.
 fn recording(percentiles: &[f64], blocks: Vec<RecordedBlock>) -> Recording {
     Recording { name: "r".into(), oldest_block: 7, percentiles: percentiles.to_vec(), blocks }
 }
@@ -14,7 +14,7 @@ fn block(base_fee: u128, ratio: f64, rewards: &[u128]) -> RecordedBlock {
     RecordedBlock { base_fee, gas_used_ratio: Some(ratio), rewards: Some(rewards.to_vec()) }
 }
 
-/// Quote of `name` when all blocks but the last are known: its tip and its base fee.
+/// Returns the tip and the base fee that the estimator `name` quotes at the last block but one.
 fn quote_by_name(name: &str, recording: &Recording) -> Option<(Option<u128>, Option<u128>)> {
     let estimators = all_estimators(&Pricing::default());
     let estimator = estimators.iter().find(|estimator| estimator.name == name).unwrap();
@@ -22,7 +22,7 @@ fn quote_by_name(name: &str, recording: &Recording) -> Option<(Option<u128>, Opt
     estimator.quote(recording.history_at(head).unwrap()).map(|quote| (quote.tip, quote.base_fee))
 }
 
-/// `count` blocks before these, and one after them with a base fee of 1000.
+/// Recording of `count` fillers, the `newest` blocks, and one more block with a base fee of 1000.
 fn padded_recording(
     count: usize,
     filler: &RecordedBlock,
@@ -51,7 +51,7 @@ fn estimator_names_are_unique() {
 fn configured_pricing_is_quoted_by_the_production_code() {
     let blocks: Vec<_> = (1..=21).map(|n| block(n * 10, 0.5, &[n, n * 5])).collect();
     let recording = recording(&[60.0, 90.0], blocks);
-    // The averages of 1 to 20: 105 of base fee, 10 of tip.
+    // Averages of the first 20 blocks: base fee 105, which is doubled, and tip 10.
     assert_eq!(
         quote_by_name("network rule without floors, medium", &recording),
         some_quote(10, 210)
@@ -86,7 +86,7 @@ fn alloy_takes_the_median_of_nonzero_tips_or_one_wei() {
         some_quote(5, 140)
     );
     assert_eq!(quote_by_name("alloy", &padded_recording(10, &zeros, &[], 20.0)), some_quote(1, 2));
-    // A block that is older than ten is not looked at.
+    // Only the newest ten blocks count.
     let outside = padded_recording(9, &zeros, &[], 20.0);
     let blocks = [vec![block(1, 0.5, &[99])], outside.blocks, vec![zeros]].concat();
     assert_eq!(quote_by_name("alloy", &recording(&[20.0], blocks)), some_quote(1, 2000));
@@ -105,7 +105,7 @@ fn foundry_ignores_nearly_empty_blocks_unless_no_other_is_left() {
     assert_eq!(foundry("low", 10.0), some_quote(6, 106));
     assert_eq!(foundry("market", 20.0), some_quote(6, 142));
     assert_eq!(foundry("aggressive", 50.0), some_quote(6, 142));
-    // Where all blocks are light, half of them with a tip decide, and fewer do not.
+    // If all blocks are nearly empty, their tips count only if at least half of them have one.
     let tips = |count: usize| {
         let newest = vec![block(70, 0.01, &[8]); count];
         padded_recording(10 - count, &block(1, 0.01, &[0]), &newest, 20.0)
@@ -119,11 +119,11 @@ fn geth_takes_the_60th_percentile_of_the_lowest_tips() {
     let blocks = (1..=20).map(|n| block(10 * n, 0.5, &[n * GWEI, 900 * GWEI]));
     let blocks: Vec<_> = blocks.chain([block(1000, 0.5, &[0, 0])]).collect();
     let known = recording(&[0.0, 5.0], blocks.clone());
-    // Of 60 samples, three a block, the one at 59 × 60 / 100 = 35: the twelfth block's.
+    // Of 60 samples, three per block, the one with index 59 × 60 / 100 = 35 is that of the twelfth block.
     assert_eq!(quote_by_name("geth tip oracle", &known), Some((Some(12 * GWEI), None)));
     assert_eq!(quote_by_name("viem on geth", &known), some_quote(12 * GWEI, 240));
     assert_eq!(quote_by_name("ethers on geth", &known), some_quote(12 * GWEI, 400));
-    // 0 and 1 wei are passed over for what is above them, up to 500 gwei.
+    // Tips below 2 wei are skipped, and the result is at most 500 gwei.
     let mut blocks = blocks;
     for block in &mut blocks[..20] {
         block.rewards = Some(vec![1, 900 * GWEI]);
@@ -166,7 +166,7 @@ fn metamask_takes_the_lower_median_including_zeros_with_floors() {
     assert_eq!(metamask("low", 10.0, &newest[3..]), some_quote(GWEI, 220));
     assert_eq!(metamask("medium", 20.0, &newest[3..]), some_quote(GWEI * 3 / 2, 240));
     assert_eq!(metamask("high", 30.0, &newest[3..]), some_quote(2 * GWEI, 250));
-    // Of four it is the second.
+    // The lower median of four tips is the second.
     let mut four = newest.to_vec();
     four[0].rewards = None;
     assert_eq!(metamask("low", 10.0, &four), some_quote(5_640_000_000, 220));
@@ -187,11 +187,11 @@ fn polygon_station_has_a_30_gwei_floor_and_follows_its_window_start() {
         recording(&[5.0], blocks.chain([block(1, 0.5, &[0])]).collect())
     };
     let station = |at| quote_by_name("Polygon station, safeLow", &base_fees(at));
-    // 100 + (16 − 10) × 10 / 15, and 100 − 2/3 and 100 + 2/3, each to the nearest.
+    // 100 + (16 − 10) × 10 / 15, then 100 − 2/3 and 100 + 2/3, each rounded to the nearest.
     assert_eq!(station([10, 16, 100]), some_quote(31 * GWEI, 104));
     assert_eq!(station([11, 10, 100]), some_quote(31 * GWEI, 99));
     assert_eq!(station([10, 11, 100]), some_quote(31 * GWEI, 101));
-    // It may come out below 0, which is no amount.
+    // A negative result is no quote.
     assert_eq!(station([1000, 0, 5]), None);
     assert_eq!(station([19, 10, 5]), None);
     assert_eq!(station([18, 10, 5]), some_quote(31 * GWEI, 0));
@@ -215,7 +215,7 @@ fn chainlink_keeps_its_last_quote_when_no_block_has_a_tip() {
         quote_by_name(name, &padded_recording(5, &zeros, &newest, 60.0)),
         some_quote(6, 1400)
     );
-    // Nine blocks on, the last that it took anything of was the eighth after the first.
+    // The window of eight blocks last contained the tip of block 0 at block 7, whose next base fee is 108.
     let blocks = (0..10).map(|n| block(100 + n, 0.5, &[if n == 0 { 7 } else { 0 }]));
     assert_eq!(
         quote_by_name(name, &recording(&[60.0], blocks.collect())),
@@ -235,7 +235,7 @@ fn alto_takes_a_higher_percentile_for_fuller_blocks() {
             &recording(&percentiles, [blocks, vec![block(1000, 0.0, &[0; 4])]].concat()),
         )
     };
-    // The median of five and five is the average of the middle two, rounded down.
+    // The median of ten tips is the average of the middle two, rounded down.
     assert_eq!(alto(0.5), some_quote(2, 1200));
     assert_eq!(alto(0.51), some_quote(4, 1200));
     assert_eq!(alto(0.71), some_quote(5, 1200));
@@ -263,13 +263,13 @@ fn status_takes_the_upper_median_and_raises_its_cap_in_congestion() {
     let tips = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     assert_eq!(status("Status on L1, low", 10.0, 1.0, tips), some_quote(6, 1025));
     assert_eq!(status("Status on L1, medium", 45.0, 0.5, tips), some_quote(6, 1025));
-    // A quarter above the half is half of the congestion that there can be: 1.025 × (1 + 10 × 0.5).
+    // A ratio of 0.75 is halfway from 0.5 to 1, so the congestion is 0.5: 1.025 × (1 + 10 × 0.5).
     assert_eq!(status("Status on L1, medium", 45.0, 0.75, tips), some_quote(6, 6150));
     assert_eq!(status("Status on L1, high", 90.0, 1.0, tips), some_quote(6, 11_275));
     let few = [0, 0, 0, 0, 0, 0, 0, 0, 9, 4];
     assert_eq!(status("Status on L1, low", 10.0, 0.5, few), some_quote(4, 1025));
     assert_eq!(status("Status on L1, low", 10.0, 0.5, [0; 10]), some_quote(0, 1025));
-    // Forty of 3 and these ten.
+    // The window of 50 blocks has forty tips of 3 and these ten.
     assert_eq!(status("Status on L2, low", 10.0, 0.5, tips), some_quote(3, 1025));
     assert_eq!(status("Status on L2, medium", 45.0, 0.5, tips), some_quote(3, 4100));
     assert_eq!(status("Status on L2, high", 90.0, 0.5, tips), some_quote(3, 10_250));

@@ -10,7 +10,7 @@ fn block(base_fee: u128, rewards: Option<[u128; 2]>) -> RecordedBlock {
     }
 }
 
-/// A recording with one head at its beginning, and these blocks after it; the rest of them are like the last.
+/// Recording of one head and the blocks after it. The last of `blocks` is repeated up to the horizon.
 fn recording_after_head(blocks: &[RecordedBlock]) -> Recording {
     let last = blocks.last().unwrap().clone();
     let blocks = std::iter::once(block(1, None)).chain(blocks.iter().cloned());
@@ -44,7 +44,7 @@ fn quote_is_included_if_it_pays_the_base_fee_and_the_landing_tip() {
     };
     assert_eq!(included_and_overpaid(5, 100), (1, Some(0)));
     assert_eq!(included_and_overpaid(4, 200), (0, None));
-    // What is left of the max fee is less than the tip: 110 − 100.
+    // The max fee of 109 leaves 9 for the tip, which is 4 above the landing tip.
     assert_eq!(included_and_overpaid(10, 99), (1, Some(4)));
     assert_eq!(included_and_overpaid(10, 95), (1, Some(0)));
     assert_eq!(included_and_overpaid(10, 94), (0, None));
@@ -60,7 +60,7 @@ fn empty_block_includes_any_tip_and_has_no_realised_tip() {
     let score = score_one(&recording, Some(0), Some(100));
     assert_eq!((score.included_next, score.overpaid_p50), (some_share(1, 1), Some(0)));
     assert_eq!((score.tip_gap_p50, score.tip_covered), (None, None));
-    // Even where the node gave no rewards for it.
+    // Also if the node returned no rewards for it.
     empty.rewards = None;
     let score = score_one(&recording_after_head(&[empty]), Some(3), Some(100));
     assert_eq!((score.included_next, score.overpaid_p50), (some_share(1, 1), Some(3)));
@@ -77,7 +77,7 @@ fn included_soon_covers_exactly_five_blocks() {
         |count, then: &RecordedBlock| [vec![high.clone(); count], vec![then.clone()]].concat();
     assert_eq!(included_soon(&run(4, &low)), some_share(1, 1));
     assert_eq!(included_soon(&run(5, &low)), some_share(0, 1));
-    // Not to know of one is not to know, unless another settles it.
+    // One unknown block makes the result unknown, unless another block includes the quote.
     let unknown = block(10, None);
     assert_eq!(included_soon(&[high.clone(), unknown.clone(), high.clone()]), None);
     assert_eq!(included_soon(&[high.clone(), unknown, low]), some_share(1, 1));
@@ -89,7 +89,7 @@ fn unrecorded_rewards_are_excluded_rather_than_counted_as_zero() {
     assert_eq!((score.included_next, score.included_soon), (None, None));
     assert_eq!((score.tip_gap_p50, score.tip_covered, score.overpaid_p50), (None, None, None));
     assert_eq!((score.covers_soon, score.max_fee_permille), (some_share(1, 1), Some(2050)));
-    // A max fee below the base fee is out whatever landed.
+    // Without rewards the inclusion is unknown, even if the max fee is below the base fee.
     let low = score_one(&recording_after_head(&[block(100, None)]), Some(5), Some(20));
     assert_eq!(low.included_next, None);
 }
@@ -107,7 +107,7 @@ fn max_fee_covers_an_equal_base_fee_after_5_and_25_blocks() {
     assert_eq!(covers(110), [1, 0]);
     assert_eq!(covers(119), [1, 0]);
     assert_eq!(covers(120), [1, 1]);
-    // The blocks between do not matter.
+    // Only the 5th and the 25th block matter.
     recording.blocks[24].base_fee = 500;
     let score = score_one(&recording, Some(10), Some(110));
     assert_eq!(score.covers_horizon, some_share(1, 1));

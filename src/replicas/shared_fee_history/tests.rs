@@ -17,7 +17,7 @@ fn instant_before(now: Instant, age: Duration) -> Instant {
     now.checked_sub(age).unwrap()
 }
 
-/// The line that a script makes of what was observed so many microseconds before it ran.
+/// Builds the record of a script that ran `age` microseconds after the observation.
 fn record_aged(age: u64) -> String {
     let now = Instant::now();
     let timestamps = Timestamps {
@@ -62,7 +62,7 @@ fn age_grows_with_the_local_monotonic_clock() {
     let clock = RedisClock::new(NOW, requested_at, Duration::ZERO);
     let stored = parse(&record_aged(0), RecordOrigin::Stored(later), &clock).unwrap();
     assert_eq!(age_at(&stored, later), Duration::from_secs(4));
-    // What its way took counts, too.
+    // The age includes the transit time.
     let sent = NOW + 3_900_000;
     let received = parse(&record_aged(0), RecordOrigin::Received(sent, later), &clock).unwrap();
     assert_eq!(age_at(&received, later), Duration::from_secs(4));
@@ -73,12 +73,12 @@ fn transit_time_and_clock_jumps_never_reduce_the_age() {
     let requested_at = Instant::now();
     let now = requested_at + Duration::from_secs(25);
     let clock = RedisClock::new(NOW, requested_at, Duration::ZERO);
-    // This process was frozen meanwhile.
+    // The message was sent after 1 s, but this process was frozen and received it after 25 s.
     let late =
         parse(&record_aged(0), RecordOrigin::Received(NOW + 1_000_000, now), &clock).unwrap();
     assert_eq!(age_at(&late, now), Duration::from_secs(25));
     assert!(clock.is_skewed(NOW + 1_000_000, now) && !clock.is_skewed(NOW + 24_500_000, now));
-    // The clock was put forward.
+    // Redis' clock was set forward.
     let hour = whole_micros(Duration::from_hours(1));
     let ahead =
         parse(&record_aged(250_000), RecordOrigin::Received(NOW + hour, now), &clock).unwrap();

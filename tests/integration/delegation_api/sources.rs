@@ -3,7 +3,7 @@
 use crate::delegation_service::{CONTRACT, HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
 use crate::http_message::post;
 use crate::mock_delegate_api::MockDelegateApi;
-use crate::mock_read_node::Reply;
+use crate::mock_node::Reply;
 
 fn routes() -> Vec<String> {
     let ends = format!("from={VAULT}&to={HOT}&contract={CONTRACT}&tokenId=1");
@@ -50,10 +50,10 @@ async fn chain_source_never_calls_the_api() {
             assert_eq!(source(&response), "chain");
         }
     }
-    harness.node.set_reply(Reply::Result(NO_DELEGATIONS.into()));
+    harness.node.set_read_reply(Reply::RawResult(NO_DELEGATIONS.into()));
     let response = harness.get_with(&format!("/registry/v2/{VAULT}"), "X-API-KEY: mine\r\n").await;
     assert_eq!((response.status(), response.text(), source(&response)), (200, "[]", "chain"));
-    harness.node.set_reply(Reply::Raw(500, String::new()));
+    harness.node.set_read_reply(Reply::Raw(500, String::new()));
     let response = harness.get_with(&check(1), "X-API-KEY: mine\r\n").await;
     assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));
     assert_eq!(api.request_count(), 0);

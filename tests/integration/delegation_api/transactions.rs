@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT};
 use crate::http_message::{Message, chunked, get, post, post_chunked};
 use crate::mock_delegate_api::MockDelegateApi;
-use crate::mock_read_node::Reply;
+use crate::mock_node::Reply;
 
 const PATH: &str = "/v1/2020/delegations/transactions";
 
@@ -56,9 +56,9 @@ impl Harness {
 #[tokio::test]
 async fn valid_requests_are_prepared_without_the_api() {
     let (api, harness) = start().await;
-    let result = |json: &str| Reply::Result(json.into());
+    let result = |json: &str| Reply::RawResult(json.into());
     let replies = [("eth_getCode", result("\"0x00\"")), ("eth_estimateGas", result("\"0x5208\""))];
-    harness.node.set_reply(Reply::PerMethod(replies.into()));
+    harness.node.set_read_reply(Reply::PerMethod(replies.into()));
     for request in requests() {
         let response = harness.prepare(&Value::from(request).to_string()).await;
         assert_eq!(response.status(), 200, "{response:#?}");

@@ -71,7 +71,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     targets.push(("faulty", target(&faulty.service)));
     targets.extend(limited.map(|(name, limited)| (name, target(&limited.service))));
     prometheus.scrape(&targets);
-    healthy.silent.set_reply(Reply::Silence);
+    healthy.silent.set_reply(Reply::NoResponse);
     forwarding.occupy_read_slot().await;
     let stream = full.service.url("/v1/narrow/gas-suggestion/stream");
     let first = reqwest::get(&stream).await.unwrap();

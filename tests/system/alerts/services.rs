@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::mock_read_node::{self, MockReadNode};
 use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
 use crate::test_server::TestServer;
@@ -86,8 +85,8 @@ impl HealthyService {
 pub(super) struct ForwardingService {
     pub(super) service: TestServer,
     _api: MockDelegateApi,
-    _failing: MockReadNode,
-    busy: MockReadNode,
+    _failing: MockNode,
+    busy: MockNode,
     /// Makes every request unique.
     number: AtomicUsize,
 }
@@ -95,8 +94,8 @@ pub(super) struct ForwardingService {
 impl ForwardingService {
     pub(super) async fn start() -> Self {
         let api = MockDelegateApi::start().await;
-        let failing = MockReadNode::start(mock_read_node::Reply::Raw(502, String::new())).await;
-        let busy = MockReadNode::start(mock_read_node::Reply::Result("\"0x1\"".into())).await;
+        let failing = MockNode::for_reads(Reply::Raw(502, String::new())).await;
+        let busy = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
         busy.set_chain_id(2021);
         busy.hold_reads();
         let rarely = "block_time = \"1h\"\nmax_age = \"1day\"";

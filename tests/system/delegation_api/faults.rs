@@ -8,7 +8,7 @@ use super::fault_list::{
 };
 use crate::delegation_service::{Harness, source};
 use crate::http_message::Message;
-use crate::mock_read_node::Reply;
+use crate::mock_node::Reply;
 use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
 use crate::raw_client::free_port;
 
@@ -77,7 +77,7 @@ async fn play_with_source(sources: &str, faults: &[Fault]) {
             harness = start().await;
         }
         let (result, _) = fault.kind.chain_reply();
-        harness.node.set_reply(Reply::Result(result.into()));
+        harness.node.set_read_reply(Reply::RawResult(result.into()));
         upstream.set_script(fault.script.clone());
         let (before, reads) = (upstream.connection_count(), harness.reads());
         let started = Instant::now();
@@ -194,14 +194,14 @@ async fn chain_error_is_reported_when_both_sources_fail() {
     let upstream = MockUpstream::start(vec![Step::Close]).await;
     let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", "").await;
     for (number, (reply, code)) in [
-        (Reply::Result("\"0x\"".into()), "registry_absent"),
-        (Reply::Result("\"0x01\"".into()), "upstream_invalid"),
+        (Reply::RawResult("\"0x\"".into()), "registry_absent"),
+        (Reply::RawResult("\"0x01\"".into()), "upstream_invalid"),
         (Reply::Raw(500, String::new()), "upstream_unreachable"),
     ]
     .into_iter()
     .enumerate()
     {
-        harness.node.set_reply(reply);
+        harness.node.set_read_reply(reply);
         let response = harness.get(&LookUpKind::All.path(number)).await;
         assert_eq!(response.outcome(), (502, code.into()));
     }

@@ -9,7 +9,7 @@ use super::fault_list::{
 use crate::delegation_service::{HOT, VAULT, check};
 use crate::http_message::get;
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
-use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_node::{MockNode, Reply};
 use crate::mock_upstream::{MockUpstream, respond_with, response};
 use crate::raw_client::exchange;
 
@@ -72,7 +72,7 @@ fn echoes(key: &str) -> Vec<Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_never_leak() {
-    let node = MockReadNode::start(Reply::Result(crate::delegation_service::TRUE.into())).await;
+    let node = MockNode::for_reads(Reply::RawResult(crate::delegation_service::TRUE.into())).await;
     let client_header = format!("X-API-KEY: {CLIENT_KEY}\r\n");
     for (source, has_key) in [("api", true), ("api", false), ("api-then-chain", true)] {
         let upstream = MockUpstream::start(Vec::new()).await;

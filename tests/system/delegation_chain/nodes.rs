@@ -6,8 +6,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::missing_registry::look_ups;
-use crate::mock_read_node::{MockReadNode, Read, Reply};
-use crate::mock_read_node::{chain, wait_until_polled};
+use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
 use crate::registry::{ADDRESS, DELEGATE, VAULT, assert_problem, look_up, post, request};
 use crate::test_server::{Response, TestServer};
 
@@ -26,9 +25,9 @@ const OVERLOADED: (u16, &str, &str) =
     (503, "overloaded", "too many concurrent requests of this kind; retry later");
 
 /// Starts the service with this node as the source of delegations.
-async fn start(node: &MockReadNode, rpc: &str, more: &str) -> TestServer {
+async fn start(node: &MockNode, rpc: &str, more: &str) -> TestServer {
     let delegation = format!("[delegation]\nsource = \"chain\"\n[rpc]\n{rpc}\n");
-    let service = TestServer::with_server(&delegation, &chain(&[node], more)).await;
+    let service = TestServer::with_server(&delegation, &read_chain(&[node], more)).await;
     wait_until_polled(&service).await;
     service
 }
@@ -42,7 +41,7 @@ async fn prepare(service: &TestServer) -> Response {
 }
 
 fn result(json: impl Into<String>) -> Reply {
-    Reply::Result(json.into())
+    Reply::RawResult(json.into())
 }
 
 /// Returns `number` as a result of 32 bytes.
@@ -52,10 +51,10 @@ fn word(number: u64) -> Reply {
 
 #[tokio::test]
 async fn node_failures_are_never_reported_as_delegations() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let service = start(&node, "", "").await;
     let raw = |status, body: &str| Reply::Raw(status, body.into());
-    let error = |json: &str| Reply::Error(json.into());
+    let error = |json: &str| Reply::RawError(json.into());
     for (reply, found, prepared) in [
         (raw(500, "canary"), UNREACHABLE, UNREACHABLE),
         (raw(200, "<html>canary</html>"), UNREACHABLE, UNREACHABLE),
@@ -77,7 +76,7 @@ async fn node_failures_are_never_reported_as_delegations() {
         (result(format!("\"0x{}\"", "f".repeat(63))), INVALID_RESULT, INVALID_RESULT),
         (result(format!("\"0x{}\"", "f".repeat(62))), INVALID, INVALID_RESULT),
     ] {
-        node.set_reply(reply.clone());
+        node.set_read_reply(reply.clone());
         // Results of earlier replies are not cached.
         for (_, path) in look_ups() {
             assert_is_problem(&service.get(&path).await, found);
@@ -88,7 +87,7 @@ async fn node_failures_are_never_reported_as_delegations() {
 
 #[tokio::test]
 async fn rate_limiting_and_unreachable_nodes_give_502() {
-    let node = MockReadNode::start(Reply::Raw(429, "canary".into())).await;
+    let node = MockNode::for_reads(Reply::Raw(429, "canary".into())).await;
     let service = start(&node, "", "").await;
     for (_, path) in look_ups() {
         assert_is_problem(&service.get(&path).await, UNREACHABLE);
@@ -107,7 +106,7 @@ async fn rate_limiting_and_unreachable_nodes_give_502() {
 
 #[tokio::test]
 async fn silent_node_times_out_at_the_rpc_timeout() {
-    let node = MockReadNode::start(Reply::Echo).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let service = start(&node, "timeout = \"1s\"", "").await;
     node.hold_reads();
     let timed_out = (504, "upstream_timeout", "the chain's nodes did not respond in time");
@@ -128,7 +127,7 @@ async fn silent_node_times_out_at_the_rpc_timeout() {
 #[tokio::test]
 async fn oversized_lists_are_refused() {
     let huge = format!("\"0x{}\"", "0".repeat(10 * 1024 * 1024));
-    let node = MockReadNode::start(Reply::Result(huge)).await;
+    let node = MockNode::for_reads(Reply::RawResult(huge)).await;
     let service = start(&node, "", "").await;
     let too_large = (502, "upstream_invalid", "the chain's response is too large");
     for query in ["", "?direction=incoming"] {
@@ -138,7 +137,7 @@ async fn oversized_lists_are_refused() {
 
 #[tokio::test]
 async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
-    let node = MockReadNode::start(word(1)).await;
+    let node = MockNode::for_reads(word(1)).await;
     let service = start(&node, "max_in_flight = 1", "").await;
     node.hold_reads();
     let check = format!("/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
@@ -160,7 +159,7 @@ async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
 
 #[tokio::test]
 async fn look_ups_ignore_the_client_method_allow_list() {
-    let node = MockReadNode::start(Reply::PerMethod(vec![
+    let node = MockNode::for_reads(Reply::PerMethod(vec![
         ("eth_call", word(1)),
         ("eth_getCode", result("\"0x00\"")),
         ("eth_estimateGas", result("\"0x5208\"")),
@@ -183,7 +182,7 @@ async fn look_ups_ignore_the_client_method_allow_list() {
 
 #[tokio::test]
 async fn concurrent_identical_look_ups_make_one_call() {
-    let node = MockReadNode::start(word(1)).await;
+    let node = MockNode::for_reads(word(1)).await;
     let service = start(&node, "", "").await;
     node.hold_reads();
     // Two spellings of the same look-up.
@@ -223,7 +222,7 @@ async fn concurrent_identical_look_ups_make_one_call() {
 
 #[tokio::test]
 async fn preparing_a_transaction_reads_only_code_and_gas() {
-    let node = MockReadNode::start(Reply::PerMethod(vec![
+    let node = MockNode::for_reads(Reply::PerMethod(vec![
         ("eth_getCode", result("\"0x00\"")),
         ("eth_estimateGas", result("\"0x5208\"")),
     ]))
@@ -250,7 +249,7 @@ async fn preparing_a_transaction_reads_only_code_and_gas() {
 
 #[tokio::test]
 async fn unverified_code_or_gas_prepares_no_transaction() {
-    let error = || Reply::Error("{\"code\":3,\"message\":\"canary\"}".into());
+    let error = || Reply::RawError("{\"code\":3,\"message\":\"canary\"}".into());
     let (code, gas) = (|| result("\"0x00\""), || result("\"0x5208\""));
     for (code_reply, gas_reply, expected) in [
         (result("\"0x\""), gas(), ABSENT),
@@ -262,7 +261,11 @@ async fn unverified_code_or_gas_prepares_no_transaction() {
         (result("\"\""), gas(), INVALID_RESULT),
         (result("\"0x0\""), gas(), INVALID_RESULT),
         (result("\"0xcanary\""), gas(), INVALID_RESULT),
-        (code(), Reply::Error("{\"code\":-32000,\"message\":\"canary\"}".into()), INVALID_RESULT),
+        (
+            code(),
+            Reply::RawError("{\"code\":-32000,\"message\":\"canary\"}".into()),
+            INVALID_RESULT,
+        ),
         (code(), error(), REFUSED),
         (code(), Reply::Raw(500, "canary".into()), UNREACHABLE),
         (code(), result("null"), INVALID_RESULT),
@@ -274,7 +277,7 @@ async fn unverified_code_or_gas_prepares_no_transaction() {
         (code(), result(format!("\"0x1{}\"", "0".repeat(32))), INVALID_RESULT),
     ] {
         let replies = vec![("eth_getCode", code_reply), ("eth_estimateGas", gas_reply)];
-        let node = MockReadNode::start(Reply::PerMethod(replies)).await;
+        let node = MockNode::for_reads(Reply::PerMethod(replies)).await;
         let service = start(&node, "", "").await;
         assert_is_problem(&prepare(&service).await, expected);
     }
@@ -282,13 +285,13 @@ async fn unverified_code_or_gas_prepares_no_transaction() {
 
 #[tokio::test]
 async fn gas_estimates_are_not_shared() {
-    let node = MockReadNode::start(result("\"0x00\"")).await;
+    let node = MockNode::for_reads(result("\"0x00\"")).await;
     let service = start(&node, "", "").await;
     node.hold_reads();
     let others = async {
         // A shared estimate may be older than the newest block.
         node.wait_for_pending(2).await;
-        node.set_reply(result("\"0x5208\""));
+        node.set_read_reply(result("\"0x5208\""));
         node.release_reads();
     };
     let (one, other, ()) = tokio::join!(prepare(&service), prepare(&service), others);

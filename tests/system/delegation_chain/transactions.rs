@@ -4,9 +4,7 @@ use serde_json::{Value, json};
 
 use super::run_client;
 use crate::anvil::Anvil;
-use crate::mock_node::{self, MockNode};
-use crate::mock_read_node;
-use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_node::{MockNode, Reply, read_chain};
 use crate::programs;
 use crate::registry::{
     self, ADDRESS, ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, assert_problem, post,
@@ -228,7 +226,7 @@ async fn repeated_delegation_needs_less_gas() {
 #[tokio::test]
 async fn chain_without_fees_gets_no_further_calls() {
     // `MockNode` fails the test on any call except those for fees and chain id.
-    let node = MockNode::start(2020, mock_node::Reply::Error(-32000)).await;
+    let node = MockNode::start(2020, Reply::Error(-32000)).await;
     let chain = format!(
         "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"3s\"\n",
         node.url()
@@ -249,17 +247,16 @@ async fn chain_without_fees_gets_no_further_calls() {
 async fn stale_fees_are_flagged_and_expired_fees_refused() {
     let node = Anvil::start(0, &[]);
     registry::install_code(&node, registry::runtime_code().await).await;
-    let second = MockReadNode::start(Reply::PerMethod(vec![
-        ("eth_getCode", Reply::Result("\"0x00\"".into())),
-        ("eth_estimateGas", Reply::Result("\"0x5208\"".into())),
+    let second = MockNode::for_reads(Reply::PerMethod(vec![
+        ("eth_getCode", Reply::RawResult("\"0x00\"".into())),
+        ("eth_estimateGas", Reply::RawResult("\"0x5208\"".into())),
     ]))
     .await;
     let all = request("delegate_all", json!({}));
 
     // The chain's head stalls.
     let more = "block_time = \"250ms\"\nstall_after = \"500ms\"";
-    let text =
-        format!("[delegation]\nsource = \"chain\"\n{}", mock_read_node::chain(&[&second], more));
+    let text = format!("[delegation]\nsource = \"chain\"\n{}", read_chain(&[&second], more));
     let service = TestServer::start(&text).await;
     service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
     let response = post(&service, "/v1/ronin/delegations/transactions", &all).await;

@@ -10,8 +10,7 @@ use super::replica::Replica;
 use super::{
     BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, chain_section, redis_section, wait_until,
 };
-use crate::mock_node::dead_url;
-use crate::mock_read_node::{MockReadNode, Reply};
+use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::raw_client::RawClient;
 use crate::test_server::{Response, TestServer};
 
@@ -576,7 +575,7 @@ async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rate_limit_of_a_client_read_does_not_pause_shared_polls() {
     let redis = Redis::start();
-    let node = MockReadNode::start(Reply::Raw(429, "slow down".into())).await;
+    let node = MockNode::for_reads(Reply::Raw(429, "slow down".into())).await;
     let config = redis_section(&redis.url(0))
         + &format!(
             "[chains.a]\nchain_id = 2020\nblock_time = \"250ms\"\nrpc_urls = [\"{}\"]\n",
