@@ -279,7 +279,7 @@ scenario("charts follow the blocks, without concurrent duplicate requests", asyn
         // An unavailable chart is replaced by a message.
         proxy.rule = (path) => (path.includes(".svg") ? 404 : "pass");
         await page.getByRole("article", { name: "ethereum" }).getByText("The chart is not available").waitFor();
-        assert.equal(await chart.count(), 0);
+        await until(() => chart.count(), (count) => count === 0);
         await checkLayout(page, "no-chart", FEW_WIDTHS);
         const before = requests.length;
         proxy.rule = () => "pass";
