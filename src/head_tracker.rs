@@ -180,7 +180,7 @@ impl HeadTracker {
         }
     }
 
-    /// Time by which the published head is behind one block per block time.
+    /// Delay of the published head against one block per block time since the baseline; `None`: no baseline.
     fn lateness(&self, now: Instant) -> Option<Duration> {
         let (baseline, published) = (self.schedule_baseline?, self.published?);
         let blocks =
@@ -279,8 +279,8 @@ impl PollRound<'_> {
         Ok(PublishDecision::Publish)
     }
 
-    /// Returns true if other upstreams should be queried although this one succeeded: the head has fallen three blocks
-    /// behind since they were last queried, or one of them reported a jump.
+    /// Returns true if other upstreams should be queried although this one succeeded: the head is three blocks late,
+    /// but at least 1 s, or a jump waits for confirmation. Lateness counts anew from then on.
     pub fn should_query_others(&mut self) -> bool {
         let max_lateness = self
             .tracker

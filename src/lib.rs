@@ -3,9 +3,11 @@
 //! Data flows in one direction:
 //!
 //! ```text
-//! config ─▶ upstream ─▶ poller ─▶ fees ─▶ head_tracker ─▶ store ─▶ api
-//!           JSON-RPC    time      pure    pure            state    HTTP
-//!              └───────────────▶ reads ────────────────────────────┘
+//! nodes ─▶ upstream ─▶ poller ─────────────────▶ store ─▶ api ◀─ listener ◀─ clients
+//!          JSON-RPC    one loop per chain        state    HTTP   connections
+//!             │        calls fees, head_tracker,           ▲
+//!             │        poll_schedule, replicas             │
+//!             └──────────────▶ reads ──────────────────────┘
 //! ```
 //!
 //! [`config`] defines the chains. Each chain has a [`poller`] that fetches the recent fee history from its nodes

@@ -67,7 +67,7 @@ pub(crate) struct ProxyRequest<'a> {
     /// Path below the configured URL; empty: that URL with a final slash. Each segment has only characters that need no
     /// escape, and is neither `.` nor `..`.
     pub(crate) segments: &'a [&'a str],
-    /// As after the `?`.
+    /// Percent-encoded query, without the `?`.
     pub(crate) query: Option<&'a str>,
     /// The client's headers, of which those in [`REQUEST_HEADERS`] are forwarded.
     pub(crate) headers: &'a HeaderMap,

@@ -71,7 +71,7 @@ pub struct ChainReads {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRejection {
     /// The method is not on the chain's allow-list.
-    // One library takes its way around a missing method only after "the method … does not exist".
+    // One library falls back only on an error with the words "the method … does not exist".
     #[error("the method requested does not exist or is not allowed")]
     NotAllowed,
     /// The parameters are invalid.
@@ -363,7 +363,7 @@ impl ChainReads {
         }
     }
 
-    /// Now and then checks whether a block that a client reads by number is final.
+    /// Checks, at most once a minute, whether a block that a client reads by number is final.
     async fn refresh_finality(&self, scope: StateScope) {
         let (StateScope::Block(number), Some(newest)) = (scope, self.chain.newest_block()) else {
             return;

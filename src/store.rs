@@ -47,7 +47,7 @@ pub struct StoredChain {
 #[derive(Debug)]
 struct Inner {
     config: config::Chain,
-    /// Values of all chains, by chain id.
+    /// Snapshots that may be served, by chain id.
     servable: Cache<u64, Arc<Snapshot>>,
     /// The newest suggestion, however old; `None`: none yet.
     latest_suggestion: watch::Sender<Option<Arc<CachedSuggestion>>>,
@@ -240,7 +240,8 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, recent.newest(count)))
     }
 
-    /// Receives every suggestion with a new newest block or body, and one that is servable again after it had expired.
+    /// Returns a receiver of every suggestion with a new newest block or body, and one that is servable again after it
+    /// had expired.
     /// A slow reader sees only the newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<CachedSuggestion>>> {

@@ -163,13 +163,14 @@ struct LingerLimits {
 }
 
 impl LingerLimits {
-    /// Limits for draining bytes that arrived before a complete head.
+    /// Limits for a close with no request body pending.
     const AFTER_HEADER: Self = Self {
         read_timeout: Duration::from_millis(500),
         total_timeout: Duration::from_millis(500),
         max_bytes: 256 * 1024,
     };
-    /// Limits for draining the rest of a rejected body. Many clients read the response only after sending the whole
+    /// Limits for draining the rest of an unfinished request body. Many clients read the response only after sending
+    /// the whole
     /// body, and miss it if the connection breaks before; most bodies exceed the limit only slightly.
     const AFTER_BODY: Self = Self {
         read_timeout: Duration::from_millis(500),

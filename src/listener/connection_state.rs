@@ -1,8 +1,7 @@
 //! State of one connection, for its deadlines.
 //!
-//! The connection's own task writes it as it goes, with a few atomic stores per request and without
-//! reading a clock; the accept loop looks at all of them a few times a second and cuts those that
-//! are late. That is several times cheaper than timers of each request's own.
+//! The connection's task records its progress without reading a clock. The accept loop checks all connections every
+//! [`TICK`](CoarseClock::TICK) and aborts late ones, which is much cheaper than a timer per request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,18 +45,18 @@ impl CoarseClock {
     }
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
     clock: Arc<CoarseClock>,
     phase: AtomicCell<Phase>,
-    /// When the phase began, or last made progress.
+    /// When the phase began or last made progress, in milliseconds of the clock.
     last_progress: AtomicU64,
-    /// When the answer under way has to be made, if there is such a time.
+    /// Deadline of the response body, in milliseconds of the clock.
     body_deadline: AtomicU64,
-    /// True if that has no end of its own.
+    /// True if the response is an endless stream, which ends only with the connection.
     is_streaming: AtomicBool,
-    /// True if the system gave the client up, which took nothing of what it was to be sent.
+    /// True if the kernel closed the connection because the client acknowledged no data (TCP_USER_TIMEOUT).
     timed_out_in_kernel: AtomicBool,
     response: AtomicCell<ResponseProgress>,
     command: AtomicCell<ConnectionCommand>,
@@ -67,53 +66,53 @@ pub(super) struct ConnectionState {
     framing: Mutex<FramingTracker>,
 }
 
-/// Phase of a connection: the party that acts next.
+/// Phase of a connection: what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The rest of a request's headers.
     Header,
-    /// Another request.
+    /// The next request.
     Idle,
-    /// Ourselves.
+    /// The handler.
     Serving,
-    /// The client, to take what is sent to it.
+    /// The client, to read the response.
     Writing,
 }
 
-/// How far the answer to the last request is.
+/// Progress of the response to the last request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseProgress {
-    /// All of it is sent, or nothing was asked yet.
+    /// Sent, or no request has arrived yet.
     Sent,
-    /// It is being made.
+    /// The body is not complete yet.
     Producing,
-    /// All of it is made.
+    /// The body is complete, but not all of it is written.
     Produced,
 }
 
 /// Command to the connection's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionCommand {
-    /// Go on.
+    /// Continue.
     Run,
-    /// Finish the request under way, if any, and end.
+    /// Finish the request in flight, if any, and end.
     Drain,
-    /// End at once, for this deadline was missed.
+    /// End at once, because this deadline was missed.
     Abort(Timeout),
 }
 
-/// A deadline of the listener.
+/// A deadline that was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timeout {
-    /// For the headers of a request.
+    /// The headers of a request were not complete.
     Header,
-    /// For another request.
+    /// No next request arrived.
     Idle,
-    /// For taking an answer.
+    /// The client did not read the response.
     Write,
 }
 
-/// How long a phase may take; `None`: for ever.
+/// Maximum duration of each phase; `None`: no limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
     header: Option<Duration>,
@@ -135,7 +134,7 @@ impl Timeouts {
 impl ConnectionState {
     const NEVER: u64 = u64::MAX;
 
-    /// A new connection, which owes its first request.
+    /// Creates the state of a connection that waits for its first request.
     pub(super) fn new(clock: &Arc<CoarseClock>) -> Self {
         Self {
             last_progress: AtomicU64::new(clock.now_millis()),
@@ -152,7 +151,7 @@ impl ConnectionState {
         }
     }
 
-    /// Bytes came from the client.
+    /// Records bytes from the client.
     pub(super) fn on_read(&self, bytes: &[u8]) {
         let has_request_bytes = {
             let mut framing = self.framing();
@@ -164,35 +163,35 @@ impl ConnectionState {
         }
     }
 
-    /// The headers of a request are complete; how its body is delimited.
+    /// Records a complete request head; returns how its body is delimited.
     pub(super) fn on_request_head(&self, headers: &HeaderMap) -> Framing {
         self.response.store(ResponseProgress::Producing);
         self.enter_phase(Phase::Serving);
         self.framing().take_head(headers)
     }
 
-    /// The answer has to be made until then.
+    /// Sets the deadline of the response body.
     pub(super) fn set_body_deadline(&self, deadline: Instant) {
         self.body_deadline.store(self.clock.millis_at(deadline), Ordering::Relaxed);
     }
 
-    /// The answer ends when its connection is to.
+    /// Marks the response as an endless stream.
     pub(super) fn mark_streaming(&self) {
         self.is_streaming.store(true, Ordering::Relaxed);
     }
 
-    /// The system has ended the connection, as the client took nothing.
+    /// Records that the kernel closed the connection because the client acknowledged no data.
     pub(super) fn mark_kernel_timeout(&self) {
         self.timed_out_in_kernel.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the system has ended the connection, as the client took nothing.
+    /// Returns true if the kernel closed the connection because the client acknowledged no data.
     pub(super) fn timed_out_in_kernel(&self) -> bool {
         self.timed_out_in_kernel.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the client takes what is made; if not, the task is woken when it does. What is not made yet
-    /// can still be newer, and takes no memory.
+    /// Returns true if the client reads; otherwise wakes the task when it does. Data is produced only then, so that it
+    /// is fresh and nothing is buffered.
     pub(super) fn poll_writable(&self, context: &Context<'_>) -> bool {
         let is_writable = self.phase.load() != Phase::Writing;
         if !is_writable {
@@ -201,7 +200,7 @@ impl ConnectionState {
         is_writable
     }
 
-    /// The last byte of the answer is made.
+    /// Records that the response body is complete.
     pub(super) fn on_body_finished(&self) {
         if self.body_deadline.load(Ordering::Relaxed) != Self::NEVER {
             self.body_deadline.store(Self::NEVER, Ordering::Relaxed);
@@ -209,25 +208,25 @@ impl ConnectionState {
         self.response.store(ResponseProgress::Produced);
     }
 
-    /// The client took a part of what is sent to it.
+    /// Records that the client has read a part of the response.
     pub(super) fn on_partial_write(&self) {
         if self.phase.load() == Phase::Writing {
             self.enter_phase(Phase::Writing);
         }
     }
 
-    /// The client takes nothing more for now.
+    /// Records that the client reads no more for now.
     pub(super) fn on_write_blocked(&self) {
         if self.phase.load() != Phase::Writing {
             self.enter_phase(Phase::Writing);
         }
     }
 
-    /// The client took all that there is to send so far.
+    /// Records that all data produced so far is written.
     pub(super) fn on_flushed(&self) {
         if self.response.load() == ResponseProgress::Produced {
             self.response.store(ResponseProgress::Sent);
-            // The beginning of the next request may have come together with the last one.
+            // The beginning of the next request may have arrived with the last one.
             self.enter_phase(if self.framing().is_empty() { Phase::Idle } else { Phase::Header });
         } else if self.phase.load() == Phase::Writing {
             self.enter_phase(Phase::Serving);
@@ -235,13 +234,13 @@ impl ConnectionState {
         }
     }
 
-    /// Returns true if no answer of ours is under way: what is written now is hyper's own, to a request
-    /// that it could not read.
+    /// Returns true if the service has no response in flight: what is written now is hyper's own response to an
+    /// unreadable request.
     pub(super) fn has_no_response_in_flight(&self) -> bool {
         self.response.load() == ResponseProgress::Sent
     }
 
-    /// Returns true if anything of a request came that is not answered.
+    /// Returns true if a part of an unanswered request has arrived.
     pub(super) fn has_partial_request(&self) -> bool {
         self.phase.load() == Phase::Header && !self.framing().is_empty()
     }
@@ -251,24 +250,25 @@ impl ConnectionState {
         self.framing().may_be_in_body()
     }
 
-    /// Returns true if the request under way has no complete first line.
+    /// Returns true if the request in flight has no complete first line.
     pub(super) fn is_in_request_line(&self) -> bool {
         self.framing().is_in_request_line()
     }
 
-    /// Current command; wakes the task when it changes.
+    /// Returns the current command; wakes the task when it changes.
     pub(super) fn poll_command(&self, context: &Context<'_>) -> ConnectionCommand {
         self.connection_waker.register(context.waker());
         self.command.load()
     }
 
-    /// Tells the task to finish what it does.
+    /// Commands the task to finish the request in flight.
     pub(super) fn drain(&self) {
         self.command.store(ConnectionCommand::Drain);
         self.connection_waker.wake();
     }
 
-    /// Cuts the connection when it is late.
+    /// Aborts the connection if a deadline has passed. Returns that deadline the first time only, so that it is counted
+    /// once.
     pub(super) fn check_timeouts(&self, timeouts: Timeouts) -> Option<Timeout> {
         let (limit, timeout) = match self.phase.load() {
             Phase::Header => (timeouts.header, Timeout::Header),
@@ -281,7 +281,7 @@ impl ConnectionState {
         // The clock may have been a step behind when the phase began.
         let is_in_time =
             limit.is_none_or(|limit| elapsed <= limit.saturating_add(CoarseClock::TICK));
-        // The end of a body is not polled while the client does not read.
+        // While the client does not read, hyper does not poll the body, so its deadline is checked here.
         let is_past_end = self.clock.now_millis() > self.body_deadline.load(Ordering::Relaxed)
             || self.is_streaming.load(Ordering::Relaxed)
                 && self.command.load() == ConnectionCommand::Drain;
@@ -330,7 +330,7 @@ mod tests {
         assert!(state.poll_writable(&context));
         state.on_write_blocked();
         assert!(!state.poll_writable(&context));
-        // Some of it is not all of it.
+        // A part of the data is not all of it.
         state.on_partial_write();
         assert!(!state.poll_writable(&context) && !woken.0.load(Ordering::Relaxed));
         state.on_flushed();

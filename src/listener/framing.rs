@@ -1,4 +1,4 @@
-//! The bytes of requests as they came, kept until their headers are complete.
+//! Tracks the raw bytes of requests until their headers are complete.
 //!
 //! hyper drops a `Content-Length` beside `Transfer-Encoding` before the service sees it. A proxy in front may have used
 //! either, so such a request is rejected (RFC 9112, section 6.1: it "ought to be handled as an error").
@@ -9,22 +9,22 @@ use axum::http::{HeaderMap, header};
 #[derive(Debug, Default)]
 pub(super) struct FramingTracker {
     unparsed: Vec<u8>,
-    /// How much of a request's body is still to come, which is not recorded.
+    /// Bytes of the body still to come; they are not recorded.
     body_remaining: u64,
-    /// Nothing more is recorded: where the next request begins is not known.
+    /// True once the start of the next request is unknown; nothing more is recorded.
     is_untracked: bool,
 }
 
 /// How a request's body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// In one way, after which another request may follow.
+    /// Unambiguous and fully received, or without a body.
     Complete,
-    /// By its length, and not all of it is known to be here.
+    /// By `Content-Length`, and not fully received.
     Incomplete,
-    /// In chunks. Their end is not followed here, so the connection has to close.
+    /// Chunked. The end is not tracked here, so the connection has to close.
     Chunked,
-    /// Ambiguous: two ways, or an unknown one.
+    /// Ambiguous: two framings, or an unknown one.
     Ambiguous,
 }
 
@@ -46,13 +46,13 @@ impl FramingTracker {
         }
     }
 
-    /// Takes the bytes of the next request's headers, which are `headers` to those who read them.
+    /// Removes the head that hyper parsed as `headers`; returns how its body is delimited.
     pub(super) fn take_head(&mut self, headers: &HeaderMap) -> Framing {
         let is_chunked = headers.contains_key(header::TRANSFER_ENCODING);
         let length = headers.get(header::CONTENT_LENGTH);
         if !is_chunked && length.is_none() && self.unparsed.ends_with(b"\r\n\r\n") {
-            // Nearly all requests. More of them may lie behind it; then the tape is empty when
-            // their turn comes, which matters for a chunked one alone.
+            // The common case. If more requests follow, `unparsed` is empty when they are parsed, which matters only
+            // for a chunked one.
             self.unparsed.clear();
             return Framing::Complete;
         }
@@ -81,12 +81,12 @@ impl FramingTracker {
         if self.may_be_in_body() { Framing::Incomplete } else { Framing::Complete }
     }
 
-    /// Returns true if what comes next may belong to the last request's body.
+    /// Returns true if the next bytes may belong to the last request's body.
     pub(super) fn may_be_in_body(&self) -> bool {
         self.is_untracked || self.body_remaining > 0
     }
 
-    /// Returns true if nothing of a request is there: empty lines before one are none of it.
+    /// Returns true if no byte of a request has arrived. Empty lines before a request do not count.
     pub(super) fn is_empty(&self) -> bool {
         self.unparsed.iter().all(|byte| b"\r\n".contains(byte))
     }
@@ -100,8 +100,7 @@ impl FramingTracker {
     }
 }
 
-/// Returns true if the body is in chunks once and is nothing else: to the rest, which hyper would take, not
-/// everybody gives the same meaning.
+/// Returns true if the only coding is one `chunked`. hyper accepts other values too, but parsers disagree on them.
 fn is_only_chunked(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let first =
@@ -109,9 +108,9 @@ fn is_only_chunked(headers: &HeaderMap) -> bool {
     first && codings.next().is_none()
 }
 
-/// The headers of one request as bytes.
+/// Raw headers of one request.
 struct RequestHead {
-    /// With the empty line at their end.
+    /// Includes the empty line at the end.
     length: usize,
     has_content_length: bool,
 }
@@ -124,7 +123,7 @@ impl RequestHead {
             let text = line.strip_suffix(b"\n")?;
             let text = text.strip_suffix(b"\r").unwrap_or(text);
             match (text.is_empty(), has_begun) {
-                // Empty lines before a request are none of it.
+                // Empty lines before a request are ignored.
                 (true, false) => {}
                 (true, true) => return Some(Self { length, has_content_length }),
                 (false, _) => has_begun = true,
@@ -193,7 +192,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);
         }
-        // One in two pieces, the first of which came with others.
+        // A head in two parts, the first of which arrived with other requests.
         tracker.record(&[&get[..], get, b"POST / HTTP/1.1\r\nContent-"].concat());
         assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);
         assert_eq!(tracker.take_head(&headers(&[])), Framing::Complete);

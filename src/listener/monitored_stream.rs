@@ -11,14 +11,13 @@ use tokio::net::TcpStream;
 
 use super::connection_state::ConnectionState;
 
-/// A client's stream.
-///
-/// Response that hyper writes by itself to an unreadable request. It is suppressed because it has no body, and every
-/// error of this service has one. See [`hyper_error_status`](Self::hyper_error_status).
+/// The stream of a client connection.
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
     stream: TcpStream,
     state: Arc<ConnectionState>,
+    /// Response that hyper writes by itself to an unreadable request. It is suppressed because it has no body, and
+    /// every error of this service has one. See [`hyper_error_status`](Self::hyper_error_status).
     suppressed: Vec<u8>,
 }
 

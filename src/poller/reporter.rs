@@ -20,7 +20,7 @@ pub(super) enum PollError {
     Unpriced(#[from] PricingError),
     #[error(transparent)]
     SuspiciousHead(#[from] SuspiciousHead),
-    /// The head does not move, or too slowly.
+    /// The head is late, and another upstream has a newer one.
     #[error("the newest block is late, and another upstream has a newer block")]
     HeadStalled,
 }

@@ -66,7 +66,7 @@ impl UpstreamBody {
         }
     }
 
-    /// Marks a response without a body, whose length is unknown.
+    /// Marks the response as bodyless, so that no `Content-Length` is sent.
     pub(super) fn set_bodyless(&mut self) {
         self.remaining_length = None;
     }

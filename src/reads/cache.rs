@@ -112,7 +112,7 @@ impl CachedResponse {
     }
 }
 
-/// Returns true if this is a node's result for a block that it does not have, or for the logs of one.
+/// Returns true for `null` and `[]`: the block, transaction or log may not exist yet.
 fn is_absent(json: &[u8]) -> bool {
     matches!(json, b"null" | b"[]")
 }

@@ -13,7 +13,7 @@ use super::params;
 /// Highest final block. It only grows.
 #[derive(Debug, Default)]
 pub(super) struct Finality {
-    /// The genesis block is final.
+    /// Initially 0, the genesis block.
     finalized_block: AtomicU64,
     last_probe: Mutex<Option<Instant>>,
 }

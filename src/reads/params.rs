@@ -213,7 +213,7 @@ impl<'a> Params<'a> {
         if is_valid { Ok(()) } else { Err(self.invalid(index, expected)) }
     }
 
-    /// A null stands for an omitted parameter before another one.
+    /// Checks a parameter that may be absent, or null before a later one.
     fn check_optional_param(
         &self,
         index: usize,
@@ -237,7 +237,7 @@ const HASH: &str = "a hash: 0x and 64 hex digits";
 const BLOCK_TAG: &str =
     "a block: latest, pending, safe, finalized, earliest, a hex number, or a hash where supported";
 
-/// A block parameter, as the state that its result depends on.
+/// Scope of the state that a block parameter selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockParam(StateScope);
 

@@ -95,7 +95,8 @@ impl SharedChainState {
         Ok(ClaimReply { clock, slot, is_claimed: claimed == 1, record: value })
     }
 
-    /// Adopts, per upstream, the remaining cool-down and the verified chain, in milliseconds.
+    /// Adopts two values per upstream, in milliseconds: the remaining cool-down, and the remaining validity of the
+    /// chain verification. Negative: none.
     fn update_upstreams(&self, remaining_ms: &[i64]) {
         let duration = |millis: i64| u64::try_from(millis).map(Duration::from_millis);
         for (upstream, remaining) in self.upstreams.all().iter().zip(remaining_ms.chunks(2)) {

@@ -63,8 +63,8 @@ impl SharedBudget {
         Self { redis, keys, replica_id, script: Script::new(RESERVE_SCRIPT) }
     }
 
-    /// Reserves a permit, which this replica numbers `permit`, if one is free or becomes free within `max_wait`. After
-    /// dropping the future, the next call corrects the reservation.
+    /// Reserves a permit, which this replica numbers `permit`, if one is free or becomes free within `max_wait`.
+    /// Cancel-safe: the next call releases a reservation left by a dropped one.
     ///
     /// # Errors
     ///

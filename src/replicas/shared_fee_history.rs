@@ -60,7 +60,7 @@ pub(super) struct InvalidRecord;
 struct WireHistory {
     oldest_block: String,
     next_base_fee: Option<String>,
-    /// Time since the head had changed, when it was observed, in microseconds.
+    /// Age of the head at the time of observation, in microseconds.
     head_age_us: u64,
     blocks: Vec<WireBlock>,
 }

@@ -133,7 +133,8 @@ pub struct Candidate<'a> {
     pub is_healthy: bool,
 }
 
-/// Half a block time, which leaves the rest of the tick to the other upstreams. At most 2 s, which no node needs, and
+/// Half a block time, which leaves the rest of the block time to the other upstreams. At most 2 s, which no node needs,
+/// and
 /// at least 0.5 s, because a node may be on another continent.
 fn attempt_deadline(block_time: Duration) -> Duration {
     (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))

@@ -25,7 +25,7 @@ pub(super) struct CircuitBreaker {
     check_failed_at: Option<Instant>,
     /// Failures since the last success that the calls themselves may have caused.
     suspect_failures: u32,
-    /// True if a failure opened the circuit and no response has come since.
+    /// True while the circuit is open or half-open: a failure opened it and no response has come since.
     half_open: bool,
     /// When a read was last admitted to probe the node.
     last_probe: Option<Instant>,

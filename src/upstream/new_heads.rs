@@ -114,7 +114,7 @@ impl NewHeadsSubscription {
     const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
     /// A header has about 2 KiB.
     const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-    /// Limit of queued outgoing messages: a subscription and pongs are all the service sends.
+    /// Size from which the write buffer is flushed, and its limit. The service sends only a subscription and pongs.
     const WRITE_BUFFER_BYTES: [usize; 2] = [4 * 1024, 16 * 1024];
     const MIN_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
     /// First and longest delay between two attempts. Jitter adds up to as much again.

@@ -26,11 +26,11 @@ pub(super) enum Penalty {
 /// Availability of a node, which decides whether and in which order it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Availability {
-    /// In its place in the order of preference.
+    /// Called in order of preference.
     Healthy,
-    /// After all healthy nodes.
+    /// Called after all healthy nodes.
     Degraded,
-    /// Not at the moment.
+    /// Not called.
     Excluded,
 }
 

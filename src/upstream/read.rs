@@ -179,7 +179,7 @@ impl InFlightAttempts<'_> {
 }
 
 impl Drop for InFlightAttempts<'_> {
-    /// A client that disconnects may do so because there is no response.
+    /// Records the pending calls as abandoned: the client may have disconnected because the node was silent.
     fn drop(&mut self) {
         self.abandon_all("cancelled");
     }
