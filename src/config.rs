@@ -199,7 +199,8 @@ fn validate_chains(
     Ok(by_id.into_values().collect())
 }
 
-/// Returns true if the environment can name this key (it has no upper case there) and no chain id can equal it.
+/// Returns true if the key has only `a-z 0-9 - _` and at least one letter: upper case cannot come from the environment,
+/// and digits alone could be a chain id.
 fn is_chain_key(key: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);

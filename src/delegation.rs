@@ -1,4 +1,4 @@
-//! Delegation look-ups: REST API, registry contract, or API with contract as fallback.
+//! Look-ups of delegations (delegate.xyz): REST API, registry contract, or API with contract as fallback.
 //!
 //! A response names its source. The contract is read through [`Reads`], with its coalescing and limits. An error is
 //! never reported as "no delegation".
@@ -94,9 +94,9 @@ pub(crate) enum LookupError {
     Chain(ReadRejection),
     /// No contract at the registry address.
     RegistryAbsent,
-    /// The contract at the registry's address returned something else.
+    /// The contract at the registry address is not a delegation registry: it reverted or returned malformed data.
     RegistryInvalid,
-    /// A node returned an invalid result.
+    /// A node returned an invalid result, or an error other than a revert.
     NodeInvalid,
     /// The registry reverts the transaction.
     Reverted,
@@ -359,7 +359,7 @@ fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
 fn parse_gas(json: &[u8]) -> Option<u64> {
     /// Gas of an empty transaction (yellow paper, appendix G).
     const MIN_GAS: u64 = 21_000;
-    /// No delegation needs a thousandth of it.
+    /// Plausibility limit, over a thousand times what a delegation uses.
     const MAX_GAS: u64 = 1_000_000_000;
     let gas = parse_quantity(str::from_utf8(json).ok()?).ok()?;
     u64::try_from(gas).ok().filter(|gas| (MIN_GAS..=MAX_GAS).contains(gas))

@@ -120,7 +120,7 @@ pub(crate) struct DelegationChange {
     pub(crate) scope: DelegationScope,
 }
 
-/// Scope of a change. Without `enable`, or with an amount of 0, it revokes.
+/// Scope of a change. `enable: false`, or an amount of 0, revokes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelegationScope {
     All { enable: bool },

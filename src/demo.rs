@@ -40,7 +40,7 @@ pub fn chain_configs(
     address: SocketAddr,
     block_time: Duration,
 ) -> Result<Vec<config::Chain>, ConfigError> {
-    /// The default. A slow replay needs more, because its data is older between two blocks.
+    /// Minimum `max_age` of a demo chain. With long block times it is five block times.
     const MIN_MAX_AGE: Duration = Duration::from_secs(30);
     let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());
     let mut chains = Config::from_toml(&text)?.chains;

@@ -1,4 +1,5 @@
-//! The network's fee rules. Pure: a fee history and a chain's pricing in, a market out.
+//! The fee rules: those of the network, or another configured strategy. Pure: a fee history and a chain's pricing in, a
+//! market out.
 //!
 //! All amounts are wei in `u128`. Averages and products are rounded down. An overflow rejects the history, because only
 //! a faulty node returns such numbers. The rules are section 2.3 of the network document; where it is silent, a comment
@@ -89,7 +90,8 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     })
 }
 
-/// Detects the fee mechanism (section 4.1): if the newest known base fee is 0, EIP-1559 is not active, except on a
+/// Detects the fee mechanism (network document, section 4.1): if the newest known base fee is 0, EIP-1559 is not
+/// active, except on a
 /// chain whose base fee is configured to be really 0.
 fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
     match (history.newest_known_base_fee(), pricing.zero_base_fee) {
@@ -103,7 +105,7 @@ struct PriorityFees {
     medium: u128,
     /// Not below medium.
     high: u128,
-    /// True if medium is the floor because the average reward is lower.
+    /// True if medium is the floor because the computed tip is lower or unknown.
     is_floor_applied: bool,
 }
 
@@ -122,7 +124,7 @@ fn network_priority_fees(
     Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
-/// Returns the tip, and whether it is the floor because the average is lower or unknown.
+/// Returns the tip, and whether it is the floor because the computed tip is lower or unknown.
 fn apply_floor(
     priority_fee: Option<u128>,
     pricing: &Pricing,

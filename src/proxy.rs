@@ -94,7 +94,7 @@ const RESPONSE_HEADERS: [HeaderName; 7] = [
 
 /// Permit of a request, held until its response is delivered or abandoned.
 #[derive(Debug)]
-struct InFlight {
+struct InFlightPermit {
     _permit: OwnedSemaphorePermit,
     _client_permit: client_limits::ConcurrencyPermit,
     /// Cancels the request body, even if more of it is to come.
@@ -241,7 +241,7 @@ impl Proxy {
         let permit = permit.map_err(|_| ProxyError::Overloaded)?;
         let client_permit =
             proxy_request.client.acquire(LongRequestKind::Forwarded, inner.max_per_client);
-        let in_flight = InFlight {
+        let in_flight = InFlightPermit {
             _permit: permit,
             _client_permit: client_permit.map_err(|_| ProxyError::TooManyPerClient)?,
             _cancel_body: cancel_body,

@@ -81,6 +81,7 @@ step cargo fmt --check
 step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
 step cargo test --locked
-# The tests of replicas and rate limits depend on time, so they do not run beside compilers and browsers.
+# Tests that depend on time have a run of their own, not beside compilers and browsers.
 RUST_TEST_THREADS=5 step cargo test --locked --test system -- --skip replicas:: --skip delegation_api::
-RUST_TEST_THREADS=4 step cargo test --locked --test system -- replicas:: delegation_api::
+RUST_TEST_THREADS=4 step cargo test --locked --test system -- replicas:: --skip delegation_api::
+RUST_TEST_THREADS=4 step cargo test --locked --test system -- delegation_api::

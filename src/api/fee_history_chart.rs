@@ -58,7 +58,7 @@ impl FromRef<ChartRenderer> for ChainStore {
 }
 
 impl ChartRenderer {
-    /// Bytes of all cached charts. A chart of 1,024 blocks takes about 100 KiB.
+    /// Maximum total size of the cached charts. A chart of 1,024 blocks takes about 100 KiB.
     const MAX_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
     pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {

@@ -28,7 +28,7 @@ impl RequestChecks {
     }
 
     /// Accepts a request that has exactly one valid host, is not CONNECT, has a URI of acceptable length, and is within
-    /// its client's rate limit.
+    /// its client's rate limit. Probes are exempt from the rate limit and from the length of the URI.
     pub(super) fn check<B>(
         &self,
         request: &Request<B>,

@@ -33,9 +33,9 @@ pub enum FetchError {
     /// The response is not a fee history.
     #[error("the response to eth_feeHistory of {0} is unusable")]
     InvalidReply(RequestedBlocks, #[source] RecordingError),
-    /// The reply contains other blocks than requested.
+    /// The reply contains no blocks, or other blocks than requested.
     #[error("eth_feeHistory of {0} returned other blocks")]
-    OtherBlocks(RequestedBlocks),
+    UnexpectedBlocks(RequestedBlocks),
     /// The node returns too few blocks per call.
     #[error(
         "{MAX_CALLS} calls of eth_feeHistory returned only {0} blocks; request fewer with --blocks"
@@ -102,7 +102,7 @@ pub async fn fetch_recording(
         let after = oldest.checked_add(u64::try_from(part.blocks.len()).unwrap_or(u64::MAX));
         let is_contiguous = newest.is_none_or(|newest| after == u64::checked_add(newest, 1));
         if !is_contiguous || part.blocks.is_empty() {
-            return Err(FetchError::OtherBlocks(requested));
+            return Err(FetchError::UnexpectedBlocks(requested));
         }
         missing = missing.saturating_sub(part.blocks.len());
         advance(part.blocks.len());

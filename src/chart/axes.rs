@@ -49,7 +49,7 @@ impl Ranged for BlockAxis {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<usize> {
-        /// Number of digits that fit side by side.
+        /// Characters that fit on the axis, including the gaps between labels.
         const MAX_LABEL_CHARS: usize = 80;
         let max_labels = MAX_LABEL_CHARS / (self.last().to_string().len() + 2);
         let step = round_step(self.count.try_into().unwrap_or(u128::MAX), max_labels.max(1));

@@ -69,7 +69,7 @@ fn default_history_blocks() -> NonZeroUsize {
 }
 
 impl Chain {
-    /// Minimum age at which data may count as stale or expire, however short the block time.
+    /// Lower bound of `stale_after`. `max_age` must exceed it.
     const MIN_STALE_AFTER: Duration = Duration::from_secs(2);
     /// Largest window of one call: geth limits a fee history to 1,024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;

@@ -12,7 +12,7 @@ use serde::de::{Deserializer, Error};
 use super::units;
 use super::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 
-/// Delegation look-ups.
+/// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegation {

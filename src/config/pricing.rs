@@ -20,10 +20,10 @@ pub struct Pricing {
     pub window_blocks: NonZeroUsize,
     /// Configured percentiles; `None`: those of the strategy.
     pub(crate) reward_percentiles: Option<RewardPercentiles>,
-    /// Minimum of the average base fee in wei.
+    /// Minimum of the base fee of the strategy in wei.
     #[serde(deserialize_with = "units::amount")]
     pub base_fee_floor: u128,
-    /// Factor of the average base fee.
+    /// Factor of the base fee of the strategy.
     pub base_fee_multiplier: Multiplier,
     /// Minimum medium tip in wei; under legacy pricing the minimum gas price.
     #[serde(deserialize_with = "units::amount")]

@@ -163,7 +163,8 @@ impl Cors {
 pub struct Log {
     /// Format of a line.
     pub format: LogFormat,
-    /// `tracing` directives, such as `info` or `info,gas_suggestion=debug`; none with fields.
+    /// `tracing` directives, such as `info` or `info,gas_suggestion=debug`. Directives with span fields
+    /// (`[span{field=value}]`) are rejected.
     pub filter: String,
 }
 

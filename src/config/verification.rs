@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::units;
 use super::upstream_url::{UpstreamUrl, optional};
 
-/// Contract verification, and its limits.
+/// Source code verification of contracts (Sourcify), and its limits.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Verification {

@@ -27,7 +27,7 @@ use crate::replicas::{self, ReserveRequest, SharedBudget};
 /// Permits of one API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct RateBudget {
-    window: Arc<Mutex<PermitPool>>,
+    pool: Arc<Mutex<PermitPool>>,
     /// Maximum wait for a permit that becomes free.
     max_wait: Duration,
     /// `None`: this process shares the budget with no replica.
@@ -52,7 +52,7 @@ struct ReplicaView {
     /// Since when the number has not changed.
     stable_since: Option<Instant>,
     redis: RedisState,
-    /// No permit is free: when to try again, and when one is expected to be free, if known.
+    /// Set while Redis has no free permit: when to ask Redis again, and when a permit is expected to be free.
     exhausted: Option<[Instant; 2]>,
 }
 
@@ -111,7 +111,7 @@ impl RateBudget {
         };
         let counter = |outcome| metrics.delegation_budget(outcome);
         Self {
-            window: Arc::new(Mutex::new(PermitPool::new(timeout))),
+            pool: Arc::new(Mutex::new(PermitPool::new(timeout))),
             max_wait,
             shared: shared_budget.map(shared_state).map(Arc::new),
             counters: BudgetCounters {
@@ -223,36 +223,37 @@ impl RateBudget {
     /// Reservations of this replica, without the permit about to be taken.
     fn reservations(&self, excluded: Option<usize>) -> ReserveRequest {
         let now = Instant::now();
-        let window = self.lock();
+        let pool = self.lock();
         let unless_excluded = |(index, hold): (usize, (Duration, bool))| {
             if excluded == Some(index) { Default::default() } else { hold }
         };
         ReserveRequest {
-            permits: window.reservations(now).enumerate().map(unless_excluded).collect(),
-            cool_down: window.cool_down_remaining(now),
-            typical_latency: window.typical_latency(),
-            timeout: window.timeout(),
+            permits: pool.reservations(now).enumerate().map(unless_excluded).collect(),
+            cool_down: pool.cool_down_remaining(now),
+            typical_latency: pool.typical_latency(),
+            timeout: pool.timeout(),
             window: WINDOW,
             max_requests: REQUESTS_PER_WINDOW,
         }
     }
 
-    /// Quota of this replica without Redis.
+    /// Quota that decides how long a released permit is held: this replica's own one if Redis does not decide, else the
+    /// full one.
     fn local_quota(&self) -> Quota {
         let quota =
-            |pooled: &Arc<SharedBudgetState>| pooled.local_quota(Instant::now()).ok().flatten();
+            |shared: &Arc<SharedBudgetState>| shared.local_quota(Instant::now()).ok().flatten();
         self.shared.as_ref().and_then(quota).unwrap_or(Quota::FULL)
     }
 
     /// Requests a heartbeat because the reservations changed.
     fn request_heartbeat(&self) {
-        if let Some(pooled) = &self.shared {
-            pooled.heartbeat_due.notify_one();
+        if let Some(shared) = &self.shared {
+            shared.heartbeat_due.notify_one();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, PermitPool> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

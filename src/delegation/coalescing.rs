@@ -56,7 +56,7 @@ pub(super) enum ResponseSource {
 }
 
 impl CoalescingClient {
-    /// Bytes of all cached responses.
+    /// Maximum total size of the cached responses.
     const MAX_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
     /// Caches each response of `api` for `cache_ttl`.

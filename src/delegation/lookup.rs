@@ -25,7 +25,7 @@ pub(crate) enum LookupKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupBlock {
     Latest,
-    /// With what is pre-confirmed, which the chain alone knows.
+    /// Including pre-confirmed transactions. Only a node can answer this, not the API.
     Pending,
 }
 

@@ -133,6 +133,31 @@ fn malformed_return_data_is_rejected() {
 }
 
 #[test]
+fn scope_has_the_name_contract_and_token_of_its_kind() {
+    let (contract, token_id) = (CONTRACT, U256::from(7));
+    for (scope, expected) in [
+        (CheckScope::All, ("all", None, None)),
+        (CheckScope::Contract { contract }, ("contract", Some(contract), None)),
+        (CheckScope::Erc721 { contract, token_id }, ("erc721", Some(contract), Some(token_id))),
+        (CheckScope::Erc20 { contract }, ("erc20", Some(contract), None)),
+        (CheckScope::Erc1155 { contract, token_id }, ("erc1155", Some(contract), Some(token_id))),
+    ] {
+        assert_eq!((scope.name(), scope.contract(), scope.token_id()), expected);
+    }
+}
+
+#[test]
+fn delegation_to_oneself_is_recognised() {
+    let list = |to| {
+        let entry = [word(0), word(to), word(0xa1), word(0), word(0), word(0), word(0)].concat();
+        let returned = hex::decode([word(32), word(1), entry].concat()).unwrap();
+        Delegation::decode_list(&returned).unwrap()
+    };
+    assert!(list(0xa1)[0].is_self_delegation());
+    assert!(!list(0xb2)[0].is_self_delegation());
+}
+
+#[test]
 fn canonical_empty_list_is_accepted() {
     let returned = hex::decode([word(32), word(0)].concat()).unwrap();
     assert_eq!(Delegation::decode_list(&returned), Ok(vec![]));

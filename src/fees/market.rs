@@ -22,7 +22,7 @@ pub struct Market {
     pub gas_used_ratio: GasUsedRatios,
     /// Direction of the base fee.
     pub base_fee_trend: Trend,
-    /// Number of full blocks that the tiers survive.
+    /// Number of full blocks ahead that each tier's max fee covers.
     pub covers_full_blocks: FullBlocksCovered,
 }
 
@@ -31,7 +31,7 @@ pub struct Market {
 pub struct Suggestion {
     /// Fee mechanism that the suggestion is for.
     pub pricing_type: PricingType,
-    /// Average base fee times the configured factor; 0 under legacy pricing.
+    /// Base fee of the strategy, raised to its floor, times the configured factor; 0 under legacy pricing.
     pub base_fee_per_gas: u128,
     /// For inclusion within the next blocks.
     pub medium: Tier,
@@ -62,7 +62,7 @@ pub enum PricingType {
 /// Configured floors that raised the suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
 pub struct FloorsApplied {
-    /// The average base fee was below its floor.
+    /// The base fee of the strategy was below its floor.
     pub base_fee: bool,
     /// The priority fee of recent blocks was below the floor, or unknown.
     pub priority_fee: bool,

@@ -56,7 +56,7 @@ pub(super) struct ConnectionState {
     body_deadline: AtomicU64,
     /// True if the response is an endless stream, which ends only with the connection.
     is_streaming: AtomicBool,
-    /// True if the kernel closed the connection because the client acknowledged no data (TCP_USER_TIMEOUT).
+    /// True if the kernel closed the connection because the client acknowledged no data (`TCP_USER_TIMEOUT`).
     timed_out_in_kernel: AtomicBool,
     response: AtomicCell<ResponseProgress>,
     command: AtomicCell<ConnectionCommand>,

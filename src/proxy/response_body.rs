@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use metrics::Counter;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::InFlight;
+use super::InFlightPermit;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 
 /// Body of an upstream's response.
@@ -30,7 +30,7 @@ pub(crate) struct UpstreamBody {
     remaining_limit: u64,
     deadline: Pin<Box<Sleep>>,
     truncated: Counter,
-    _in_flight: InFlight,
+    _in_flight: InFlightPermit,
 }
 
 /// Reason why a body ended early.
@@ -53,7 +53,7 @@ impl UpstreamBody {
     const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
     /// Creates an empty body that must be complete by `deadline`.
-    pub(super) fn new(deadline: Instant, in_flight: InFlight, truncated: Counter) -> Self {
+    pub(super) fn new(deadline: Instant, in_flight: InFlightPermit, truncated: Counter) -> Self {
         Self {
             buffered: VecDeque::new(),
             received: 0,

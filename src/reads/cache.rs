@@ -11,7 +11,7 @@ use crate::upstream::NodeResponse;
 /// Cached responses of all chains. The first caller of a missing entry loads it while others wait.
 pub(super) type ResponseCache = Cache<CacheKey, CachedResponse>;
 
-/// Bytes of all cached responses.
+/// Maximum total size of the cached responses.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Creates an empty cache.

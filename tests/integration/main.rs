@@ -48,8 +48,8 @@ mod properties;
 #[path = "../rig/raw_client.rs"]
 mod raw_client;
 mod reads;
+mod recorded_node_replies;
 mod rpc_bodies;
-mod shapes;
 mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]

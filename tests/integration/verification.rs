@@ -7,9 +7,9 @@ mod fault_list;
 mod faults;
 mod headers;
 mod overload;
+mod path_traversal;
 mod routes;
 mod secrets;
-mod shapes;
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! `gas-suggestion backtest` on the command line.
 
+mod external_estimators;
 mod files;
 mod network;
-mod others;
 mod pages;
 
 use roxmltree::Document;

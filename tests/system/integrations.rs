@@ -257,12 +257,12 @@ fn number(quantity: &Value) -> u128 {
 
 /// A node and the service that polls it.
 #[derive(Debug)]
-struct Market {
+struct NodeAndService {
     node: Anvil,
     service: TestServer,
 }
 
-impl Market {
+impl NodeAndService {
     /// Starts a node with these arguments, and the service.
     async fn start(arguments: &[&str]) -> Self {
         let node = node(arguments);
@@ -341,7 +341,7 @@ fn fees(transaction: &Value) -> [u128; 2] {
 
 /// Checks that the file sends the suggested fees on a chain with EIP-1559.
 async fn sends_suggested_fees(file: &str) {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let suggestion = market.suggestion().await;
     let transaction = market.send(market.workspace().file(file)).await;
     assert_eq!(fees(&transaction), suggestion);
@@ -354,7 +354,7 @@ async fn sends_suggested_legacy_fees(file: &str, with_zero_base_fee: &str) {
         (&["--base-fee", "0"], with_zero_base_fee),
     ];
     join_all(cases.map(async |(arguments, kind)| {
-        let market = Market::start(arguments).await;
+        let market = NodeAndService::start(arguments).await;
         assert_eq!(market.service.get(SUGGESTION).await.json()["type"], "legacy");
         let [price, same] = market.suggestion().await;
         assert_eq!(price, same);
@@ -434,7 +434,7 @@ async fn ethers_sends_the_gas_price_on_legacy_chains() {
 
 #[tokio::test]
 async fn viem_changes_neither_suggested_nor_explicit_fees() {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
     let stdout = workspace.module(
         "import { createWalletClient, publicActions } from 'viem';
@@ -520,7 +520,7 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
     const BOTH: &str = "import { suggestedFees } from './suggested-fees.js';
         print(await suggestedFees()); print(await suggestedFees('high'));";
     for arguments in [[].as_slice(), &["--hardfork", "berlin", "--base-fee", "0"]] {
-        let market = Market::start(arguments).await;
+        let market = NodeAndService::start(arguments).await;
         let base_path = "base_path = \"/proxy/public\"";
         let below = TestServer::with_server(base_path, &chain(&market.node.url())).await;
         let path = format!("/proxy/public{SUGGESTION}");
@@ -556,7 +556,7 @@ async fn event(curl: &mut Program) -> (String, String) {
 
 #[tokio::test]
 async fn curl_prints_each_new_suggestion_until_the_service_stops() {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
     let id = |response: &Response| {
         let tag = response.header("etag").trim_matches('"');
@@ -585,14 +585,14 @@ async fn curl_prints_each_new_suggestion_until_the_service_stops() {
 }
 
 /// Runs a wagmi application that sends a transaction. `how` is "with the hook" of the page or "without the hook".
-fn wagmi(market: &Market, workspace: &Workspace, how: &str) -> Program {
+fn wagmi(market: &NodeAndService, workspace: &Workspace, how: &str) -> Program {
     const PACKAGES: &[&str] = &["wagmi", "viem", "react", "react-dom", "@tanstack/react-query"];
     workspace.script("integrations-wagmi.mjs", PACKAGES, &[market.node.url(), how.into()])
 }
 
 #[tokio::test]
 async fn wagmi_sends_suggested_fees_and_is_in_the_next_block() {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let (workspace, suggestion) = (market.workspace(), market.suggestion().await);
     let transaction = market.send(wagmi(&market, &workspace, "with the hook")).await;
     assert_eq!(fees(&transaction), suggestion);
@@ -600,7 +600,7 @@ async fn wagmi_sends_suggested_fees_and_is_in_the_next_block() {
 
 #[tokio::test]
 async fn wagmi_wallet_uses_its_own_fees_without_the_hook() {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
     let own_tip = number(&market.node.call("eth_maxPriorityFeePerGas", json!([])).await);
     let bare = wagmi(&market, &workspace, "without the hook");
@@ -610,7 +610,7 @@ async fn wagmi_wallet_uses_its_own_fees_without_the_hook() {
 
 #[tokio::test]
 async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let config = chain(&market.node.url());
     // The test occupies the only stream of `full`; `stalled` gets no block for longer than `stall_after`.
     let full = format!("[limits]\nmax_streams = 1\nrequests_per_second_per_client = 0\n{config}");
@@ -640,7 +640,7 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
 
 #[tokio::test]
 async fn readme_examples_of_fetch_and_viem_work() {
-    let market = Market::start(&[]).await;
+    let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
     let fetch = readme_block("Use it", "js") + "print(fees)\n";
     let response = market.service.get(SUGGESTION).await.json();

@@ -13,7 +13,6 @@ mod anvil;
 mod backtest;
 mod balancer;
 mod conformance;
-mod contract;
 mod dashboard;
 mod delegation_api;
 mod delegation_chain;
@@ -22,7 +21,6 @@ mod delegation_chain;
 mod delegation_service;
 mod deployment;
 mod docs;
-mod expected;
 mod fault_proxy;
 mod faults;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
@@ -57,10 +55,12 @@ mod programs;
 #[path = "../rig/raw_client.rs"]
 mod raw_client;
 mod real_node;
+mod reference_pricing;
 mod registry;
 mod replicas;
 mod restart;
 mod smuggling;
+mod test_contract;
 #[path = "../rig/test_server.rs"]
 mod test_server;
 mod verification_clients;

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
-use crate::contract;
 use crate::raw_client::TIMEOUT;
+use crate::test_contract;
 use crate::test_server::TestServer;
 
 /// An address that only the tests' direct transfers touch.
@@ -62,7 +62,7 @@ impl Network {
     async fn queue_contract(&self) -> String {
         let nonce = json!([self.sender, "pending"]);
         assert_eq!(self.node.call("eth_getTransactionCount", nonce).await, "0x0");
-        self.queue(json!({ "data": contract::creation() })).await;
+        self.queue(json!({ "data": test_contract::creation() })).await;
         // Determined by the sender, anvil's first development account, and its nonce 0.
         "0x5fbdb2315678afecb367f032d93f642f64180aa3".into()
     }
@@ -78,7 +78,7 @@ impl Network {
     /// the hash of the queued transaction.
     pub(crate) async fn contract_with_queued_write(&self) -> (String, String) {
         let contract = self.deploy_contract().await;
-        let hash = self.queue(json!({ "to": contract, "data": contract::store(42) })).await;
+        let hash = self.queue(json!({ "to": contract, "data": test_contract::store(42) })).await;
         (contract, hash)
     }
 
@@ -181,7 +181,7 @@ fn text(value: &str) -> Outcome {
 }
 
 fn word(value: u64) -> Outcome {
-    text(&format!("0x{}", contract::word(value)))
+    text(&format!("0x{}", test_contract::word(value)))
 }
 
 /// Returns the node's error for `spend` with an empty slot; its data encodes `Error("nothing stored")`.
@@ -230,7 +230,7 @@ async fn pending_code_includes_a_queued_contract() {
     let network = Network::start().await;
     let contract = network.queue_contract().await;
     let code = network.read_pending_and_latest("eth_getCode", json!([contract])).await;
-    assert_eq!(code, [text(contract::RUNTIME), text("0x")]);
+    assert_eq!(code, [text(test_contract::RUNTIME), text("0x")]);
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn pending_storage_includes_a_queued_write() {
 async fn pending_call_sees_queued_state() {
     let network = Network::start().await;
     let (contract, _) = network.contract_with_queued_write().await;
-    let call = json!([{ "to": contract, "data": contract::STORED }]);
+    let call = json!([{ "to": contract, "data": test_contract::STORED }]);
     assert_eq!(network.read_pending_and_latest("eth_call", call).await, [word(42), word(0)]);
 }
 
@@ -254,7 +254,7 @@ async fn pending_call_sees_queued_state() {
 async fn pending_gas_estimate_uses_queued_state() {
     let network = Network::start().await;
     let (contract, _) = network.contract_with_queued_write().await;
-    let params = json!([{ "to": contract, "data": contract::spend() }]);
+    let params = json!([{ "to": contract, "data": test_contract::spend() }]);
     let [pending, latest] =
         network.read_pending_and_latest("eth_estimateGas", params.clone()).await;
     let gas = pending.result();
@@ -272,7 +272,7 @@ async fn pending_simulation_sees_queued_state() {
     let (contract, _) = network.contract_with_queued_write().await;
     // Without a fixed timestamp, the pending block contains the current time and no two responses are equal.
     network.node.call("evm_setNextBlockTimestamp", json!(["0x80000000"])).await;
-    let call = json!({ "from": RECIPIENT, "to": contract, "data": contract::STORED });
+    let call = json!({ "from": RECIPIENT, "to": contract, "data": test_contract::STORED });
     let params = json!([{ "blockStateCalls": [{ "calls": [call] }] }]);
     let [pending, latest] = network.read_pending_and_latest("eth_simulateV1", params.clone()).await;
     let returned = |outcome: &Outcome| {
@@ -299,8 +299,11 @@ async fn logs_of_a_queued_transaction_appear_when_it_is_mined() {
     assert_eq!(logs.as_array().unwrap().len(), 1, "{logs}");
     let log =
         ["transactionHash", "address", "topics", "data"].map(|member| logs[0][member].clone());
-    let data = format!("0x{}", contract::word(42));
-    assert_eq!(log, [json!(hash), json!(contract), json!([contract::STORED_TOPIC]), json!(data)]);
+    let data = format!("0x{}", test_contract::word(42));
+    assert_eq!(
+        log,
+        [json!(hash), json!(contract), json!([test_contract::STORED_TOPIC]), json!(data)]
+    );
 }
 
 #[tokio::test]
@@ -350,16 +353,19 @@ async fn revert_error_is_passed_through_unchanged() {
     let network = Network::start().await;
     let (contract, _) = network.contract_with_queued_write().await;
     let [passes, reverts] = network
-        .read_pending_and_latest("eth_call", json!([{ "to": contract, "data": contract::spend() }]))
+        .read_pending_and_latest(
+            "eth_call",
+            json!([{ "to": contract, "data": test_contract::spend() }]),
+        )
         .await;
     assert_eq!((passes, reverts), (text("0x"), nothing_stored()));
-    let refuse = json!([{ "to": contract, "data": contract::refuse() }]);
+    let refuse = json!([{ "to": contract, "data": test_contract::refuse() }]);
     for (outcome, stored) in
         network.read_pending_and_latest("eth_call", refuse).await.iter().zip([42, 0])
     {
         let error = outcome.error();
         // The custom error Refused(uint256). Anvil cannot decode it and puts its bytes into the message as text.
-        let data = format!("0x590a5151{}", contract::word(stored));
+        let data = format!("0x590a5151{}", test_contract::word(stored));
         assert_eq!((&error["code"], &error["data"]), (&json!(3), &json!(data)));
     }
 }
@@ -400,14 +406,14 @@ async fn pending_state_becomes_latest_once_the_block_is_polled() {
     let network = Network::start().await;
     let contract = network.deploy_contract().await;
     network.mine().await;
-    network.queue(json!({ "to": contract, "data": contract::store(42) })).await;
+    network.queue(json!({ "to": contract, "data": test_contract::store(42) })).await;
     network.queue_transfer().await;
     let reads = [
         ("eth_getBalance", json!([RECIPIENT])),
         ("eth_getTransactionCount", json!([network.sender])),
         ("eth_getStorageAt", json!([contract, "0x0"])),
-        ("eth_call", json!([{ "to": contract, "data": contract::STORED }])),
-        ("eth_estimateGas", json!([{ "to": contract, "data": contract::spend() }])),
+        ("eth_call", json!([{ "to": contract, "data": test_contract::STORED }])),
+        ("eth_estimateGas", json!([{ "to": contract, "data": test_contract::spend() }])),
     ];
     let mut pending = Vec::new();
     for (method, params) in &reads {

@@ -12,9 +12,9 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::anvil::{Anvil, foundry};
-use crate::contract::word;
 use crate::fixtures;
 use crate::programs::{expect_success, run};
+use crate::test_contract::word;
 use crate::test_server::{Response, TestServer};
 use crate::verifier::{Contract, Verifier};
 

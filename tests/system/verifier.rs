@@ -8,8 +8,8 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
-use crate::contract::word;
 use crate::fixtures;
+use crate::test_contract::word;
 use crate::test_server::{Response, wait_for};
 
 /// A running `tests/node/verifier/server.mjs`, killed on drop.

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use crate::contract;
 use crate::pending::{Network, RECIPIENT};
 use crate::programs;
+use crate::test_contract;
 
 /// Runs `tests/node/clients.mjs` for `client`.
 async fn script(client: &str) {
     let network = Network::start().await;
     let mut command = programs::node_js(&["viem", "ethers"]);
     command.arg(programs::script_path("clients.mjs")).arg(client);
-    command.args([network.route(), network.node.url(), contract::creation()]);
-    command.arg(contract::RUNTIME);
+    command.args([network.route(), network.node.url(), test_contract::creation()]);
+    command.arg(test_contract::RUNTIME);
     println!("{}", programs::expect_success(command).await);
 }
 
@@ -58,7 +58,7 @@ async fn cast_shows_queued_state_under_pending_but_not_latest() {
     let network = Network::start().await;
     let (contract, _) = network.contract_with_queued_write().await;
     network.queue_transfer().await;
-    let padded_word = |value| format!("0x{}", contract::word(value));
+    let padded_word = |value| format!("0x{}", test_contract::word(value));
     for (arguments, pending, latest) in [
         (["balance", RECIPIENT].as_slice(), "1000000000000000000", "0"),
         (&["nonce", &network.sender], "3", "1"),
@@ -73,7 +73,10 @@ async fn cast_shows_queued_state_under_pending_but_not_latest() {
         // Without `--block`, cast reads the latest block.
         assert_eq!(network.cast(arguments).await, latest, "{arguments:?}");
     }
-    assert_eq!(network.cast(&["code", &contract, "--block", "pending"]).await, contract::RUNTIME);
+    assert_eq!(
+        network.cast(&["code", &contract, "--block", "pending"]).await,
+        test_contract::RUNTIME
+    );
     for (tag, number) in [("pending", "2"), ("latest", "1")] {
         assert_eq!(network.cast(&["block", tag, "--field", "number"]).await, number);
     }
@@ -113,8 +116,8 @@ async fn cast_waits_for_a_receipt_and_finds_its_logs() {
         assert_eq!(logs.len(), 1, "{text}");
         (logs[0]["topics"].clone(), logs[0]["data"].clone())
     };
-    let data = format!("0x{}", contract::word(42));
-    let expected = (json!([contract::STORED_TOPIC]), json!(data));
+    let data = format!("0x{}", test_contract::word(42));
+    let expected = (json!([test_contract::STORED_TOPIC]), json!(data));
     assert_eq!(topic_and_data(&receipt), expected);
     assert_eq!(topic_and_data(&network.cast(&logs).await), expected);
 }

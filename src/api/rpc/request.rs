@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::json::{parse_string, present};
 use crate::reads::{ReadError, ReadRejection};
 
-/// Members of a body, parsed only as far as being JSON.
+/// Body split into its requests, each still raw JSON.
 #[derive(Debug)]
 pub(super) enum RpcPayload<'a> {
     Single(&'a RawValue),

@@ -8,7 +8,7 @@ use super::{ExternalRule, scaled};
 
 const GWEI: u128 = 1_000_000_000;
 
-type QuotePart = fn(HistoryAt<'_>) -> Option<u128>;
+type QuoteFn = fn(HistoryAt<'_>) -> Option<u128>;
 
 /// All rules: percentiles, window, tip and base fee of each.
 pub(super) const EXTERNAL_RULES: [ExternalRule; 23] = [
@@ -143,8 +143,8 @@ const fn rule(
     name: &'static str,
     percentiles: &'static [f64],
     window: usize,
-    tip: QuotePart,
-    base_fee: Option<QuotePart>,
+    tip: QuoteFn,
+    base_fee: Option<QuoteFn>,
 ) -> ExternalRule {
     ExternalRule { name, percentiles, window, tip, base_fee }
 }
@@ -167,7 +167,8 @@ fn alloy_tip(rewards: Vec<u128>) -> u128 {
     median(&nonzero(rewards)).unwrap_or(1)
 }
 
-/// Like alloy, but ignores nearly empty blocks, unless no other block has a tip and half of all blocks have one.
+/// Like alloy, but ignores blocks below 10 % full. If none of the rest has a tip, uses all blocks, provided at least
+/// half of them have one.
 fn foundry_tip(now: HistoryAt<'_>, percentile: f64) -> Option<u128> {
     const BLOCKS: usize = 10;
     const MIN_GAS_USED_RATIO: f64 = 0.1;

@@ -33,7 +33,7 @@ enum PermitState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quota {
     pub(super) permits: usize,
-    /// Number of windows in which `permits` may be taken.
+    /// Number of windows for which a permit is held; above 1 if there are more replicas than permits.
     pub(super) windows: u32,
 }
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Line coverage of `cargo test`, without the programs of tests/system. Prints a line per file; the lines themselves are in
+# target/llvm-cov/html. Needs cargo-llvm-cov, and the LLVM tools of the compiler's version: rustup's component llvm-tools,
+# or Debian's llvm package of that version.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() {
+    echo "tests/coverage.sh: $1" >&2
+    exit 1
+}
+cargo llvm-cov --version >/dev/null 2>&1 || fail "cargo-llvm-cov is missing. Install it: cargo install --locked cargo-llvm-cov"
+version=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/*/bin/llvm-cov" >/dev/null; then
+    LLVM_COV=${LLVM_COV:-$(command -v "llvm-cov-$version")} || fail "llvm-cov is missing. Install rustup's llvm-tools, or Debian's llvm-$version."
+    LLVM_PROFDATA=${LLVM_PROFDATA:-$(command -v "llvm-profdata-$version")}
+    export LLVM_COV LLVM_PROFDATA
+fi
+cargo llvm-cov --locked --html --ignore-filename-regex '(^|/)(tests|fuzz|benches)/|tests\.rs$'
+cargo llvm-cov report --ignore-filename-regex '(^|/)(tests|fuzz|benches)/|tests\.rs$'
