@@ -1,7 +1,13 @@
 //! Look-ups of delegations (delegate.xyz): REST API, registry contract, or API with contract as fallback.
 //!
-//! A response names its source. The contract is read through [`Reads`], with its coalescing and limits. An error is
-//! never reported as "no delegation".
+//! A response names its source. An error is never reported as "no delegation".
+//!
+//! The contract is read through [`Reads`], with its coalescing and limits. The chain's allow-list does not apply, and
+//! no cached result is used: a client that has a receipt may know a newer block than the polls.
+//!
+//! The API is called through a `Proxy`, but its responses are read whole. They must be JSON of the expected type; else
+//! the contract is read, if it is the fallback. A request with a client's own key is neither cached nor coalesced: an
+//! error about the key must not reach another client. It takes no permit of the rate limit either.
 
 mod api_client;
 mod budget;
@@ -71,7 +77,7 @@ struct LookupCounters {
 pub(crate) enum LookupResponse {
     /// Response of the API, which may be an error.
     Api(ApiResponse),
-    /// JSON.
+    /// JSON that the service wrote from the contract's return data.
     Chain(Bytes),
 }
 
@@ -141,13 +147,13 @@ impl Delegations {
         self.inner.api.as_ref()?.sync_budget()
     }
 
-    /// Reads through which chains are called.
+    /// Returns the reads through which chains are called.
     pub(crate) fn reads(&self) -> &Reads {
         &self.inner.reads
     }
 
-    /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Ends within the API's
-    /// deadline, plus that of a read if the chain is read.
+    /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Takes at most the wait
+    /// for a permit and the deadline of the API, plus that of a read if the chain is read.
     ///
     /// # Errors
     ///
@@ -235,8 +241,8 @@ impl Delegations {
                         "delegation API failed; falling back to the registry contract"
                     );
                 }
-                Err(ApiError::ErrorResponse(statement)) => {
-                    return Ok((LookupResponse::Api(statement), &counters.refused));
+                Err(ApiError::ErrorResponse(response)) => {
+                    return Ok((LookupResponse::Api(response), &counters.refused));
                 }
                 Err(ApiError::BudgetExhausted(wait)) => {
                     return Err(LookupError::BudgetExhausted(wait));
@@ -253,7 +259,7 @@ impl Delegations {
         Ok((LookupResponse::Chain(body), &counters.chain))
     }
 
-    /// Response of the API, filtered by the requested direction.
+    /// Returns the response of the API, filtered by the requested direction.
     async fn query_api(
         &self,
         client: &CoalescingClient,
@@ -263,13 +269,13 @@ impl Delegations {
         let wait_policy =
             if self.inner.falls_back { WaitPolicy::UnlessCircuitOpen } else { WaitPolicy::Always };
         let (response, source) = client.send(lookup, caller, wait_policy).await?;
-        let statement = match lookup.kind {
+        let response = match lookup.kind {
             LookupKind::List { address, direction: Some(direction) } => {
                 response.filtered(direction, address, self.inner.reads.memory())?
             }
             LookupKind::List { direction: None, .. } | LookupKind::Check(_) => response,
         };
-        Ok((statement, source))
+        Ok((response, source))
     }
 
     /// Builds the response from the registry contract.
@@ -296,7 +302,7 @@ impl Delegations {
             LookupKind::List { address, direction: None } => {
                 let mut both = registry.list(Direction::Incoming, *address).await?;
                 let mut outgoing = registry.list(Direction::Outgoing, *address).await?;
-                // The incoming list contains them already.
+                // Self-delegations are in both lists.
                 outgoing.retain(|delegation| !delegation.is_self_delegation());
                 both.append(&mut outgoing);
                 to_raw_value(&both)
@@ -329,7 +335,7 @@ impl RegistryReader<'_> {
         Ok(Delegation::decode_list(&returned)?)
     }
 
-    /// Return data of a call with `calldata`.
+    /// Calls the registry and returns its return data.
     async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, LookupError> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });

@@ -1,9 +1,15 @@
 //! Forwards a request to one configured upstream and returns the response, streamed or whole.
 //!
-//! The configuration and checked path segments decide where a request goes, never a client's path. Only the headers
-//! listed here pass, in both directions. Every request has one deadline from its start to the last byte of the
-//! response, and its own connection: nothing is sent twice, and no request is lost to a connection that the upstream is
-//! closing.
+//! The configuration and checked path segments decide where a request goes, never a client's path. A query that the URL
+//! parser would change is rejected. Only the headers listed here pass, in both directions.
+//!
+//! Every request has one deadline from its start to the last byte of the response, and its own connection: nothing is
+//! sent twice, and no request is lost to a connection that the upstream is closing. One client may have a quarter of
+//! the concurrent requests, because requests that take minutes would otherwise keep all other clients out.
+//!
+//! Bodies are streamed in both directions. A response below 16 KiB is complete before any of it is sent. If the
+//! upstream breaks it off, the client gets an error response. A longer one has begun by then, so the client's
+//! connection is reset: a part must not look like the whole.
 
 mod cancellable_body;
 mod proxy_metrics;
@@ -288,7 +294,7 @@ impl Proxy {
         Ok(response)
     }
 
-    /// Result of `step`, or a timeout at the deadline.
+    /// Returns the result of `step`, or a timeout at the deadline.
     async fn with_deadline<T>(
         &self,
         deadline: Instant,

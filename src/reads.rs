@@ -1,8 +1,15 @@
 //! Reads of chain state for clients: allow-list, cache, coalescing and limits.
 //!
-//! Identical reads at the same time share one upstream call. Later identical reads get the cached response while it is
-//! valid, which depends on the chain state that it was computed from. Everything is bounded: concurrent calls per
-//! chain, bytes of requests and responses, bytes in the cache.
+//! `api::rpc` handles the JSON-RPC envelope: ids, batches and notifications. This module validates the parameters of
+//! known methods. From them it derives the chain state that a result depends on, which decides how long it is cached.
+//! A method that it does not know, but the operator allows, is forwarded each time.
+//!
+//! Identical reads at the same time share one upstream call: the first caller makes it, the others wait at the cache
+//! entry. The cache key of a result that can change contains the newest known block. So a new block makes the older
+//! result unreachable at once.
+//!
+//! Everything is bounded: concurrent calls per chain, bytes of requests and responses, bytes in the cache. Reads use
+//! the nodes of the poller, but a failed read changes nothing for polls, because a client can make reads fail.
 
 mod cache;
 mod finality;
@@ -71,7 +78,7 @@ pub struct ChainReads {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRejection {
     /// The method is not on the chain's allow-list.
-    // One library falls back only on an error with the words "the method … does not exist".
+    // One client library falls back only if the message contains the words "the method … does not exist".
     #[error("the method requested does not exist or is not allowed")]
     NotAllowed,
     /// The parameters are invalid.
@@ -87,7 +94,7 @@ pub enum ReadRejection {
 
 #[derive(Debug)]
 struct SourcedResponse {
-    answer: NodeResponse,
+    response: NodeResponse,
     source: ReadSource,
 }
 
@@ -123,7 +130,8 @@ struct ReadMetrics {
 }
 
 impl Reads {
-    /// Budget of request bodies in flight and undelivered responses, including the cached ones among them.
+    /// Budget of request bodies in flight and of responses, whether a client or the cache still holds them. Delegation
+    /// look-ups share it.
     const MEMORY_LIMIT_BYTES: usize = 256 * 1024 * 1024;
 
     /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order.
@@ -163,22 +171,22 @@ impl Reads {
         Self { inner: Arc::new(Inner { limits: limits.clone(), memory, chains, by_name }) }
     }
 
-    /// Limits of one request.
+    /// Returns the configured limits of a request.
     pub(crate) fn limits(&self) -> &config::Rpc {
         &self.inner.limits
     }
 
-    /// Bytes that requests and responses may hold together.
+    /// Returns the budget of the bytes that requests and responses hold.
     pub(crate) fn memory(&self) -> &MemoryBudget {
         &self.inner.memory
     }
 
-    /// Deadline of a call that arrives now.
+    /// Returns the deadline of a call that arrives now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.inner.limits.timeout
     }
 
-    /// All chains, in ascending order of chain id.
+    /// Returns all chains, in ascending order of chain id.
     pub(crate) fn chains(&self) -> &[ChainReads] {
         &self.inner.chains
     }
@@ -191,7 +199,7 @@ impl Reads {
 }
 
 impl ChainReads {
-    /// State of the chain.
+    /// Returns the stored state of the chain.
     pub(crate) fn chain(&self) -> &store::StoredChain {
         &self.chain
     }
@@ -247,7 +255,7 @@ impl ChainReads {
             Err(ReadRejection::Overloaded) => &self.metrics.overloaded,
             Err(ReadRejection::Failed(_)) => &self.metrics.failed,
         };
-        outcome.map(|found| found.answer)
+        outcome.map(|found| found.response)
     }
 
     async fn find_response(
@@ -265,15 +273,15 @@ impl ChainReads {
             ReadMethod::PassThrough(method) => {
                 params::check_depth(params)?;
                 let call = Call { method, params, is_retryable: false };
-                let answer = self.call_nodes(call, deadline).await?;
-                return Ok(SourcedResponse { answer, source: ReadSource::Node });
+                let response = self.call_nodes(call, deadline).await?;
+                return Ok(SourcedResponse { response, source: ReadSource::Node });
             }
         };
         let scope = known.state_scope(params)?;
         let call = Call { method: known.name, params, is_retryable: true };
         if reuse == ReuseMode::Never {
             return Ok(SourcedResponse {
-                answer: self.call_nodes(call, deadline).await?,
+                response: self.call_nodes(call, deadline).await?,
                 source: ReadSource::Node,
             });
         }
@@ -287,16 +295,16 @@ impl ChainReads {
             params_digest: Sha256::digest(params.get()).into(),
         };
         if let Some(cached) = self.cache.get(&key).await {
-            return Ok(SourcedResponse { answer: cached.response, source: ReadSource::Cache });
+            return Ok(SourcedResponse { response: cached.response, source: ReadSource::Cache });
         }
         loop {
             let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
             let left = deadline.saturating_duration_since(Instant::now());
             match found {
-                // The first caller had less time left than this one.
+                // The call had the deadline of its first caller. This caller has time left for another one.
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadSource::Coalesced))
                     if left >= self.timeout / 2 => {}
-                found => return found.map_err(|(refusal, _)| refusal),
+                found => return found.map_err(|(rejection, _)| rejection),
             }
         }
     }
@@ -315,13 +323,13 @@ impl ChainReads {
         let call_node = async {
             is_caller.store(true, Ordering::Relaxed);
             let requested_at = Instant::now();
-            let (answer, ()) =
+            let (response, ()) =
                 join(self.call_nodes(call, deadline), self.refresh_finality(scope)).await;
-            let answer = answer?;
-            if let Some(block) = known.block_hint(&answer) {
+            let response = response?;
+            if let Some(block) = known.block_hint(&response) {
                 self.head_hints.record(block, self.chain.newest_block());
             }
-            Ok(CachedResponse::new(answer, requested_at, policy, self.chain.config()))
+            Ok(CachedResponse::new(response, requested_at, policy, self.chain.config()))
         };
         let cached = self.cache.try_get_with(key, call_node).await;
         let source = if is_caller.load(Ordering::Relaxed) {
@@ -330,8 +338,8 @@ impl ChainReads {
             ReadSource::Coalesced
         };
         cached
-            .map(|cached| SourcedResponse { answer: cached.response, source })
-            .map_err(|refusal| (ReadRejection::clone(&refusal), source))
+            .map(|cached| SourcedResponse { response: cached.response, source })
+            .map_err(|rejection| (ReadRejection::clone(&rejection), source))
     }
 
     /// Calls the nodes, unless the maximum number of calls is in flight.
@@ -341,8 +349,8 @@ impl ChainReads {
         deadline: Instant,
     ) -> Result<NodeResponse, ReadRejection> {
         let _permit = self.in_flight.try_acquire().map_err(|_| ReadRejection::Overloaded)?;
-        let answer = self.upstreams.read(call, deadline, &self.memory).await;
-        Ok(answer?)
+        let response = self.upstreams.read(call, deadline, &self.memory).await;
+        Ok(response?)
     }
 
     fn head_version(&self) -> HeadVersion {

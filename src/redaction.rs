@@ -44,7 +44,7 @@ impl Redactor {
             .match_kind(MatchKind::LeftmostLongest)
             .ascii_case_insensitive(true)
             .build(secrets.into_iter().filter(|secret| !secret.is_empty()));
-        // Fails only for more text than any configuration has.
+        // Fails only for more text than any configuration has. Without a matcher, everything counts as secret.
         Self { matcher: finder.ok() }
     }
 
@@ -121,7 +121,7 @@ fn redact_string(matcher: &AhoCorasick, text: &mut String) -> bool {
         let replacements = vec![REDACTED; matcher.patterns_len()];
         *text = matcher.replace_all(text, &replacements);
     }
-    // Also finds encoded forms. Their exact spelling is not needed.
+    // Finds percent-encoded and escaped secrets too. Their position in `text` is unknown, so all of it is replaced.
     let plain = percent_decode_str(text).decode_utf8_lossy().replace('\\', "");
     let is_encoded = matcher.is_match(plain.as_str());
     if is_encoded {

@@ -34,7 +34,7 @@ pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(super) struct ApiClient {
     proxy: Proxy,
     api_key: Option<HeaderValue>,
-    /// `None`: the configured key removes the limit.
+    /// `None`: a key is configured, to which the public rate limit does not apply.
     budget: Option<RateBudget>,
     cache_ttl: Duration,
     circuit_breaker: CircuitBreaker,
@@ -146,11 +146,11 @@ impl ApiClient {
         self.circuit_breaker.try_admit_request(Instant::now())
     }
 
-    /// Sends one request within the configured time, and records whether the API responds at all.
+    /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all.
     ///
     /// # Errors
     ///
-    /// Returns why there are no delegations.
+    /// Fails if the API returned no delegations.
     pub(super) async fn send(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
@@ -302,8 +302,8 @@ impl ApiResponse {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Returns true if the API may have rejected the chain. Its errors are not documented; of a valid request only the
-    /// chain can be unknown to it.
+    /// Returns true if the API may have rejected the chain. The API's errors are not documented. In a valid request
+    /// only the chain can be unknown to it.
     fn rejects_chain(&self) -> bool {
         const REJECTION_STATUSES: [StatusCode; 3] =
             [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY];
@@ -374,10 +374,10 @@ impl ApiError {
     /// request.
     pub(super) fn allows_failover(&self) -> bool {
         match self {
-            Self::ErrorResponse(statement) => {
-                statement.status.is_server_error()
-                    || statement.status == StatusCode::TOO_MANY_REQUESTS
-                    || statement.rejects_chain()
+            Self::ErrorResponse(response) => {
+                response.status.is_server_error()
+                    || response.status == StatusCode::TOO_MANY_REQUESTS
+                    || response.rejects_chain()
             }
             Self::BudgetExhausted(_) | Self::CircuitOpen | Self::Failed(_) | Self::NoMemory => true,
         }

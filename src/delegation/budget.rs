@@ -1,9 +1,11 @@
 //! Rate limit of the API without a key: a fixed number of requests per window (the network document's section 8).
 //!
-//! A request takes a permit before it is sent and keeps it until a whole window after its response, because the API
-//! received it no later than that. So no window of the API has more answered requests than permits, whatever the
-//! latency. A bucket that refills cannot guarantee that. A request that timed out may still reach the API, so its
-//! permit stays taken for one more window.
+//! A request takes a permit before it is sent and keeps it until a whole window after its response. The API received
+//! the request before it responded. So no window of the API has more answered requests than permits, whatever the
+//! latency. A request that timed out may still reach the API, so its permit stays taken for one more window.
+//!
+//! Other algorithms cannot guarantee that. A full token bucket allows almost twice the limit within one window. A log
+//! of send times does not know when requests arrive, which can be closer together than they were sent.
 //!
 //! Replicas that share Redis share the permits: each requests a permit from Redis. A replica that loses Redis takes
 //! none until all permits that the others may hold from its share have expired. From then on it uses its own share,
@@ -40,6 +42,9 @@ pub(super) struct RateBudget {
 struct SharedBudgetState {
     budget: SharedBudget,
     view: Mutex<ReplicaView>,
+    /// Held from a snapshot of the reservations until Redis has it: an older snapshot that arrived after a newer one
+    /// would delete the permit that was reserved in between.
+    snapshot_order: tokio::sync::Mutex<()>,
     /// Notified when the reservations should be sent to Redis.
     heartbeat_due: Notify,
 }
@@ -91,9 +96,10 @@ impl RateBudget {
     /// By then replicas that start together know each other.
     const STABLE_AFTER: Duration = Duration::from_secs(5);
     /// Time after the loss of Redis until this replica uses its share. After 3 s the others leave the share to it
-    /// (`reserve.lua`); what they took from it before has then expired: sent at once, answered, and held for a window.
+    /// (`reserve.lua`). The rest of the time is for permits that they took from it before then: each request is sent at
+    /// once and answered, and its permit is held for a window.
     const REDIS_LOSS_COOL_DOWN: Duration = Duration::from_secs(15);
-    /// A permit may become free sooner than expected.
+    /// Longest time without asking Redis again, because a permit may become free sooner than expected.
     const MAX_EXHAUSTED_CACHE: Duration = Duration::from_millis(250);
 
     /// Creates a budget with all permits free. A request may take `timeout`, after waiting `max_wait` for a permit.
@@ -107,6 +113,7 @@ impl RateBudget {
         let shared_state = |pool| SharedBudgetState {
             budget: pool,
             view: Mutex::default(),
+            snapshot_order: tokio::sync::Mutex::default(),
             heartbeat_due: Notify::new(),
         };
         let counter = |outcome| metrics.delegation_budget(outcome);
@@ -148,6 +155,11 @@ impl RateBudget {
         &self,
         shared: &SharedBudgetState,
     ) -> Result<RequestPermit, BudgetExhausted> {
+        if let Some(quota) = shared.local_quota(Instant::now())? {
+            return self.acquire_local(quota);
+        }
+        let _snapshot_order = shared.snapshot_order.lock().await;
+        // The call before this one may have used up the permits, or lost Redis.
         let now = Instant::now();
         if let Some(quota) = shared.local_quota(now)? {
             return self.acquire_local(quota);
@@ -190,8 +202,10 @@ impl RateBudget {
         Some(async move {
             let mut shared_budget = shared.budget.clone();
             loop {
+                let snapshot_order = shared.snapshot_order.lock().await;
                 let reservations = budget.reservations(None);
                 let replicas = shared_budget.heartbeat(&reservations).await;
+                drop(snapshot_order);
                 match replicas {
                     Ok(replicas) => shared.lock_view().record_contact(replicas, Instant::now()),
                     Err(_) => shared.lock_view().record_loss(Instant::now()),
@@ -210,7 +224,7 @@ impl RateBudget {
         retry_after.unwrap_or(WINDOW).min(PermitPool::MAX_COOL_DOWN)
     }
 
-    /// Sends no request for this long.
+    /// Stops all requests for `duration`, after a 429.
     pub(super) fn start_cool_down(&self, duration: Duration) {
         self.lock().start_cool_down(duration, Instant::now());
         self.request_heartbeat();
@@ -220,7 +234,7 @@ impl RateBudget {
         RequestPermit { budget: self.clone(), index, send_at, outcome: RequestOutcome::Unsent }
     }
 
-    /// Reservations of this replica, without the permit about to be taken.
+    /// Returns the reservations of this replica, without the permit about to be taken.
     fn reservations(&self, excluded: Option<usize>) -> ReserveRequest {
         let now = Instant::now();
         let pool = self.lock();
@@ -258,7 +272,7 @@ impl RateBudget {
 }
 
 impl SharedBudgetState {
-    /// Quota of this replica without Redis; `None`: ask Redis.
+    /// Returns the quota of this replica without Redis; `None`: ask Redis.
     fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
         self.lock_view().local_quota(now)
     }
@@ -311,7 +325,7 @@ impl ReplicaView {
 }
 
 impl RequestPermit {
-    /// When the request may be sent: now or soon.
+    /// Returns when the request may be sent: now or soon.
     pub(super) fn send_at(&self) -> Instant {
         self.send_at
     }
@@ -326,7 +340,7 @@ impl RequestPermit {
         self.outcome = RequestOutcome::Unsent;
     }
 
-    /// Marks the request as answered or refused: the API no longer has it.
+    /// Marks the request as ended, with or without a response: the API cannot receive it later.
     pub(super) fn mark_answered(mut self) {
         self.outcome = RequestOutcome::Answered;
     }

@@ -15,12 +15,12 @@ pub(super) struct CircuitBreaker {
 impl CircuitBreaker {
     const OPEN_DURATION: Duration = Duration::from_secs(10);
 
-    /// Circuit breaker of an API with this deadline.
+    /// Creates the closed circuit breaker of an API with this deadline.
     pub(super) fn new(timeout: Duration) -> Self {
         Self { open_until: Mutex::new(None), timeout }
     }
 
-    /// Returns true if a request may be sent to the API.
+    /// Returns true if a request may be sent to the API. A probe without an outcome blocks the next one for `timeout`.
     pub(super) fn try_admit_request(&self, now: Instant) -> bool {
         let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
         match *open_until {
@@ -70,7 +70,7 @@ mod tests {
         let later = now + CircuitBreaker::OPEN_DURATION;
         assert!(breaker.try_admit_request(later));
         assert!(!breaker.try_admit_request(later));
-        // The request that held the probe is gone.
+        // The probe had no outcome.
         assert!(breaker.try_admit_request(later + timeout));
         breaker.record_not_sent(later);
         assert!(breaker.try_admit_request(later) && !breaker.try_admit_request(later));

@@ -88,7 +88,7 @@ impl CoalescingClient {
     ///
     /// # Errors
     ///
-    /// Returns why there are no delegations.
+    /// Fails if the API returned no delegations, or its circuit is open.
     pub(super) async fn send(
         &self,
         lookup: &DelegationLookup,
@@ -101,7 +101,7 @@ impl CoalescingClient {
             if !is_admitted() {
                 return Err(ApiError::CircuitOpen);
             }
-            // Not shared: the response may depend on the key.
+            // Not shared: the response may depend on the key, or be an error about it.
             let response = self.api.send(&request).await?;
             return Ok((
                 ApiResponse { fresh_for: Duration::ZERO, ..response },
@@ -119,11 +119,11 @@ impl CoalescingClient {
             let (pending, source) = self.join_or_start(&cache_key, &request);
             // The task was dropped without an outcome, because the service is stopping.
             match pending.await.unwrap_or(Err(ApiError::Failed(ProxyError::ConnectionLost))) {
-                Ok(statement) => return Ok((statement, source)),
-                // The request in flight belongs to another client, which is at its limit.
+                Ok(response) => return Ok((response, source)),
+                // Another client, which is at its limit, started the request. Try again as this client.
                 Err(ApiError::Failed(ProxyError::TooManyPerClient))
                     if source == ResponseSource::Coalesced => {}
-                Err(silence) => return Err(silence),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -150,11 +150,11 @@ impl CoalescingClient {
         };
         let (api, cache, request) = (Arc::clone(&self.api), self.cache.clone(), request.clone());
         let task = async move {
-            // A caller that just missed the cache finds an entry that was inserted since.
+            // `try_get_with` finds a response that was cached after this caller had looked.
             let outcome = cache.try_get_with(guard.cache_key.clone(), api.send(&request)).await;
             drop(guard);
             // All callers may have disconnected.
-            let _ = sender.send(outcome.map_err(|silence| ApiError::clone(&silence)));
+            let _ = sender.send(outcome.map_err(|error| ApiError::clone(&error)));
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}

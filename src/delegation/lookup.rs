@@ -1,4 +1,4 @@
-//! Delegation look-ups.
+//! Parameters of a look-up, and its request to the REST API.
 
 use alloy_primitives::Address;
 
@@ -17,11 +17,11 @@ pub(crate) struct DelegationLookup {
 pub(crate) enum LookupKind {
     /// The delegations to and from an address; `None`: in both directions.
     List { address: Address, direction: Option<Direction> },
-    /// True if one address may act for another.
+    /// Check whether one address may act for another, or for which amount of a token.
     Check(Check),
 }
 
-/// The state that is asked about.
+/// Block whose state a look-up reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupBlock {
     Latest,
@@ -30,7 +30,7 @@ pub(crate) enum LookupBlock {
 }
 
 impl LookupBlock {
-    /// As a block tag of JSON-RPC.
+    /// Returns the block tag of JSON-RPC.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Latest => "latest",
@@ -40,7 +40,8 @@ impl LookupBlock {
 }
 
 impl DelegationLookup {
-    /// Path and query of the REST API. Identical look-ups have the same; the API has no directions.
+    /// Returns path and query of the request to the REST API, which also identify it in the cache. The direction is not
+    /// part of them: the API always returns both, so look-ups in different directions share a response.
     pub(super) fn path_and_query(&self) -> (String, String) {
         let chain_id = self.chain_id;
         let (subpath, query) = match &self.kind {

@@ -7,7 +7,7 @@ const VAULT: Address = address!("0x00000000000000000000000000000000000000a1");
 const HOT_WALLET: Address = address!("0x00000000000000000000000000000000000000b2");
 const CONTRACT: Address = address!("0x00000000000000000000000000000000000000c3");
 
-/// `0x6c…` as one word.
+/// Encodes a number as one word of the ABI, in hex.
 fn word(byte: u8) -> String {
     format!("{byte:064x}")
 }

@@ -75,8 +75,8 @@ impl UpstreamBody {
         self.received < Self::BUFFER_BYTES
     }
 
-    /// Deadline of the whole body. A client that does not read keeps hyper from polling the body, so the deadline is also
-    /// enforced outside.
+    /// Returns the deadline of the whole body. hyper does not poll the body while the client does not read. So the
+    /// connection must enforce the deadline too.
     pub(crate) fn deadline(&self) -> std::time::Instant {
         self.deadline.deadline().into_std()
     }

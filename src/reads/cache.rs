@@ -27,8 +27,8 @@ pub(super) fn new_cache() -> ResponseCache {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey {
     pub(super) chain_id: u64,
-    /// Version of the head, for results that hold until it changes: a client that has seen a block must not get a result
-    /// from before it.
+    /// Version of the head: a client that has seen a block must not get a result from before it. `None`: the result
+    /// does not depend on the head.
     pub(super) head_version: Option<HeadVersion>,
     pub(super) method: &'static str,
     /// Separate entries per mode, because a caller that wants a new response must not get a cached one.
@@ -40,7 +40,7 @@ pub(super) struct CacheKey {
 /// How a response may be shared with other callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReuseMode {
-    /// Until the state that it depends on may have changed, as far as polls show.
+    /// Until the state that it depends on may have changed, as far as polls and other results show.
     Cached,
     /// Only while the call is in flight: a later client may know a newer block.
     Coalesced,
@@ -55,9 +55,9 @@ pub(super) type HeadVersion = (Option<u64>, u64);
 pub(super) enum CacheLifetime {
     /// Not at all. Callers can only join the call in flight.
     Never,
-    /// Until the next flashblock at most; not at all on a chain without flashblocks.
+    /// For at most one flashblock time; not at all on a chain without flashblocks.
     Flashblock,
-    /// Until the polls see another block, at most one block time.
+    /// Until another block is known, at most one block time.
     UntilNextBlock,
     /// For a fixed long time: the result can no longer change.
     Immutable,

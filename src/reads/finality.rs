@@ -19,10 +19,10 @@ pub(super) struct Finality {
 }
 
 impl Finality {
-    /// A slower response is not worth waiting for.
+    /// The client's response waits for the probe, so a slower one is given up.
     pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
     const PROBE_INTERVAL: Duration = Duration::from_mins(1);
-    /// On few chains a block is final before it has this many confirmations.
+    /// Confirmations of a block before it causes a probe. On few chains a block is final earlier.
     const MIN_DEPTH: u64 = 32;
 
     /// Returns true if the block with this number is known to be final.

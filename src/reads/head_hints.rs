@@ -1,5 +1,6 @@
-//! Blocks that results mention before the polls have seen them: after a receipt, the state before its block must not
-//! be returned as the latest.
+//! Blocks that results mention before the polls have seen them.
+//!
+//! A client that has a receipt must not get the state from before its block as the latest.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ pub(super) struct HeadHints {
 
 #[derive(Debug, Default)]
 struct HintState {
-    /// By `eth_blockNumber`.
+    /// Highest result of `eth_blockNumber`.
     head: u64,
     /// Highest block of a receipt or a transaction, and its last known hash. A pending block is reported at each
     /// flashblock with another hash, and once more when it is mined.
@@ -34,7 +35,7 @@ impl HeadHints {
     /// Blocks further ahead of the polls are ignored: a false one would hide all later hints.
     const MAX_BLOCKS_AHEAD: u64 = 1024;
 
-    /// Generation of hints: cached results of an older generation may be stale.
+    /// Returns the generation of hints: cached results of an older generation may be stale.
     pub(super) fn generation(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).generation
     }

@@ -22,7 +22,7 @@ pub(super) struct KnownMethod {
 }
 
 impl KnownMethod {
-    /// Scope of the state that a result with these parameters depends on.
+    /// Returns the state that a result with these parameters depends on.
     ///
     /// # Errors
     ///
@@ -31,13 +31,13 @@ impl KnownMethod {
         (self.parse_scope)(&Params::parse(params)?)
     }
 
-    /// Returns true if a response may be cached. A wallet that sends twice within a flashblock requests its nonce in
-    /// between: a cached nonce would replace the first transaction.
+    /// Returns true if a response may be cached. A pending nonce may not: a wallet that sends two transactions within a
+    /// flashblock would use it for both, and the second would replace the first.
     pub(super) fn is_cacheable(&self, scope: StateScope) -> bool {
         !(self.name == "eth_getTransactionCount" && scope == StateScope::Pending)
     }
 
-    /// Block that this result mentions.
+    /// Returns the block that this result mentions.
     pub(super) fn block_hint(&self, response: &NodeResponse) -> Option<BlockHint> {
         match response {
             NodeResponse::Result(json) => (self.parse_hint)(json),
@@ -59,7 +59,7 @@ pub(super) enum ReadMethod {
 pub(super) struct Methods(Vec<ReadMethod>);
 
 impl Methods {
-    /// The configured methods; `None`: all known ones.
+    /// Creates the allow-list of the configured methods; `None`: all known ones.
     pub(super) fn from_config(configured: Option<&[RpcMethod]>) -> Self {
         let method = |name: &RpcMethod| match find_known(name.as_str()) {
             Some(known) => ReadMethod::Known(known),

@@ -1,8 +1,8 @@
 //! Validation of the parameters of known methods.
 //!
-//! The grammar is that of the Ethereum JSON-RPC specification, where common nodes agree with it. What only some nodes
-//! reject is left to the node, and so is every member without a rule here. Valid parameters are forwarded byte for
-//! byte.
+//! The grammar is that of the Ethereum JSON-RPC specification, where common nodes agree with it. Parameters that only
+//! some nodes reject are left to the node, as is every member without a rule here. Valid parameters are forwarded byte
+//! for byte.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -120,8 +120,8 @@ impl<'a> Params<'a> {
         self.parse_block_tag(index, BlockParam::parse_state)
     }
 
-    /// Parses an optional state tag. Nodes choose different defaults, and one with flashblocks may choose the pending
-    /// block.
+    /// Parses an optional state tag. An absent one counts as pending: nodes choose different defaults, and one with
+    /// flashblocks may choose the pending block.
     pub(super) fn parse_optional_state_tag(
         &self,
         index: usize,
@@ -273,7 +273,7 @@ impl BlockParam {
         match (object.block_number, object.block_hash) {
             (Some(number), None) => Self::parse_block(number),
             (None, Some(hash)) if is_data(hash, 32) => {
-                // A block can become non-canonical, but its state stays the same.
+                // A block can become non-canonical. Its state stays the same, but `requireCanonical` asks for an error.
                 let is_canonical = object.require_canonical.unwrap_or(false);
                 Some(Self(if is_canonical { StateScope::Head } else { StateScope::Fixed }))
             }

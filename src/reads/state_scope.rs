@@ -1,13 +1,13 @@
 //! Chain state that the result of a read depends on.
 
-/// Ordered from the state that changes most often to that which never changes.
+/// Part of the chain state, listed from the one that changes most often to the one that never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StateScope {
     /// The pending block, which changes with every flashblock.
     Pending,
     /// The head, which changes with every block.
     Head,
-    /// The block with this number, which a reorg changes until it is final.
+    /// The block with this number, which a reorg can replace until it is final.
     Block(u64),
     /// Nothing: the result never changes once it exists.
     Fixed,

@@ -244,12 +244,12 @@ fn methods_match_by_exact_name_and_are_configurable() {
 
 #[test]
 fn responses_give_block_hints() {
-    let hint = |method: &str, answer: &'static str| {
+    let hint = |method: &str, response: &'static str| {
         let methods = Methods::from_config(None);
         let Some(ReadMethod::Known(known)) = methods.get(method) else {
             panic!("{method} is known")
         };
-        known.block_hint(&NodeResponse::Result(Bytes::from_static(answer.as_bytes())))
+        known.block_hint(&NodeResponse::Result(Bytes::from_static(response.as_bytes())))
     };
     assert_eq!(
         hint(
@@ -276,8 +276,8 @@ fn cached_responses_expire_with_their_state_scope() {
     let asked = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (with, without) = (chain("flashblock_time = \"250ms\""), chain(""));
     let result = |json: &'static str| NodeResponse::Result(Bytes::from_static(json.as_bytes()));
-    let millis = |answer: NodeResponse, hold, chain| {
-        CachedResponse::new(answer, asked, hold, chain).fresh_for(asked).as_millis()
+    let millis = |response: NodeResponse, hold, chain| {
+        CachedResponse::new(response, asked, hold, chain).fresh_for(asked).as_millis()
     };
     assert_eq!(millis(result("1"), CacheLifetime::Flashblock, &with), 250);
     assert_eq!(millis(result("1"), CacheLifetime::Flashblock, &without), 0);
@@ -306,8 +306,8 @@ async fn an_expired_response_is_fetched_again() {
         params_digest: [0; 32],
     };
     let make = |hold| {
-        let answer = NodeResponse::Result(Bytes::from_static(b"1"));
-        CachedResponse::new(answer, Instant::now(), hold, &chain(""))
+        let response = NodeResponse::Result(Bytes::from_static(b"1"));
+        CachedResponse::new(response, Instant::now(), hold, &chain(""))
     };
     // Without flashblocks it is never cached.
     let outcome =

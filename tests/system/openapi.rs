@@ -138,7 +138,7 @@ fn lookups_document_upstream_responses_where_the_api_is_used() {
         let any = json!({ "type": "number", "minimum": 0 });
         assert_eq!(schema(&from_api), json!({ "anyOf": [number, any] }));
         assert_eq!(from_api["400"], problem("InvalidParameterOrUpstream"));
-        assert_eq!([&from_api["4XX"], &from_api["5XX"]], [&problem("OfUpstream"); 2]);
+        assert_eq!([&from_api["4XX"], &from_api["5XX"]], [&problem("UpstreamResponse"); 2]);
         let list = schema(&operation(source, "/registry/v2/{address}"));
         let known = json!({ "$ref": "#/components/schemas/Delegation" });
         assert_eq!(list["items"], json!({ "anyOf": [known, { "type": "object" }] }));

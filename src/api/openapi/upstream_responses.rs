@@ -13,12 +13,12 @@ use crate::delegation_registry::Delegation;
 
 type Responses = BTreeMap<String, RefOr<Response>>;
 
-const UPSTREAM_RESPONSE: &str = "OfUpstream";
+const UPSTREAM_RESPONSE: &str = "UpstreamResponse";
 /// Name suffix of error responses whose status an upstream may also return.
 const OR_UPSTREAM_SUFFIX: &str = "OrUpstream";
 
-/// Responses of a proxied route: the errors of the service, whose status an upstream may also return, and `statuses`
-/// of the upstream. They refer to components.
+/// Returns the responses of a proxied route: `own` errors of this service, whose status an upstream may also return,
+/// and `statuses` of the upstream. They refer to [`components`].
 pub(super) fn or_upstream(own: Responses, statuses: &[&str]) -> Responses {
     let own_or_upstream = own.into_iter().map(|(status, response)| match response {
         RefOr::Ref(reference) => {
@@ -32,7 +32,7 @@ pub(super) fn or_upstream(own: Responses, statuses: &[&str]) -> Responses {
     own_or_upstream.chain(upstream_responses).collect()
 }
 
-/// Returns all referenced components by name.
+/// Returns the components that the responses of proxied routes may refer to, by name.
 pub(super) fn components() -> impl Iterator<Item = (String, RefOr<Response>)> {
     let any_content = || RefOr::T(Content::default());
     let mut upstream_response = Response::new("The upstream's response.");

@@ -167,7 +167,7 @@ fn path_parameter(name: &str) -> ParameterBuilder {
     parameter(ParameterIn::Path, name, Required::True, description, schema)
 }
 
-/// Any response of the verification service, and the service's own errors.
+/// Returns the responses of a route: any of the verification service, and the errors of this service.
 fn responses(method: &HttpMethod) -> BTreeMap<String, RefOr<Response>> {
     let mut own = CommonErrors::responses();
     own.extend(InvalidParameter::responses());
@@ -193,7 +193,7 @@ mod tests {
             let path = path.replace(['{', '}'], "");
             for (method, operation) in [(Method::GET, item.get), (Method::POST, item.post)] {
                 let is_forwarded = verification::is_forwarded(&method, &path);
-                // A GET is forwarded for all paths below `v2/`, but these have none.
+                // Below `v2/` both methods are forwarded at every path, also where only one is documented.
                 if operation.is_some() || !path.starts_with("/verification/v2/") {
                     assert_eq!(is_forwarded, operation.is_some(), "{method} {path}");
                 }

@@ -110,7 +110,7 @@ fn build_header(description: &str, schema: Object, example: Value, is_required: 
     header.example(Some(example)).extensions(required).build()
 }
 
-/// References to the headers with these names.
+/// Returns references to the headers with these names and to those of every response.
 pub(in crate::api) fn references(names: &[&str]) -> BTreeMap<String, RefOr<Header>> {
     let reference = |name: &&str| {
         ((*name).to_owned(), RefOr::Ref(Ref::new(format!("#/components/headers/{name}"))))

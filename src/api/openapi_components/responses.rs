@@ -18,7 +18,7 @@ use crate::wire::SuggestionBody;
 
 const JSON: &str = "application/json";
 const HTML: &str = "text/html";
-/// Response of a page or one of its resources.
+/// Headers of a page and of the OpenAPI document.
 const PAGE_HEADERS: [&str; 2] = ["ETag", "Cache-Control"];
 const LOOKUP_HEADERS: [&str; 4] = ["X-Delegation-Source", "Cache-Control", "Age", "Vary"];
 

@@ -77,7 +77,7 @@ schemas! {
     TransactionRequest = transaction_request();
 }
 
-/// Accounts that are well known from test networks.
+/// The first two accounts of Hardhat's and Anvil's test networks.
 pub(in crate::api) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 pub(in crate::api) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -107,7 +107,8 @@ fn rpc_error() -> ObjectBuilder {
         .property("data", ObjectBuilder::new().schema_type(SchemaType::AnyValue))
 }
 
-/// Schema with one variant per action, and separate ones for granting and revoking an amount.
+/// Builds the schema, with a variant per action. An action with an amount has three: without `enable`, granting and
+/// revoking.
 fn transaction_request() -> OneOfBuilder {
     let flag_schema = |value: Option<bool>| {
         let values = value.map(|value| [json!(value)]);
@@ -164,7 +165,7 @@ fn transaction_request() -> OneOfBuilder {
     request
 }
 
-/// A number as a string, or as an integer that no JSON implementation rounds.
+/// Builds the schema of a number: a string, or an integer that no JSON implementation rounds.
 fn uint256_or_integer() -> OneOfBuilder {
     OneOfBuilder::new().item(schema_ref::<Uint256>()).item(integer_from(0))
 }

@@ -25,7 +25,7 @@ pub(super) struct PermitPool {
 enum PermitState {
     /// Free from then on; `None`: never taken.
     FreeAt(Option<Instant>),
-    /// Its request was sent then.
+    /// Its request was or will be sent then.
     InUse(Instant),
 }
 
@@ -108,7 +108,7 @@ impl PermitPool {
         self.set_permit(index, PermitState::InUse(send_at));
     }
 
-    /// Records the outcome of the request that was due at `from`.
+    /// Records the outcome of the request that was due at `send_at`. `quota` decides how long the permit is held.
     pub(super) fn release(
         &mut self,
         index: usize,
@@ -131,7 +131,7 @@ impl PermitPool {
         self.set_permit(index, PermitState::FreeAt(Some(free_at)));
     }
 
-    /// Sends no request for this long.
+    /// Grants no permit for this long.
     pub(super) fn start_cool_down(&mut self, pause: Duration, now: Instant) {
         self.cool_down_until = self.cool_down_until.max(Some(now + pause));
     }
@@ -141,7 +141,8 @@ impl PermitPool {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// For each permit, the longest time for which it is taken from now on, and whether its request is in flight.
+    /// Returns for each permit the longest time for which it is taken from now on, and whether its request is in
+    /// flight.
     pub(super) fn reservations(&self, now: Instant) -> impl Iterator<Item = (Duration, bool)> {
         self.permits.iter().map(move |permit| match permit {
             PermitState::FreeAt(None) => (Duration::ZERO, false),
@@ -153,12 +154,12 @@ impl PermitPool {
         })
     }
 
-    /// Deadline of a request.
+    /// Returns the deadline of a request.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Typical latency.
+    /// Returns the longest latency of the last responses, at least [`MAX_WAIT`].
     pub(super) fn typical_latency(&self) -> Duration {
         // A client that retries may be this late, so the estimate is never shorter.
         self.latencies.into_iter().max().unwrap_or_default().max(MAX_WAIT)

@@ -42,7 +42,7 @@ fn request_limit_holds_until_one_window_after_completion() {
 fn in_flight_request_keeps_its_permit() {
     let (mut window, now) = (PermitPool::new(TIMEOUT), Instant::now());
     let mut in_flight: Vec<_> = (0..25).map(|_| acquire(&mut window, now).unwrap()).collect();
-    // They may be answered at once, or as late as they may be.
+    // A request is expected to end after 1 s, the lowest typical latency; after that, at its timeout.
     assert_eq!(wait_when_exhausted(&mut window, now), WINDOW);
     let later = now + Duration::from_secs(3);
     assert_eq!(wait_when_exhausted(&mut window, later) + MAX_WAIT, WINDOW + Duration::from_secs(2));
@@ -146,7 +146,7 @@ fn process_stays_within_its_quota() {
         assert_eq!(permit, index);
     }
     assert_eq!(wait_for_quota(&mut window, Quota::for_replicas(4), now), Some(WINDOW));
-    // The last replica may take everything.
+    // A replica that is alone may take all 25.
     assert_eq!(wait_for_quota(&mut window, Quota::FULL, now), None);
     assert_eq!(wait_for_quota(&mut window, Quota::for_replicas(4), now + WINDOW), None);
 }
@@ -161,7 +161,7 @@ fn earlier_requests_count_against_a_reduced_quota() {
         let (permit, send_at) = window.acquire(Quota::FULL, Duration::ZERO, at).unwrap();
         window.release(permit, send_at, RequestOutcome::Answered, Quota::FULL, at);
     }
-    // The last six but one have to be gone first.
+    // The quota is six permits, so 15 of the 20 must be free first.
     let now = start + 2 * second;
     let expected = (start + WINDOW + second / 10 * 14) - now;
     assert_eq!(wait_for_quota(&mut window, Quota::for_replicas(4), now), Some(expected));
