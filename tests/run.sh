@@ -82,6 +82,6 @@ step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
 step cargo test --locked
 # Tests that depend on time have a run of their own, not beside compilers and browsers.
-RUST_TEST_THREADS=5 step cargo test --locked --test system -- --skip replicas:: --skip delegation_api::
-RUST_TEST_THREADS=4 step cargo test --locked --test system -- replicas:: --skip delegation_api::
+RUST_TEST_THREADS=2 step cargo test --locked --test system -- --skip replicas:: --skip delegation_api::
+RUST_TEST_THREADS=3 step cargo test --locked --test system -- replicas:: --skip delegation_api::
 RUST_TEST_THREADS=2 step cargo test --locked --test system -- delegation_api::
