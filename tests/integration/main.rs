@@ -33,6 +33,7 @@ mod mock_collector;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/mock_delegate_api.rs"]
 mod mock_delegate_api;
+mod mock_delegate_api_tests;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/mock_node.rs"]
 mod mock_node;

@@ -1,8 +1,5 @@
 //! A mock of the delegate.xyz REST API that checks requests and their rate.
 
-#[path = "mock_delegate_api/tests.rs"]
-mod tests;
-
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,14 +33,14 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct ApiState {
+pub(crate) struct ApiState {
     /// Responses by path after `/registry/v2/`. A key without a query applies to any query.
     responses: HashMap<String, StoredResponse>,
     /// Delay until a request arrives, like that of a network.
     delay: Duration,
     requests: Vec<ReceivedRequest>,
-    rates: Rates,
-    violations: Vec<String>,
+    pub(crate) rates: Rates,
+    pub(crate) violations: Vec<String>,
 }
 
 /// Status, headers and body of a response.
@@ -61,11 +58,11 @@ pub(crate) struct ReceivedRequest {
 
 /// Rate limit of requests without a key: 25 per 10 s.
 #[derive(Debug, Default)]
-struct Rates {
+pub(crate) struct Rates {
     arrivals: Vec<Instant>,
     /// Start of each fixed window and the number of requests in it. Every request starts a window.
     windows: Vec<(Instant, usize)>,
-    rejected: usize,
+    pub(crate) rejected: usize,
 }
 
 impl Rates {
@@ -75,7 +72,7 @@ impl Rates {
     /// Records a request. Returns `None` if it is allowed, otherwise the time until the next one is.
     ///
     /// The limit applies to the sliding window and to each fixed window.
-    fn record(&mut self, now: Instant) -> Option<Duration> {
+    pub(crate) fn record(&mut self, now: Instant) -> Option<Duration> {
         self.arrivals.push(now);
         self.windows.push((now, 0));
         let is_within = |from: Instant| now.duration_since(from) < Self::WINDOW;
@@ -172,7 +169,7 @@ impl MockDelegateApi {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, ApiState> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, ApiState> {
         self.shared.state.lock().unwrap()
     }
 }

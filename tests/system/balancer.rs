@@ -1,17 +1,17 @@
 //! The nginx configuration of docker-compose.yml in front of replicas.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinHandle;
 
 use crate::fixtures;
 use crate::http_message::get;
+use crate::nginx::Nginx;
 use crate::process::Process;
 use crate::raw_client::{RawClient, TIMEOUT, free_port};
 
@@ -64,63 +64,30 @@ fn dns_response(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
     response
 }
 
-/// nginx as docker-compose.yml starts it, except for addresses and folder. Stopped when dropped.
-struct Nginx {
-    process: Child,
-    folder: PathBuf,
+/// nginx as docker-compose.yml starts it, except for addresses and folder.
+struct Balancer {
+    _nginx: Nginx,
     address: SocketAddr,
 }
 
-impl Nginx {
+impl Balancer {
     /// Starts nginx in front of replicas that listen on `port`.
     async fn start(dns: &MockDns, port: u16) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let folder =
-            std::env::temp_dir().join(format!("gas-suggestion-balancer-{}", address.port()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut text = String::from_utf8(fixtures::read("config/nginx/replicas.conf")).unwrap();
-        for (found, replacement, count) in [
-            ("resolver 127.0.0.11 ", format!("resolver {} ", dns.address), 1),
-            ("listen 8080;", format!("listen {address};"), 1),
-            (" replica:8080;", format!(" replica:{port};"), 1),
-            ("/tmp/", format!("{}/", folder.display()), 6),
-        ] {
-            assert_eq!(text.matches(found).count(), count, "{found}");
-            text = text.replace(found, &replacement);
-        }
-        let file = folder.join("nginx.conf");
-        std::fs::write(&file, text).unwrap();
-        // Debian installs nginx in a folder that is not in every PATH.
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-        let mut command = Command::new("nginx");
-        command.env("PATH", path).args(["-e", "stderr", "-p"]).arg(&folder).arg("-c").arg(file);
-        let checked = Command::new(command.get_program())
-            .args(command.get_args())
-            .arg("-t")
-            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .output()
-            .expect("nginx is needed (Debian: apt-get install nginx)");
-        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
-        let process = command
-            .args(["-g", "daemon off; master_process off;"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let nginx = Self { process, folder, address };
-        let deadline = Instant::now() + TIMEOUT;
-        while TcpStream::connect(address).await.is_err() {
-            assert!(Instant::now() < deadline, "nginx does not listen on {address}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        nginx
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let configure = |folder: &Path| {
+            let mut text = String::from_utf8(fixtures::read("config/nginx/replicas.conf")).unwrap();
+            for (found, replacement, count) in [
+                ("resolver 127.0.0.11 ", format!("resolver {} ", dns.address), 1),
+                ("listen 8080;", format!("listen {address};"), 1),
+                (" replica:8080;", format!(" replica:{port};"), 1),
+                ("/tmp/", format!("{}/", folder.display()), 6),
+            ] {
+                assert_eq!(text.matches(found).count(), count, "{found}");
+                text = text.replace(found, &replacement);
+            }
+            text
+        };
+        Self { _nginx: Nginx::start(&[address], configure).await, address }
     }
 }
 
@@ -136,8 +103,8 @@ fn start(address: Ipv4Addr, port: u16) -> Process {
 async fn nginx_forwards_host_and_client_address_and_drops_forged_headers() {
     let dns = MockDns::start(&[FIRST]).await;
     let replica = TcpListener::bind((FIRST, 0)).await.unwrap();
-    let nginx = Nginx::start(&dns, replica.local_addr().unwrap().port()).await;
-    let mut client = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 9), nginx.address).await;
+    let balancer = Balancer::start(&dns, replica.local_addr().unwrap().port()).await;
+    let mut client = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 9), balancer.address).await;
     client.send(get("/v1//%2e/a?b=%20", "X-Forwarded-For: 1.2.3.4\r\n")).await;
     let (mut connection, _) = replica.accept().await.unwrap();
     let mut request_head = Vec::new();
@@ -161,8 +128,8 @@ async fn nginx_does_not_buffer_events() {
     let dns = MockDns::start(&[FIRST]).await;
     let port = free_port();
     let _replica = start(FIRST, port);
-    let nginx = Nginx::start(&dns, port).await;
-    let mut client = RawClient::connect(nginx.address).await;
+    let balancer = Balancer::start(&dns, port).await;
+    let mut client = RawClient::connect(balancer.address).await;
     client.send(get("/v1/ethereum/gas-suggestion/stream", "")).await;
     // With buffering, nginx would hold events back until it has 4 KiB of them, about a dozen.
     client.read_bytes_until(b"\ndata: {\"chain_name\":\"ethereum\",", 2).await;
@@ -176,8 +143,8 @@ async fn nginx_fails_over_and_discovers_new_replica_addresses() {
     for replica in &replicas {
         replica.wait_for("/readyz", |response| response.status == 200).await;
     }
-    let nginx = Nginx::start(&dns, port).await;
-    let mut client = RawClient::connect(nginx.address).await;
+    let balancer = Balancer::start(&dns, port).await;
+    let mut client = RawClient::connect(balancer.address).await;
     let request = get("/v1/ethereum/gas-suggestion", "");
     let [first, second] = replicas;
     assert_eq!(first.stop_with("-TERM").0, Some(0));

@@ -253,7 +253,7 @@ fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
         "poddisruptionbudget",
         "networkpolicy",
     ];
-    for minor in [27, 32, 37] {
+    for minor in 27..=37 {
         let version = format!("1.{minor}");
         let mut command = python_tool("kubernetes-validate");
         command.args(["--strict", "--kubernetes-version", &version]);

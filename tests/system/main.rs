@@ -42,6 +42,7 @@ mod mock_node;
 #[path = "../rig/mock_upstream.rs"]
 mod mock_upstream;
 mod new_heads;
+mod nginx;
 mod openapi;
 mod operations;
 #[path = "../rig/pages.rs"]

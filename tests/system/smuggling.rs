@@ -4,15 +4,13 @@
 //! `docs/reliability-shapes.md` has the same table. A test compares the two.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
-
-use tokio::net::TcpStream;
 
 use crate::http_message::{Message, get};
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::raw_client::{RawClient, TIMEOUT, free_port};
+use crate::nginx::Nginx;
+use crate::raw_client::{RawClient, free_port};
 use crate::test_server::TestServer;
 
 const DOCUMENTED: &str = include_str!("../../docs/reliability-shapes.md");
@@ -498,54 +496,6 @@ async fn pipelined_requests_are_served_in_order_until_a_malformed_one() {
     assert!(responses[20].closes_connection());
 }
 
-/// A real nginx in front of a service, killed on drop.
-struct Nginx {
-    process: Child,
-    folder: PathBuf,
-    /// Address at which nginx buffers a whole request before it forwards it.
-    buffering: SocketAddr,
-    /// Address at which nginx streams request bodies, chunked if they arrive chunked.
-    streaming: SocketAddr,
-}
-
-impl Nginx {
-    async fn start(upstream: SocketAddr) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("gas-suggestion-nginx-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let [buffering, streaming] =
-            [free_port(), free_port()].map(|port| (Ipv4Addr::LOCALHOST, port).into());
-        let text = configuration(upstream, buffering, streaming);
-        std::fs::write(folder.join("nginx.conf"), text).unwrap();
-        // Debian installs nginx in /usr/sbin, which is not in every PATH.
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-        let process = Command::new("nginx")
-            .env("PATH", path)
-            .args(["-e", "stderr", "-c", "nginx.conf", "-p"])
-            .arg(&folder)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nginx is needed (Debian: apt-get install nginx)");
-        let nginx = Self { process, folder, buffering, streaming };
-        let deadline = Instant::now() + TIMEOUT;
-        for address in [buffering, streaming] {
-            while TcpStream::connect(address).await.is_err() {
-                assert!(Instant::now() < deadline, "nginx does not listen on {address}");
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-        nginx
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// Returns the configuration. Clients share two upstream connections, so a desynchronised one affects other clients.
 fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketAddr) -> String {
     let server = |address: SocketAddr, buffers: &str| {
@@ -556,7 +506,7 @@ fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketA
         )
     };
     format!(
-        "daemon off; master_process off; pid nginx.pid;\n\
+        "pid nginx.pid;\n\
          events {{ worker_connections 256; }}\n\
          http {{\n\
          access_log off; ignore_invalid_headers off;\n\
@@ -578,8 +528,11 @@ fn ids(text: &str) -> Vec<&str> {
 #[tokio::test]
 async fn nginx_connections_stay_in_sync_for_every_shape() {
     let (_node, service) = start().await;
-    let nginx = Nginx::start(service.address()).await;
-    for proxy in [nginx.buffering, nginx.streaming] {
+    // The first buffers a whole request before it forwards it. The second streams bodies, chunked if they arrive chunked.
+    let proxies = [free_port(), free_port()].map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    let configure = |_: &Path| configuration(service.address(), proxies[0], proxies[1]);
+    let _nginx = Nginx::start(&proxies, configure).await;
+    for proxy in proxies {
         let mut other_clients = Vec::new();
         for _ in 0..4 {
             other_clients.push(RawClient::connect(proxy).await);

@@ -195,12 +195,11 @@ impl Reader {
         let (requested, head) = (Instant::now(), self.clock.head());
         let response = self.replica.try_get(&self.path, TIMEOUT).await;
         let mut state = self.state.lock().unwrap();
-        let is_same_epoch = state.epoch == epoch;
-        if !is_same_epoch && response.is_err() {
-            // The process was killed or frozen during the read.
+        if state.epoch != epoch {
+            // The process was killed or frozen during the read, or the chain was reset.
             return;
         }
-        let counts = is_same_epoch && state.counts_from.is_some_and(|from| requested >= from);
+        let counts = state.counts_from.is_some_and(|from| requested >= from);
         state.stats.reads += 1;
         let checked = response.and_then(|response| {
             let newest = self.check(&response)?;
@@ -226,8 +225,7 @@ impl Reader {
         };
         state.stats.newest = newest;
         let lag = head.saturating_sub(newest);
-        if is_same_epoch
-            && lag <= MAX_GAP
+        if lag <= MAX_GAP
             && let Some(thawed) = state.thawed.take()
         {
             state.stats.catching_up = state.stats.catching_up.max(thawed.elapsed());

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::Method;
 
-use super::{MockDelegateApi, Rates};
+use crate::mock_delegate_api::{MockDelegateApi, Rates};
 
 /// Returns and resets the numbers of violations and of rate limit rejections.
 fn take_violations(api: &MockDelegateApi) -> (usize, usize) {
