@@ -24,7 +24,7 @@ const BEFORE: Duration = Duration::from_secs(8);
 const MAX_P99: Duration = Duration::from_millis(50);
 const MAX_OVERRUN: Duration = Duration::from_secs(1);
 /// Time limit for the end of a slow connection.
-const TIMEOUT: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 const GOOD: &[u8] = b"GET /v1/ethereum/gas-suggestion HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -47,7 +47,8 @@ impl Kind {
     /// Returns the default `header_timeout`, `body_timeout` or `write_timeout` of the service.
     const fn deadline(self) -> Duration {
         match self {
-            Self::Silent | Self::Dripping | Self::Stalling => Duration::from_secs(10),
+            Self::Silent | Self::Dripping => Duration::from_secs(75),
+            Self::Stalling => Duration::from_secs(10),
             Self::NotReading => Duration::from_secs(30),
         }
     }

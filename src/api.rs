@@ -36,7 +36,7 @@ mod verification;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody;
@@ -211,16 +211,6 @@ fn probes(health: ReadinessState) -> Router {
         .route("/readyz", get(health::get_readiness))
         .with_state(health)
 }
-
-/// Response extension: deadline for sending the body. After it the connection is reset if the client is not reading,
-/// because the body is not polled then and cannot end by itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BodyDeadline(pub(crate) Instant);
-
-/// Response extension that marks an endless body (server-sent events). It ends at shutdown, which does not wait for a
-/// slow reader.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Streaming;
 
 /// Future of a response: ready for the fast path, boxed for other routes.
 type ResponseFuture =

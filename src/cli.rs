@@ -113,7 +113,7 @@ impl Cli {
 }
 
 /// Runs the service; with `demo`, on recorded chains with this block timing.
-#[tokio::main]
+#[tokio::main(worker_threads = 2)]
 async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::Result<()> {
     let _logs = logging::init(&config.log)?;
     let traces = traces::init(&config.tracing)?;

@@ -46,6 +46,7 @@ pub mod reads;
 mod redaction;
 pub mod replicas;
 pub mod server;
+mod serving_threads;
 pub mod store;
 pub mod traces;
 pub mod upstream;

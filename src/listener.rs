@@ -1,71 +1,71 @@
 //! Accepts connections and serves HTTP/1.1 on them. TLS and HTTP/2 belong to the proxy in front.
 //!
-//! Nothing queues here: a connection over the limit is refused at once. Every connection has deadlines, and a request
-//! that cannot be parsed gets a problem document like every other error.
+//! Nothing queues here: a connection over a limit is refused at once. Every connection has deadlines.
 //!
-//! The accept loop is the service's own, because `axum::serve` has no deadlines for connections.
-//!
-//! A request with both `Content-Length` and `Transfer-Encoding` is rejected, because a proxy in front may have used
-//! either (RFC 9112, section 6.1). hyper removes the length before a handler sees the request.
+//! The accept loop is the service's own, because `axum::serve` has no deadlines for connections and cannot choose their
+//! threads.
 
 mod connection;
-mod connection_state;
-mod framing;
-mod monitored_stream;
 
-use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioTimer;
 use metrics::Counter;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{Id, JoinSet};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::App;
-use crate::client_limits::ClientTable;
+use crate::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
 use crate::config::Limits;
 use crate::metrics::Metrics;
-use connection_state::{CoarseClock, ConnectionState, Timeout, Timeouts};
 
 /// Number of refused connections that get a response at a time. Further ones are closed without a response.
 pub(crate) const MAX_REJECTIONS: usize = 256;
 
+/// Limit of hyper's buffers: the longest head that it reads, and what it holds of a response that the client does not
+/// read. Larger than the service's own limit of a head, so that most heads over that limit get a problem document.
+const BUFFER_BYTES: usize = 32 * 1024;
+
 /// Signals that end a listener.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shutdown {
-    /// From now on every response closes its connection.
+    /// True once every response closes its connection. Cheap to read per request.
+    is_draining: Arc<AtomicBool>,
+    /// Cancelled at the start of the drain.
     pub(crate) draining: CancellationToken,
     /// From now on no connection is accepted, and idle ones are closed.
     pub(crate) closing: CancellationToken,
 }
 
-/// True if every response closes its connection. Cheap to read per request.
-#[derive(Debug, Default)]
-struct DrainFlag(AtomicBool);
+impl Shutdown {
+    /// From now on every response closes its connection.
+    pub(crate) fn start_draining(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+        self.draining.cancel();
+    }
 
-impl DrainFlag {
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
     }
 }
 
-/// State of a listener while it serves.
+/// A listener that does not serve yet.
 pub(crate) struct Listener {
     app: App,
     clients: ClientTable,
     /// 0: no limit.
     max_connections: usize,
-    timeouts: Timeouts,
-    clock: Arc<CoarseClock>,
-    drain_flag: Arc<DrainFlag>,
-    connections: JoinSet<()>,
-    states: HashMap<Id, Arc<ConnectionState>>,
-    rejections: JoinSet<()>,
-    counters: ListenerCounters,
+    /// Settings of a connection.
+    http: http1::Builder,
+    counters: Arc<ListenerCounters>,
 }
 
 struct ListenerCounters {
@@ -73,7 +73,6 @@ struct ListenerCounters {
     overloaded: Counter,
     too_many_per_client: Counter,
     header_timeouts: Counter,
-    idle_timeouts: Counter,
     write_timeouts: Counter,
 }
 
@@ -86,7 +85,6 @@ impl ListenerCounters {
             overloaded: connections("refused_overloaded"),
             too_many_per_client: connections("refused_client_limit"),
             header_timeouts: timed_out("header"),
-            idle_timeouts: timed_out("idle"),
             write_timeouts: timed_out("write"),
         }
     }
@@ -101,143 +99,103 @@ impl Listener {
         limits: &Limits,
         metrics: &Metrics,
     ) -> Self {
+        let header_timeout = limits.header_timeout;
+        let mut http = http1::Builder::new();
+        // Responses are small: copying into one buffer is cheaper than a vectored write.
+        http.writev(false)
+            .max_buf_size(BUFFER_BYTES)
+            .timer(TokioTimer::new())
+            .header_read_timeout((!header_timeout.is_zero()).then_some(header_timeout));
         Self {
             app,
             clients,
             max_connections: limits.max_connections,
-            timeouts: Timeouts::new(limits),
-            clock: Arc::new(CoarseClock::new()),
-            drain_flag: Arc::default(),
-            connections: JoinSet::new(),
-            states: HashMap::new(),
-            rejections: JoinSet::new(),
-            counters: ListenerCounters::new(name, metrics),
+            http,
+            counters: Arc::new(ListenerCounters::new(name, metrics)),
         }
     }
 
-    /// Serves until `shutdown`, and returns when the last request in flight is finished.
-    /// Dropping the future closes all connections.
-    pub(crate) async fn serve(mut self, listener: TcpListener, shutdown: Shutdown) {
-        let mut ticker = tokio::time::interval(CoarseClock::TICK);
-        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut backoff = AcceptBackoff::default();
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if !backoff.is_active() => match accepted {
-                    Ok((stream, peer)) => {
-                        backoff.reset();
-                        self.accept_connection(stream, peer.ip());
+    /// Accepts connections and hands them to `runtimes` in turn, until `shutdown`. Returns when the last request in
+    /// flight is finished. Dropping the future closes all connections.
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        runtimes: &[Handle],
+        shutdown: Shutdown,
+    ) {
+        const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(1);
+        let mut clean_up = tokio::time::interval(CLEAN_UP_INTERVAL);
+        clean_up.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut accept_errors = AcceptErrors::default();
+        let mut connections = JoinSet::new();
+        let mut rejections = JoinSet::new();
+        for runtime in runtimes.iter().cycle() {
+            let (stream, address) = loop {
+                tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, peer)) => break (stream, peer.ip()),
+                        Err(error) => accept_errors.pause(&error).await,
+                    },
+                    _ = clean_up.tick() => self.clients.remove_idle(Instant::now()),
+                    Some(_) = connections.join_next() => {}
+                    Some(_) = rejections.join_next() => {}
+                    () = shutdown.closing.cancelled() => {
+                        drop(listener);
+                        while connections.join_next().await.is_some() {}
+                        return;
                     }
-                    Err(error) => backoff.start(&error),
-                },
-                _ = ticker.tick() => {
-                    self.check_timeouts();
-                    backoff.log_recovery();
                 }
-                Some(ended) = self.connections.join_next_with_id() => self.remove_ended(ended),
-                Some(_) = self.rejections.join_next() => {}
-                () = shutdown.draining.cancelled(), if !self.drain_flag.is_set() => {
-                    self.drain_flag.0.store(true, Ordering::Relaxed);
+            };
+            // The stream belongs to this runtime, and will belong to the one that serves it.
+            let Ok(stream) = stream.into_std() else { continue };
+            match self.admit(address, connections.len()) {
+                Ok(peer) => {
+                    let (http, app) = (self.http.clone(), self.app.clone());
+                    let (counters, shutdown) = (Arc::clone(&self.counters), shutdown.clone());
+                    let task = connection::serve(stream, http, app, peer, counters, shutdown);
+                    connections.spawn_on(task, runtime);
                 }
-                () = shutdown.closing.cancelled() => break,
-            }
-        }
-        drop(listener);
-        self.drain_flag.0.store(true, Ordering::Relaxed);
-        self.states.values().for_each(|state| state.drain());
-        while !self.connections.is_empty() {
-            tokio::select! {
-                Some(ended) = self.connections.join_next_with_id() => self.remove_ended(ended),
-                _ = ticker.tick() => self.check_timeouts(),
+                Err(status) if rejections.len() < MAX_REJECTIONS => {
+                    let task = connection::reject(stream, self.app.clone(), status);
+                    rejections.spawn_on(task, runtime);
+                }
+                Err(_) => {}
             }
         }
     }
 
-    fn accept_connection(&mut self, stream: TcpStream, address: std::net::IpAddr) {
-        if self.max_connections > 0 && self.connections.len() >= self.max_connections {
+    /// Counts a connection from `address` while `open` others exist. Returns the status to refuse it with if it is over
+    /// a limit.
+    fn admit(&self, address: IpAddr, open: usize) -> Result<ConnectedPeer, StatusCode> {
+        if self.max_connections > 0 && open >= self.max_connections {
             self.counters.overloaded.increment(1);
-            return self.reject(stream, StatusCode::SERVICE_UNAVAILABLE);
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
-        let Ok(peer) = self.clients.connect(address) else {
+        let peer = self.clients.connect(address).map_err(|TooManyConnections| {
             self.counters.too_many_per_client.increment(1);
-            return self.reject(stream, StatusCode::TOO_MANY_REQUESTS);
-        };
+            StatusCode::TOO_MANY_REQUESTS
+        })?;
         self.counters.accepted.increment(1);
-        let state = Arc::new(ConnectionState::new(&self.clock));
-        let (app, drain_flag) = (self.app.clone(), Arc::clone(&self.drain_flag));
-        let task = connection::serve(stream, app, peer, Arc::clone(&state), drain_flag);
-        let id = self.connections.spawn(task).id();
-        self.states.insert(id, state);
-    }
-
-    fn reject(&mut self, stream: TcpStream, status: StatusCode) {
-        if self.rejections.len() < MAX_REJECTIONS {
-            self.rejections
-                .spawn(connection::respond_and_close(stream, self.app.rejection_response(status)));
-        }
-    }
-
-    fn check_timeouts(&self) {
-        let now = Instant::now();
-        self.clock.advance(now);
-        for state in self.states.values() {
-            match state.check_timeouts(self.timeouts) {
-                Some(Timeout::Header) => self.counters.header_timeouts.increment(1),
-                Some(Timeout::Idle) => self.counters.idle_timeouts.increment(1),
-                Some(Timeout::Write) => self.counters.write_timeouts.increment(1),
-                None => {}
-            }
-        }
-        self.clients.remove_idle(now);
-    }
-
-    fn remove_ended(&mut self, joined: Result<(Id, ()), tokio::task::JoinError>) {
-        let id = joined.map_or_else(|error| error.id(), |(id, ())| id);
-        if self.states.remove(&id).is_some_and(|state| state.timed_out_in_kernel()) {
-            self.counters.write_timeouts.increment(1);
-        }
+        Ok(peer)
     }
 }
 
-/// Pause of accepting after an error, so that a shortage of file descriptors does not cause a busy loop.
-///
-/// During a shortage failures and successes alternate; it is logged once.
+/// Errors of `accept`, such as a lack of file descriptors. They come in thousands, so one is logged per minute.
 #[derive(Debug, Default)]
-struct AcceptBackoff {
-    until: Option<Instant>,
-    failures: u32,
-    last_failure: Option<Instant>,
+struct AcceptErrors {
+    last_logged: Option<Instant>,
 }
 
-impl AcceptBackoff {
-    const INITIAL_DELAY: Duration = Duration::from_millis(50);
-    const MAX_DELAY: Duration = Duration::from_secs(1);
-    /// The shortage is over after this time without an error.
-    const RECOVERY_PERIOD: Duration = Duration::from_secs(30);
+impl AcceptErrors {
+    const PAUSE: Duration = Duration::from_millis(100);
+    const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-    fn is_active(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() < until)
-    }
-
-    fn start(&mut self, error: &std::io::Error) {
-        let now = Instant::now();
-        if self.last_failure.replace(now).is_none() {
+    /// Logs the error and waits, so that a lack of file descriptors does not cause a busy loop.
+    async fn pause(&mut self, error: &std::io::Error) {
+        if self.last_logged.is_none_or(|last| last.elapsed() > Self::LOG_INTERVAL) {
+            self.last_logged = Some(Instant::now());
             tracing::warn!(%error, "cannot accept connections");
         }
-        let delay = Self::INITIAL_DELAY.saturating_mul(2_u32.saturating_pow(self.failures));
-        self.failures = self.failures.saturating_add(1);
-        self.until = Some(now + delay.min(Self::MAX_DELAY));
-    }
-
-    fn reset(&mut self) {
-        self.until = None;
-        self.failures = 0;
-    }
-
-    fn log_recovery(&mut self) {
-        if self.last_failure.is_some_and(|last| last.elapsed() > Self::RECOVERY_PERIOD) {
-            *self = Self::default();
-            tracing::info!("accepting connections recovered");
-        }
+        tokio::time::sleep(Self::PAUSE).await;
     }
 }

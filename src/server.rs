@@ -17,11 +17,13 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
@@ -35,6 +37,7 @@ use crate::poller::{PollTiming, Poller};
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::replicas::ReplicaSync;
+use crate::serving_threads::ServingThreads;
 use crate::store::ChainStore;
 use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
 use crate::{gauges, logging, traces};
@@ -130,7 +133,11 @@ impl Server {
         let admin_limits = limits.for_admin();
         let clients = ClientTable::new(&admin_limits, &[]);
         let admin = Listener::new("admin", admin, clients, &admin_limits, &metrics);
-        self.background.spawn(admin.serve(self.admin, Shutdown::default()).map(Ok));
+        let background = [Handle::current()];
+        self.background.spawn(async move {
+            admin.serve(self.admin, &background, Shutdown::default()).await;
+            Ok(())
+        });
         let verification_proxy = Proxy::for_verification(&self.config.verification, &metrics);
         let verification_proxy = verification_proxy.context("cannot set up the HTTP client")?;
         let delegations =
@@ -150,22 +157,24 @@ impl Server {
         );
         let clients = ClientTable::new(&limits, &self.config.server.trusted_proxies);
         let public = Listener::new("public", public, clients, &limits, &metrics);
-        let mut serving = JoinSet::new();
-        serving.spawn(public.serve(self.public, shutdown.clone()).map(Ok));
+        let threads = ServingThreads::start(self.config.server.threads.count());
+        let threads = threads.context("cannot start the serving threads")?;
+        let mut serving =
+            pin!(public.serve(self.public, threads.runtimes(), shutdown.clone()).fuse());
 
         let crash = tokio::select! {
             () = stop_signal => None,
             Some(ended) = self.background.join_next() => Some(task_error(ended)),
-            Some(ended) = serving.join_next() => Some(task_error(ended)),
+            () = &mut serving => Some(anyhow!("the public listener ended unexpectedly")),
         };
         tracing::info!("shutting down");
-        shutdown.draining.cancel();
+        shutdown.start_draining();
         if crash.is_none() {
-            tokio::time::sleep(self.config.server.drain_delay).await;
+            // The listener keeps accepting.
+            let _ = tokio::time::timeout(self.config.server.drain_delay, &mut serving).await;
         }
         shutdown.closing.cancel();
-        let drained = async { while serving.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.config.server.shutdown_grace, drained).await.is_err() {
+        if tokio::time::timeout(self.config.server.shutdown_grace, serving).await.is_err() {
             tracing::warn!("requests aborted after the shutdown grace period");
         }
         crash.map_or(Ok(()), Err)
@@ -242,12 +251,11 @@ fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Resu
     listen(address, write_timeout).with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-/// Listens at `address`. The kernel closes a connection whose client reads nothing for `write_timeout` and a margin.
+/// Listens at `address`. The kernel closes a connection whose client reads nothing for `write_timeout`.
 fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpListener> {
     /// Size of a connection's send buffer. The system's default would hold megabytes for a client that does not read.
     const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
-    const OWN_TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
     /// The kernel stores milliseconds in 31 bits.
     const MAX_USER_TIMEOUT: Duration = Duration::from_hours(24 * 24);
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -255,11 +263,10 @@ fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpLi
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     // TCP_USER_TIMEOUT of connections. Data in the system's send buffer is invisible to the service. Without this
-    // timeout the system would retry for a quarter of an hour, and for ever if the client never reads on. The margin
-    // lets the service's own deadline fire first: the kernel's shows only as an I/O error of the connection.
+    // timeout the system would retry for a quarter of an hour, and for ever if the client never reads on.
     #[cfg(target_os = "linux")]
     if !write_timeout.is_zero() {
-        let user_timeout = write_timeout.saturating_add(OWN_TIMEOUT_MARGIN).min(MAX_USER_TIMEOUT);
+        let user_timeout = write_timeout.min(MAX_USER_TIMEOUT);
         socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(user_timeout))?;
     }
     socket.bind(address)?;

@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::Streaming;
 use super::extractors::ChainParam;
 use super::freshness::Freshness;
 use super::openapi_components::{
@@ -131,7 +130,6 @@ impl SuggestionStreams {
         // Otherwise nginx buffers events.
         headers
             .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-        response.extensions_mut().insert(Streaming);
         Ok(response)
     }
 

@@ -12,7 +12,6 @@ use axum::http::header::{
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
-use super::BodyDeadline;
 use super::problem::{PassThroughError, Problem, ProblemCode};
 use super::request_body::LimitedBody;
 use crate::client_limits::ClientHandle;
@@ -105,10 +104,7 @@ pub(super) async fn forward(
             failure => Problem::from_upstream(failure, "verification service"),
         })
     })?;
-    let deadline = BodyDeadline(response.body().deadline());
-    let mut response = sandboxed(response.map(Body::new));
-    response.extensions_mut().insert(deadline);
-    Ok(response)
+    Ok(sandboxed(response.map(Body::new)))
 }
 
 /// Returns true if requests with this method and path are forwarded.

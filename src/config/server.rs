@@ -1,11 +1,14 @@
 //! The `[server]`, `[limits]`, `[cors]` and `[log]` sections.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
 use ipnet::IpNet;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use tracing_subscriber::EnvFilter;
 
 use super::units;
@@ -22,6 +25,8 @@ pub struct Server {
     pub base_path: String,
     /// Networks whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
+    /// Number of threads that serve connections.
+    pub threads: Threads,
     /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load
     /// balancer can react.
     #[serde(deserialize_with = "units::duration")]
@@ -38,6 +43,7 @@ impl Default for Server {
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
             base_path: String::new(),
             trusted_proxies: Vec::new(),
+            threads: Threads::Auto,
             drain_delay: Duration::from_secs(1),
             shutdown_grace: Duration::from_secs(10),
         }
@@ -60,6 +66,65 @@ impl Server {
     }
 }
 
+/// Number of serving threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// One per core that the process may use: its affinity and its cgroup's limit count.
+    Auto,
+    /// This many.
+    Fixed(NonZeroUsize),
+}
+
+impl Threads {
+    const MAX: u64 = 256;
+
+    /// Returns the number of threads.
+    pub(crate) fn count(self) -> NonZeroUsize {
+        match self {
+            Self::Auto => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            Self::Fixed(count) => count,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Threads {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_any(ThreadsVisitor)
+    }
+}
+
+struct ThreadsVisitor;
+
+impl Visitor<'_> for ThreadsVisitor {
+    type Value = Threads;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "\"auto\" or a number from 1 to {}", Threads::MAX)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Threads, E> {
+        match text {
+            "auto" => Ok(Threads::Auto),
+            _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+        }
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Threads, E> {
+        let count = usize::try_from(number).ok().and_then(NonZeroUsize::new);
+        let count = count.filter(|_| number <= Threads::MAX);
+        count
+            .map(Threads::Fixed)
+            .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Threads, E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+}
+
 /// Limits per client and for all clients together. 0 switches a limit off.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -75,12 +140,9 @@ pub struct Limits {
     pub request_burst_per_client: u32,
     /// Open streams. Further ones get 503.
     pub max_streams: usize,
-    /// Time from the first byte of a request, or from the start of the connection, to the end of the headers.
+    /// Time from the start of the connection, or from the last response, to the end of a request's headers.
     #[serde(deserialize_with = "units::duration")]
     pub header_timeout: Duration,
-    /// Time between two requests of a connection.
-    #[serde(deserialize_with = "units::duration")]
-    pub idle_timeout: Duration,
     /// Time between two parts of a request body.
     #[serde(deserialize_with = "units::duration")]
     pub body_timeout: Duration,
@@ -100,10 +162,9 @@ impl Default for Limits {
             requests_per_second_per_client: 500,
             request_burst_per_client: 1000,
             max_streams: 10_000,
-            header_timeout: Duration::from_secs(10),
             // Longer than load balancers keep an idle connection (60 s is common), because the side that sends requests
             // must be the one that closes.
-            idle_timeout: Duration::from_secs(75),
+            header_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),

@@ -75,12 +75,6 @@ impl UpstreamBody {
         self.received < Self::BUFFER_BYTES
     }
 
-    /// Returns the deadline of the whole body. hyper does not poll the body while the client does not read. So the
-    /// connection must enforce the deadline too.
-    pub(crate) fn deadline(&self) -> std::time::Instant {
-        self.deadline.deadline().into_std()
-    }
-
     pub(super) fn append(&mut self, chunk: Bytes) {
         self.remaining_length =
             self.remaining_length.map(|length| length.saturating_add(len_u64(&chunk)));

@@ -98,7 +98,7 @@ fn invalid_configuration_exits_with_2_before_binding() {
         stderr,
         format!(
             "error: server.port: unknown key; allowed: listen, admin_listen, base_path, \
-             trusted_proxies, drain_delay, shutdown_grace (in {})\n",
+             trusted_proxies, threads, drain_delay, shutdown_grace (in {})\n",
             file.path()
         )
     );

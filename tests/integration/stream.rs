@@ -328,7 +328,7 @@ async fn max_streams_zero_disables_the_limit() {
 #[tokio::test]
 async fn streams_outlive_request_timeouts() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let limits = "[limits]\nrequest_timeout = \"100ms\"\nidle_timeout = \"100ms\"\n\
+    let limits = "[limits]\nrequest_timeout = \"100ms\"\n\
                   header_timeout = \"100ms\"\nwrite_timeout = \"100ms\"\nbody_timeout = \"100ms\"\n";
     let service = TestServer::with_server(limits, &chain("a", 7, &node)).await;
     wait_for_block(&service, "1000").await;

@@ -150,7 +150,8 @@ async fn query_that_would_be_re_encoded_is_refused() {
         ] {
             let (status, code) = harness.request(request).await.outcome();
             assert_eq!(status, 400, "{query}");
-            assert!(["invalid_parameter", "bad_request"].contains(&code.as_str()), "{query}");
+            // Some of these are no valid request line, to which hyper responds without a body.
+            assert!(["invalid_parameter", ""].contains(&code.as_str()), "{query}");
         }
     }
     assert_eq!(harness.upstream.connection_count(), 0);

@@ -172,7 +172,8 @@ async fn only_allowed_upstream_paths_are_requested() {
         let is_preflight = request.starts_with("OPTIONS") && status == 200;
         let is_page =
             status == 200 && response.header("content-security-policy") == policy("'self' data:");
-        let is_own = is_preflight || is_page;
+        // hyper responds to what is no request line, without a body.
+        let is_own = is_preflight || is_page || status == 400;
         assert!(status >= 400 && !code.is_empty() || is_own, "{first}: {response:#?}");
     }
     for seen in harness.upstream.connections() {

@@ -1,0 +1,44 @@
+//! Threads that serve connections: one single-threaded Tokio runtime each.
+//!
+//! A connection stays on one thread, so its tasks never wait for a lock of a shared scheduler. Polls and background work
+//! run on the runtime that started the server.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Running threads. Dropping this ends them and closes their connections.
+#[derive(Debug)]
+pub(crate) struct ServingThreads {
+    runtimes: Vec<Handle>,
+    _stop: DropGuard,
+}
+
+impl ServingThreads {
+    /// Starts `count` threads.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system gives no thread or no event queue.
+    pub(crate) fn start(count: NonZeroUsize) -> io::Result<Self> {
+        let stop = CancellationToken::new();
+        let runtimes = (0..count.get()).map(|index| {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let handle = runtime.handle().clone();
+            let stopped = stop.clone();
+            thread::Builder::new()
+                .name(format!("serving-{index}"))
+                .spawn(move || runtime.block_on(stopped.cancelled()))?;
+            Ok(handle)
+        });
+        Ok(Self { runtimes: runtimes.collect::<io::Result<_>>()?, _stop: stop.drop_guard() })
+    }
+
+    /// The runtimes, one per thread.
+    pub(crate) fn runtimes(&self) -> &[Handle] {
+        &self.runtimes
+    }
+}
