@@ -143,6 +143,14 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (
+            "[server]\nthreads = 0\n",
+            "server.threads: found 0, expected \"auto\" or a number from 1 to 256",
+        ),
+        (
+            "[server]\nthreads = \"all\"\n",
+            "server.threads: found \"all\", expected \"auto\" or a number from 1 to 256",
+        ),
+        (
             "[limits]\nmax_connections = -1\n",
             "limits.max_connections: found -1, expected a whole number, 0 or more",
         ),
