@@ -285,7 +285,7 @@ impl Plot {
     }
 
     fn draw_gas(&self, svg: &mut Svg, blocks: &[Block]) {
-        // Between narrower bars a gap would be wider than the bars.
+        // The bars of more blocks are too narrow for a gap.
         let gap = if blocks.len() <= 128 { px(1) } else { 0 };
         for (index, block) in blocks.iter().enumerate() {
             let Some(ratio) = block.gas_used_ratio else { continue };
