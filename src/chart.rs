@@ -42,7 +42,7 @@ const FEES_BOTTOM: i32 = px(300);
 const GAS_TOP: i32 = px(314);
 const GAS_BOTTOM: i32 = px(370);
 
-/// Distance between the plot and what stands beside it.
+/// Distance between the plot and the labels beside it.
 const LABEL_GAP: i32 = px(10);
 const TICK_LENGTH: i32 = px(5);
 const LINE_WIDTH: i32 = px(2);
