@@ -2,29 +2,21 @@
 //!
 //! The upper panel shows the base fee, the tips of each block and the current max fees in gwei per gas. The lower panel
 //! shows how full the blocks were. Coordinates are integers in quarters of a pixel; amounts are mapped onto them as wei
-//! in `u128`. plotters draws the SVG: it needs no fonts, and its axes may have values of any type.
+//! in `u128`.
 
 mod axes;
 pub(crate) mod palette;
-mod text;
-
-use plotters::backend::SVGBackend;
-use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
-use plotters::coord::Shift;
-use plotters::coord::cartesian::Cartesian2d;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Rectangle};
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, RGBColor, ShapeStyle, TRANSPARENT};
+mod svg;
 
 use serde_json::Number;
 
 use crate::fees::{Block, GasUsedRatios, PricingType, Rewards, Suggestion};
 use crate::store::BlockWindow;
 pub(crate) use axes::rounded_gwei;
-use axes::{AmountAxis, BlockAxis, RatioAxis};
-use text::{bold, draw_text, text_style, text_width};
-pub(crate) use text::{escape_xml, truncated};
+use axes::{AmountAxis, BlockAxis, exact_gwei, interpolate};
+use palette::Colour;
+use svg::text_width;
+pub(crate) use svg::{Svg, TextStyle, truncated};
 
 /// Contents of a chart.
 #[derive(Debug)]
@@ -41,24 +33,37 @@ pub(crate) struct ChartSpec<'a> {
     pub(crate) is_stale: bool,
 }
 
-/// Error of the drawing library.
-pub(crate) type RenderError = DrawingAreaErrorKind<std::io::Error>;
-
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Panel<'b, 'a, Y> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<BlockAxis, Y>>;
-type RenderResult = Result<(), RenderError>;
-
-/// Drawing units per pixel.
 const UNITS_PER_PIXEL: i32 = 4;
-const WIDTH: i32 = 800;
-const HEIGHT: i32 = 400;
+const WIDTH: i32 = px(800);
+const HEIGHT: i32 = px(400);
 
-/// Height of a line of text in pixels.
-const TEXT_HEIGHT: i32 = 13;
+/// Vertical positions of the panels. The top of the upper one depends on the legend.
+const FEES_BOTTOM: i32 = px(300);
+const GAS_TOP: i32 = px(314);
+const GAS_BOTTOM: i32 = px(370);
+
+/// Distance between the plot and the labels beside it.
+const LABEL_GAP: i32 = px(10);
+const TICK_LENGTH: i32 = px(5);
+const LINE_WIDTH: i32 = px(2);
+const TEXT_SIZE: i32 = px(13);
+/// Distance from the middle of a line of text down to its baseline.
+const MIDDLE_TO_BASELINE: i32 = px(4);
+
+const PLAIN: TextStyle =
+    TextStyle { size: TEXT_SIZE, colour: palette::TEXT, anchor: "start", weight: "normal" };
+const AXIS_LABEL: TextStyle =
+    TextStyle { size: px(12), colour: palette::MUTED_TEXT, anchor: "end", weight: "normal" };
+const PANEL_NAME: TextStyle = TextStyle { anchor: "start", ..AXIS_LABEL };
+
+/// Converts pixels to units of coordinates.
+const fn px(pixels: i32) -> i32 {
+    pixels * UNITS_PER_PIXEL
+}
 
 /// A line with its name, its colour and its value per block.
 struct Series {
-    colour: RGBColor,
+    colour: Colour,
     name: String,
     amounts: Vec<Option<u128>>,
 }
@@ -67,7 +72,7 @@ struct Series {
 struct MaxFeeLine {
     tier: &'static str,
     wei: u128,
-    colour: RGBColor,
+    colour: Colour,
 }
 
 impl MaxFeeLine {
@@ -78,117 +83,44 @@ impl MaxFeeLine {
 
 impl ChartSpec<'_> {
     /// Renders the chart as a standalone SVG document.
-    pub(crate) fn render(&self) -> Result<String, RenderError> {
-        let size = [WIDTH, HEIGHT]
-            .map(|length| u32::try_from(length * UNITS_PER_PIXEL).unwrap_or_default());
+    pub(crate) fn render(&self) -> String {
         let series = self.series();
-        let mut svg = String::new();
-        {
-            let root = SVGBackend::with_string(&mut svg, size.into()).into_drawing_area();
-            self.draw_onto(&root, &series)?;
-            root.present()?;
+        let (title, description) = (self.title(), self.description(&series));
+        let mut svg = Svg::new((WIDTH, HEIGHT), UNITS_PER_PIXEL, &title, &description);
+        self.draw_heading(&mut svg);
+        let amounts = AmountAxis::covering(self.scale_maximum(&series));
+        let left_chars = amounts.longest_label_chars().max("100 %".len());
+        let left = px(20 + 7 * i32::try_from(left_chars).unwrap_or_default());
+        let right_chars = self.max_fees().iter().map(|fee| fee.label().len()).max();
+        let right_chars = i32::try_from(right_chars.unwrap_or_default()).unwrap_or_default();
+        let right = WIDTH - px(20 + 9 * right_chars);
+        let top = draw_legend(&mut svg, &series, left, amounts.maximum) + px(38);
+
+        let plot = Plot { left, right, top, blocks: self.blocks(), amounts };
+        plot.draw_grid(&mut svg);
+        for one_series in &series {
+            plot.draw_series(&mut svg, one_series);
         }
-        let (_, content) = svg.split_once('>').unwrap_or_default();
-        Ok([self.svg_header(&series).as_str(), content].concat())
+        plot.draw_max_fees(&mut svg, &self.max_fees());
+        plot.draw_gas(&mut svg, &self.window.blocks);
+        let names_y = top - px(13);
+        svg.text("gwei", (left - LABEL_GAP, names_y), AXIS_LABEL);
+        svg.text(self.price_label(), (right + LABEL_GAP, names_y), PANEL_NAME);
+        svg.text("gas used", (right + LABEL_GAP, GAS_TOP + px(9)), PANEL_NAME);
+        svg.finish()
     }
 
-    /// Returns the beginning of the document, up to the first shape.
-    fn svg_header(&self, series: &[Series]) -> String {
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-             viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title facts\">\n\
-             <title id=\"title\">{}</title>\n<desc id=\"facts\">{}</desc>\n<style>{}</style>",
-            WIDTH * UNITS_PER_PIXEL,
-            HEIGHT * UNITS_PER_PIXEL,
-            escape_xml(&self.title()),
-            escape_xml(&self.description(series)),
-            palette::stylesheet(),
-        )
-    }
-
-    fn draw_onto(&self, root: &Canvas<'_>, series: &[Series]) -> RenderResult {
-        const GAS_PANEL_TOP: i32 = 314;
-        root.fill(&palette::BACKGROUND)?;
-        let scale = AmountAxis::covering(self.scale_maximum(series));
-        let axis_label_chars = scale.longest_label_chars().max("100 %".len());
-        let left = 20 + 7 * i32::try_from(axis_label_chars).unwrap_or_default();
-        let fee_labels = self.max_fees().map(|fee| fee.label());
-        let longest = fee_labels.iter().map(String::len).max();
-        let right = 20 + 9 * i32::try_from(longest.unwrap_or_default()).unwrap_or_default();
-        let right_edge = WIDTH - right;
-
-        self.draw_heading(root)?;
-        let top = draw_legend(root, series, left, &scale)? + 44;
-        let unit = text_style(TEXT_HEIGHT - 1, palette::MUTED_TEXT);
-        draw_text(root, "gwei", (left - 10, top - 22), &unit, HPos::Right)?;
-
-        let plot_width = to_units(right_edge);
-        let fee_area = root
-            .clone()
-            .shrink((0, to_units(top)), (plot_width, to_units(GAS_PANEL_TOP - top - 14)));
-        let gas_area = root.clone().shrink(
-            (0, to_units(GAS_PANEL_TOP)),
-            (plot_width, to_units(HEIGHT - GAS_PANEL_TOP - 4)),
-        );
-
-        let mut panel = build_panel(&fee_area, left, 0, self.blocks(), scale.clone())?;
-        draw_grid(&mut panel, false)?;
-        for one_series in series {
-            draw_series(&panel, one_series, &scale)?;
-        }
-        self.draw_max_fees(root, &panel, &scale)?;
-
-        let mut panel = self::build_panel(&gas_area, left, 26, self.blocks(), RatioAxis)?;
-        draw_grid(&mut panel, true)?;
-        self.draw_gas(&panel)?;
-        draw_text(root, self.price_label(), (right_edge + 10, top - 22), &unit, HPos::Left)?;
-        draw_text(root, "gas used", (right_edge + 10, GAS_PANEL_TOP), &unit, HPos::Left)
-    }
-
-    /// Draws the current max fees, each with its label at the right.
-    fn draw_max_fees(
-        &self,
-        root: &Canvas<'_>,
-        panel: &Panel<'_, '_, AmountAxis>,
-        scale: &AmountAxis,
-    ) -> RenderResult {
-        const SPACING: i32 = TEXT_HEIGHT + 3;
-        let last_position = self.blocks().right_edge();
-        let half_text = TEXT_HEIGHT / 2;
-        let label_y = |wei: u128| {
-            panel.backend_coord(&(last_position, wei.min(scale.maximum()))).1 / UNITS_PER_PIXEL
-                - half_text
-        };
-        let fees = self.max_fees();
-        let [medium, high] = fees.each_ref().map(|fee| label_y(fee.wei));
-        // Labels must not overlap each other or what is above them.
-        let high = high.min(medium - SPACING).max(label_y(u128::MAX));
-        let medium = medium.max(high + SPACING);
-        let right = panel.plotting_area().get_x_axis_pixel_range().end / UNITS_PER_PIXEL;
-        for (fee, y) in fees.iter().zip([medium, high]) {
-            let line = [0, last_position].map(|x| (x, fee.wei.min(scale.maximum())));
-            panel.plotting_area().draw(&PathElement::new(line, stroke(fee.colour, 2)))?;
-            let style = bold(&text_style(TEXT_HEIGHT, fee.colour));
-            draw_text(root, &fee.label(), (right + 10, y), &style, HPos::Left)?;
-        }
-        Ok(())
-    }
-
-    fn draw_gas(&self, panel: &Panel<'_, '_, RatioAxis>) -> RenderResult {
-        let blocks = &self.window.blocks;
-        for (position, ratio) in blocks.iter().map(|block| block.gas_used_ratio).enumerate() {
-            let Some(ratio) = ratio else { continue };
-            let (left, right) = (2 * position, 2 * position + 2);
-            let mut bar = Rectangle::new([(left, ratio), (right, 0.0)], palette::GAS_USED.filled());
-            let gap = if blocks.len() <= 128 {
-                u32::try_from(UNITS_PER_PIXEL).unwrap_or_default() / 2
-            } else {
-                0
-            };
-            bar.set_margin(0, 0, gap, gap);
-            panel.plotting_area().draw(&bar)?;
-        }
-        Ok(())
+    fn draw_heading(&self, svg: &mut Svg) {
+        const MARGIN: i32 = px(16);
+        const GAP: i32 = px(24);
+        const BASELINE: i32 = px(25);
+        const NAME: TextStyle = TextStyle { size: px(15), weight: "bold", ..PLAIN };
+        let range = self.block_range();
+        let space = WIDTH - 2 * MARGIN - GAP - text_width(&range, TEXT_SIZE);
+        // Bold text is wider.
+        let name = truncated(self.chain_name, NAME.size, space * 9 / 10);
+        svg.text(&name, (MARGIN, BASELINE), NAME);
+        svg.text(&range, (WIDTH - MARGIN, BASELINE), TextStyle { anchor: "end", ..PLAIN });
     }
 
     fn blocks(&self) -> BlockAxis {
@@ -247,20 +179,6 @@ impl ChartSpec<'_> {
         }
     }
 
-    fn draw_heading(&self, root: &Canvas<'_>) -> RenderResult {
-        const MARGIN: i32 = 16;
-        const GAP: i32 = 24;
-        let range = self.block_range();
-        let name_size = TEXT_HEIGHT + 2;
-        let space = WIDTH - 2 * MARGIN - GAP - text_width(&range, TEXT_HEIGHT);
-        // Bold text is wider.
-        let name = truncated(self.chain_name, name_size, space * 9 / 10);
-        let style = bold(&text_style(name_size, palette::TEXT));
-        draw_text(root, &name, (MARGIN, 14), &style, HPos::Left)?;
-        let style = text_style(TEXT_HEIGHT, palette::TEXT);
-        draw_text(root, &range, (WIDTH - MARGIN, 15), &style, HPos::Right)
-    }
-
     fn title(&self) -> String {
         format!("{}, {}", self.chain_name, self.block_range())
     }
@@ -269,10 +187,10 @@ impl ChartSpec<'_> {
     fn block_range(&self) -> String {
         let blocks = self.blocks();
         let stale = if self.is_stale { ", stale" } else { "" };
-        if blocks.first() == blocks.last() {
+        if blocks.count == 1 {
             return format!("block {}{stale}", blocks.last());
         }
-        format!("blocks {} to {}{stale}", blocks.first(), blocks.last())
+        format!("blocks {} to {}{stale}", blocks.first, blocks.last())
     }
 
     /// Describes the chart as text.
@@ -292,103 +210,122 @@ impl ChartSpec<'_> {
     }
 }
 
-/// A drawing area with axes, and `bottom` pixels below it for labels.
-fn build_panel<'b, 'a, Y>(
-    area: &'b Canvas<'a>,
+/// The two panels, one above the other.
+struct Plot {
     left: i32,
-    bottom: i32,
+    right: i32,
+    top: i32,
     blocks: BlockAxis,
-    scale: Y,
-) -> Result<Panel<'b, 'a, Y>, RenderError>
-where
-    Y: plotters::coord::ranged1d::Ranged,
-{
-    ChartBuilder::on(area)
-        .set_label_area_size(LabelAreaPosition::Left, to_units(left))
-        .set_label_area_size(LabelAreaPosition::Bottom, to_units(bottom))
-        .build_cartesian_2d(blocks, scale)
+    amounts: AmountAxis,
 }
 
-/// Writes the names of the lines with their newest amounts. Returns the top of the last row in pixels.
-fn draw_legend(
-    root: &Canvas<'_>,
-    lines: &[Series],
-    left: i32,
-    scale: &AmountAxis,
-) -> Result<i32, RenderError> {
-    const SAMPLE_LENGTH: i32 = 18;
-    const GAP: i32 = 6;
-    const ROW_HEIGHT: i32 = 18;
-    let (mut x, mut y) = (left, 42);
+impl Plot {
+    /// Returns the position that many half blocks from the left edge. The middle of the first block is at 1.
+    fn x(&self, half_blocks: usize) -> i32 {
+        let to_u128 = |number| u128::try_from(number).unwrap_or(u128::MAX);
+        interpolate((self.left, self.right), to_u128(half_blocks), to_u128(2 * self.blocks.count))
+    }
+
+    /// Returns the height of an amount in wei. Amounts above the axis are at its top.
+    fn y(&self, wei: u128) -> i32 {
+        interpolate((FEES_BOTTOM, self.top), wei, self.amounts.maximum)
+    }
+
+    fn draw_grid(&self, svg: &mut Svg) {
+        const BLOCK_NUMBER: TextStyle = TextStyle { anchor: "middle", ..AXIS_LABEL };
+        let amounts = self.amounts.ticks().map(|wei| (self.y(wei), exact_gwei(wei)));
+        let ratios = [0, 50, 100].map(|percent| {
+            (interpolate((GAS_BOTTOM, GAS_TOP), percent, 100), format!("{percent} %"))
+        });
+        for (y, label) in amounts.chain(ratios) {
+            draw_grid_line(svg, (self.left - TICK_LENGTH, y), (self.right, y));
+            let position = (self.left - LABEL_GAP, y + MIDDLE_TO_BASELINE);
+            svg.text(&label, position, AXIS_LABEL);
+        }
+        for (top, bottom) in [(self.top, FEES_BOTTOM), (GAS_TOP, GAS_BOTTOM)] {
+            draw_grid_line(svg, (self.left, top), (self.left, bottom));
+        }
+        for (index, number) in self.blocks.ticks() {
+            let x = self.x(2 * index + 1);
+            draw_grid_line(svg, (x, GAS_BOTTOM), (x, GAS_BOTTOM + TICK_LENGTH));
+            svg.text(&number.to_string(), (x, GAS_BOTTOM + px(19)), BLOCK_NUMBER);
+        }
+    }
+
+    /// Draws a line, with a gap where a block has no value.
+    fn draw_series(&self, svg: &mut Svg, series: &Series) {
+        let point = |(index, amount): (usize, &Option<u128>)| {
+            amount.map(|wei| (self.x(2 * index + 1), self.y(wei)))
+        };
+        let points: Vec<_> = series.amounts.iter().enumerate().map(point).collect();
+        for run in points.split(Option::is_none) {
+            let run: Vec<_> = run.iter().flatten().copied().collect();
+            match run.as_slice() {
+                [] => {}
+                [single] => svg.dot(*single, px(2), series.colour),
+                _ => svg.line(&run, LINE_WIDTH, series.colour),
+            }
+        }
+    }
+
+    /// Draws the current max fees, each with its label at the right.
+    fn draw_max_fees(&self, svg: &mut Svg, fees: &[MaxFeeLine; 2]) {
+        const SPACING: i32 = TEXT_SIZE + px(3);
+        let [medium, high] = fees.each_ref().map(|fee| self.y(fee.wei));
+        // Labels must not overlap each other or what is above them.
+        let high = high.min(medium - SPACING).max(self.top);
+        let medium = medium.max(high + SPACING);
+        for (fee, label_y) in fees.iter().zip([medium, high]) {
+            let y = self.y(fee.wei);
+            svg.line(&[(self.left, y), (self.right, y)], LINE_WIDTH, fee.colour);
+            let style = TextStyle { colour: fee.colour, weight: "bold", ..PLAIN };
+            let position = (self.right + LABEL_GAP, label_y + MIDDLE_TO_BASELINE);
+            svg.text(&fee.label(), position, style);
+        }
+    }
+
+    fn draw_gas(&self, svg: &mut Svg, blocks: &[Block]) {
+        // The bars of more blocks are too narrow for a gap.
+        let gap = if blocks.len() <= 128 { px(1) } else { 0 };
+        for (index, block) in blocks.iter().enumerate() {
+            let Some(ratio) = block.gas_used_ratio else { continue };
+            #[expect(
+                clippy::as_conversions,
+                clippy::cast_possible_truncation,
+                reason = "it lies between 0 and the height of the panel"
+            )]
+            let height = (f64::from(GAS_BOTTOM - GAS_TOP) * ratio.clamp(0.0, 1.0)).round() as i32;
+            let (left, right) = (self.x(2 * index) + gap / 2, self.x(2 * index + 2) - gap / 2);
+            svg.rect((left, GAS_BOTTOM - height), (right - left, height), palette::GAS_USED);
+        }
+    }
+}
+
+fn draw_grid_line(svg: &mut Svg, from: (i32, i32), to: (i32, i32)) {
+    svg.line(&[from, to], px(1), palette::GRID);
+}
+
+/// Writes the names of the lines with their newest amounts. Returns the middle of the last row.
+fn draw_legend(svg: &mut Svg, lines: &[Series], left: i32, maximum: u128) -> i32 {
+    const SAMPLE_LENGTH: i32 = px(18);
+    const GAP: i32 = px(6);
+    const ROW_HEIGHT: i32 = px(18);
+    let (mut x, mut y) = (left, px(48));
     for line in lines {
         let newest = line.amounts.last().copied().flatten();
         let newest = newest.map(|amount| format!(": {}", rounded_gwei(amount)));
-        let is_clipped = line.amounts.iter().flatten().any(|amount| *amount > scale.maximum());
+        let is_clipped = line.amounts.iter().flatten().any(|amount| *amount > maximum);
         let clipped = if is_clipped { " (peaks off the scale)" } else { "" };
         let label = format!("{}{}{clipped}", line.name, newest.unwrap_or_default());
-        let length = SAMPLE_LENGTH + GAP + text_width(&label, TEXT_HEIGHT);
+        let length = SAMPLE_LENGTH + GAP + text_width(&label, TEXT_SIZE);
         if x > left && x + length > WIDTH {
             (x, y) = (left, y + ROW_HEIGHT);
         }
-        let middle = to_units(y + TEXT_HEIGHT / 2);
-        let sample = [(to_units(x), middle), (to_units(x + SAMPLE_LENGTH), middle)];
-        root.draw(&PathElement::new(sample, stroke(line.colour, 2)))?;
-        let style = text_style(TEXT_HEIGHT, palette::TEXT);
-        draw_text(root, &label, (x + SAMPLE_LENGTH + GAP, y), &style, HPos::Left)?;
+        svg.line(&[(x, y), (x + SAMPLE_LENGTH, y)], LINE_WIDTH, line.colour);
+        svg.text(&label, (x + SAMPLE_LENGTH + GAP, y + MIDDLE_TO_BASELINE), PLAIN);
         x += length + ROW_HEIGHT;
     }
-    Ok(y)
-}
-
-/// Draws the axes, optionally with block numbers.
-fn draw_grid<Y>(panel: &mut Panel<'_, '_, Y>, show_block_numbers: bool) -> RenderResult
-where
-    Y: plotters::coord::ranged1d::Ranged + plotters::coord::ranged1d::ValueFormatter<Y::ValueType>,
-{
-    let mut mesh = panel.configure_mesh();
-    mesh.disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(stroke(palette::GRID, 1))
-        .axis_style(stroke(palette::GRID, 1))
-        .label_style(text_style(TEXT_HEIGHT - 1, palette::MUTED_TEXT))
-        .set_all_tick_mark_size(to_units(5));
-    if !show_block_numbers {
-        mesh.disable_x_axis();
-    }
-    mesh.draw()
-}
-
-/// Draws a line, with a gap where a block has no value.
-fn draw_series(
-    panel: &Panel<'_, '_, AmountAxis>,
-    series: &Series,
-    scale: &AmountAxis,
-) -> RenderResult {
-    let top = scale.maximum();
-    let point = |(position, amount): (usize, &Option<u128>)| {
-        amount.map(|amount| (2 * position + 1, amount.min(top)))
-    };
-    let points: Vec<_> = series.amounts.iter().enumerate().map(point).collect();
-    for run in points.split(Option::is_none) {
-        let run: Vec<_> = run.iter().flatten().copied().collect();
-        match run.as_slice() {
-            [] => {}
-            [single] => {
-                let dot = Circle::new(*single, to_units(2), series.colour.filled());
-                panel.plotting_area().draw(&dot)?;
-            }
-            _ => panel.plotting_area().draw(&PathElement::new(run, stroke(series.colour, 2)))?,
-        }
-    }
-    Ok(())
-}
-
-fn to_units(pixels: i32) -> i32 {
-    pixels * UNITS_PER_PIXEL
-}
-
-fn stroke(colour: RGBColor, pixels: i32) -> ShapeStyle {
-    colour.stroke_width(u32::try_from(to_units(pixels)).unwrap_or_default())
+    y
 }
 
 #[cfg(test)]

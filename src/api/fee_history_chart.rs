@@ -9,6 +9,7 @@ use bytes::Bytes;
 use metrics::Counter;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
@@ -17,7 +18,7 @@ use super::openapi_components::{
     UnknownChain, tag,
 };
 use super::problem::Problem;
-use crate::chart::{ChartSpec, RenderError};
+use crate::chart::ChartSpec;
 use crate::etag;
 use crate::metrics::Metrics;
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
@@ -109,18 +110,13 @@ impl ChartRenderer {
             let _permit = permit;
             RenderedChart::render(&chain, &current, &window)
         };
-        // Tens of thousands of blocks take a tenth of a second, too long for a runtime thread.
-        let rendered = tokio::task::spawn_blocking(render).await.map_err(anyhow::Error::new);
-        rendered.and_then(|drawn| Ok(drawn?)).map_err(ChartError::Failed)
+        // Tens of thousands of blocks take too long for a runtime thread.
+        tokio::task::spawn_blocking(render).await.map_err(ChartError::Failed)
     }
 }
 
 impl RenderedChart {
-    fn render(
-        chain: &StoredChain,
-        current: &ServableSnapshot,
-        window: &BlockWindow,
-    ) -> Result<Self, RenderError> {
+    fn render(chain: &StoredChain, current: &ServableSnapshot, window: &BlockWindow) -> Self {
         let config = chain.config();
         let spec = ChartSpec {
             chain_name: config.name(),
@@ -129,8 +125,8 @@ impl RenderedChart {
             suggestion: current.snapshot.cached_suggestion.suggestion(),
             is_stale: current.is_stale,
         };
-        let svg = Bytes::from(spec.render()?);
-        Ok(Self { etag: etag::for_body(&svg), svg, newest_block: window.newest_block })
+        let svg = Bytes::from(spec.render());
+        Self { etag: etag::for_body(&svg), svg, newest_block: window.newest_block }
     }
 }
 
@@ -138,7 +134,7 @@ impl RenderedChart {
 #[derive(Debug)]
 enum ChartError {
     Unavailable(Unavailable),
-    Failed(anyhow::Error),
+    Failed(JoinError),
 }
 
 /// Fees of the last blocks of one chain as a chart
@@ -163,7 +159,7 @@ pub(super) async fn get_chart(
         renderer.get_or_render(&chain, count).await.map_err(|error| match &*error {
             ChartError::Unavailable(reason) => Problem::unavailable(&chain, *reason),
             ChartError::Failed(error) => {
-                tracing::error!(error = format!("{error:#}"), "chart rendering failed");
+                tracing::error!(error = error.to_string(), "chart rendering failed");
                 Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR)
             }
         })?;

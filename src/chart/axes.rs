@@ -1,14 +1,10 @@
 //! Axes of a chart, and amounts in the form of their labels.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-
-/// Axis of block numbers. Positions count half blocks from the left edge, so the middle of the first block is at 1.
-#[derive(Debug, Clone)]
+/// Axis of block numbers.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct BlockAxis {
-    first: u64,
-    count: usize,
+    pub(super) first: u64,
+    pub(super) count: usize,
 }
 
 impl BlockAxis {
@@ -19,61 +15,32 @@ impl BlockAxis {
         Self { first: last.saturating_sub(below), count }
     }
 
-    pub(super) fn first(&self) -> u64 {
-        self.first
-    }
-
     pub(super) fn last(&self) -> u64 {
-        self.number_at(self.right_edge())
+        self.number_at(self.count - 1)
     }
 
-    /// Position of the right edge.
-    pub(super) fn right_edge(&self) -> usize {
-        2 * self.count
-    }
-
-    /// Returns the block at this position.
-    fn number_at(&self, position: usize) -> u64 {
-        let index = u64::try_from(position.saturating_sub(1) / 2).unwrap_or(u64::MAX);
-        self.first.saturating_add(index)
-    }
-}
-
-impl Ranged for BlockAxis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = usize;
-
-    fn map(&self, position: &usize, limit: (i32, i32)) -> i32 {
-        let to_u128 = |position| u128::try_from(position).unwrap_or(u128::MAX);
-        interpolate(limit, to_u128(*position), to_u128(self.right_edge()))
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<usize> {
+    /// Returns the indices of blocks with round numbers, and these numbers.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = (usize, u64)> {
         /// Characters that fit on the axis, including the gaps between labels.
         const MAX_LABEL_CHARS: usize = 80;
         let max_labels = MAX_LABEL_CHARS / (self.last().to_string().len() + 2);
         let step = round_step(self.count.try_into().unwrap_or(u128::MAX), max_labels.max(1));
         let step = u64::try_from(step).unwrap_or(u64::MAX);
-        let positions = (0..self.count).map(|index| 2 * index + 1);
-        positions.filter(|position| self.number_at(*position).is_multiple_of(step)).collect()
+        let blocks = (0..self.count).map(|index| (index, self.number_at(index)));
+        blocks.filter(move |(_, number)| number.is_multiple_of(step))
     }
 
-    fn range(&self) -> Range<usize> {
-        0..self.right_edge()
-    }
-}
-
-impl ValueFormatter<usize> for BlockAxis {
-    fn format_ext(&self, position: &usize) -> String {
-        self.number_at(*position).to_string()
+    fn number_at(&self, index: usize) -> u64 {
+        self.first.saturating_add(u64::try_from(index).unwrap_or(u64::MAX))
     }
 }
 
 /// Axis of wei from 0 upwards, with ticks at round amounts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct AmountAxis {
     step: u128,
-    maximum: u128,
+    /// Highest amount on the axis.
+    pub(super) maximum: u128,
 }
 
 impl AmountAxis {
@@ -86,76 +53,14 @@ impl AmountAxis {
         Self { step, maximum: highest.div_ceil(step).saturating_mul(step) }
     }
 
-    /// Highest amount on the axis.
-    pub(super) fn maximum(&self) -> u128 {
-        self.maximum
-    }
-
     /// Length of the longest label in characters.
     pub(super) fn longest_label_chars(&self) -> usize {
         self.ticks().map(|wei| exact_gwei(wei).len()).max().unwrap_or_default()
     }
 
-    fn ticks(&self) -> impl Iterator<Item = u128> {
+    pub(super) fn ticks(&self) -> impl Iterator<Item = u128> {
         let next = |wei: &u128| wei.checked_add(self.step).filter(|wei| *wei <= self.maximum);
         std::iter::successors(Some(0), next)
-    }
-}
-
-impl Ranged for AmountAxis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = u128;
-
-    fn map(&self, wei: &u128, limit: (i32, i32)) -> i32 {
-        interpolate(limit, *wei, self.maximum)
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<u128> {
-        self.ticks().collect()
-    }
-
-    fn range(&self) -> Range<u128> {
-        0..self.maximum
-    }
-}
-
-impl ValueFormatter<u128> for AmountAxis {
-    fn format_ext(&self, wei: &u128) -> String {
-        exact_gwei(*wei)
-    }
-}
-
-/// Axis of a ratio from 0 to 1.
-#[derive(Debug, Clone)]
-pub(super) struct RatioAxis;
-
-impl Ranged for RatioAxis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, share: &f64, (start, end): (i32, i32)) -> i32 {
-        let length = f64::from(end) - f64::from(start);
-        #[expect(
-            clippy::as_conversions,
-            clippy::cast_possible_truncation,
-            reason = "it lies between two whole numbers of 32 bits"
-        )]
-        let offset = (length * share.clamp(0.0, 1.0)).round() as i32;
-        start + offset
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        vec![0.0, 0.5, 1.0]
-    }
-
-    fn range(&self) -> Range<f64> {
-        0.0..1.0
-    }
-}
-
-impl ValueFormatter<f64> for RatioAxis {
-    fn format_ext(&self, share: &f64) -> String {
-        format!("{:.0} %", share * 100.0)
     }
 }
 
@@ -168,7 +73,7 @@ fn round_step(span: u128, max_steps: usize) -> u128 {
 }
 
 /// Maps `value` from 0 to `max` onto the range `start` to `end`.
-fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
+pub(super) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
     // With 64 bits the product cannot overflow, and no chart needs more precision.
     let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
     let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
