@@ -13,8 +13,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use crate::config;
+use crate::fees::head_tracker::{HeadTracker, PollRound, PublishDecision, SuspiciousHead};
 use crate::fees::{self, FeeHistory, Market};
-use crate::head_tracker::{HeadTracker, PollRound, PublishDecision, SuspiciousHead};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{

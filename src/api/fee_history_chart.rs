@@ -21,6 +21,7 @@ use crate::chart::{ChartSpec, RenderError};
 use crate::etag;
 use crate::metrics::Metrics;
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::wire::percentile_numbers;
 
 /// Charts of the current state of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -124,7 +125,7 @@ impl RenderedChart {
         let config = chain.config();
         let spec = ChartSpec {
             chain_name: config.name(),
-            percentiles: config.pricing.percentiles().as_slice(),
+            percentiles: &percentile_numbers(config.pricing.percentiles().iter()),
             window,
             suggestion: current.snapshot.cached_suggestion.suggestion(),
             is_stale: current.is_stale,

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
+use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision};
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
-use gas_suggestion::head_tracker::{HeadTracker, PublishDecision};
 use gas_suggestion::store::{ChainStore, Publisher};
 use gas_suggestion::upstream::{self, FeeHistoryRequest};
 use serde::Deserialize;
@@ -108,7 +108,7 @@ impl Poller {
         for node in 0..nodes {
             let lag = if random.below(8) == 0 { random.below(12) } else { 0 };
             let head = head.saturating_sub(u64::try_from(lag).unwrap());
-            let percentiles = self.chain.pricing.percentiles().as_slice().len();
+            let percentiles = self.chain.pricing.percentiles().iter().count();
             let reply = reply(head, hostility, percentiles, random);
             let outcome = read(&reply, &self.request, &self.chain).and_then(|(history, market)| {
                 let claimed = history.newest_block();
