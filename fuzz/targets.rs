@@ -424,8 +424,7 @@ impl Harness {
             publisher.publish(&history, market);
         }
         let snapshot = store.chain("2020").expect("it is configured").servable_snapshot();
-        let published =
-            snapshot.expect("it was published").snapshot.cached_suggestion.body().to_vec();
+        let published = snapshot.expect("it was published").snapshot.body.to_vec();
         let client = upstream::JsonRpcClient::new(&at_root).expect("TLS is there");
         let metrics = Metrics::new();
         let upstreams = ChainUpstreams::for_chains(&client, &at_root.chains, &metrics);

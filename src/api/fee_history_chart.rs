@@ -88,7 +88,7 @@ impl ChartRenderer {
             chain_id: chain.config().chain_id,
             blocks,
             revision,
-            suggestion: current.snapshot.cached_suggestion.etag().clone(),
+            suggestion: current.snapshot.etag.clone(),
             is_stale: current.is_stale,
         };
         let chart = self.cache.try_get_with(key, self.render(chain, blocks)).await?;
@@ -127,7 +127,7 @@ impl RenderedChart {
             chain_name: config.name(),
             percentiles: &percentile_numbers(config.pricing.percentiles().iter()),
             window,
-            suggestion: current.snapshot.cached_suggestion.suggestion(),
+            suggestion: &current.snapshot.market.suggestion,
             is_stale: current.is_stale,
         };
         let svg = Bytes::from(spec.render()?);

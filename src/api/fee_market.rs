@@ -70,7 +70,7 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
     let mut response = Json(FeeMarketBody::from_snapshot(&chain, &current)).into_response();
     let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, current.snapshot.cached_suggestion.newest_block().into());
+    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
     Freshness::from_snapshot(&chain, &current).write_headers(headers);
     Ok(response)
 }
@@ -85,7 +85,7 @@ impl<'a> FeeMarketBody<'a> {
             chain_name: config.name(),
             chain_id: config.chain_id,
             r#type: market.suggestion.pricing_type.into(),
-            newest_block: snapshot.cached_suggestion.newest_block(),
+            newest_block: snapshot.newest_block,
             observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
             stale: current.is_stale,
             window: AveragingWindow {

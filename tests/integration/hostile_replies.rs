@@ -155,9 +155,9 @@ impl Poller {
     /// Checks the served suggestion against the reply that it was calculated from.
     fn check_published(&self, history: &FeeHistory, reply: &[u8]) -> Result<(), String> {
         let fresh = self.store.chains()[0].servable_snapshot().map_err(|why| format!("{why:?}"))?;
-        let cached = &fresh.snapshot.cached_suggestion;
-        let (suggestion, pricing) = (cached.suggestion(), &self.chain.pricing);
-        ensure(cached.newest_block() == history.newest_block(), "another block is served")?;
+        let snapshot = &fresh.snapshot;
+        let (suggestion, pricing) = (&snapshot.market.suggestion, &self.chain.pricing);
+        ensure(snapshot.newest_block == history.newest_block(), "another block is served")?;
         ensure(history.blocks().len() <= WINDOW, "more blocks than the window")?;
         for tier in [suggestion.medium, suggestion.high] {
             let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
@@ -180,7 +180,7 @@ impl Poller {
             "a tip of 0 from missing rewards",
         )?;
         let body: Value =
-            serde_json::from_slice(cached.body()).map_err(|error| error.to_string())?;
+            serde_json::from_slice(&snapshot.body).map_err(|error| error.to_string())?;
         for tier in ["medium", "high"] {
             for amount in ["max_fee_per_gas", "max_priority_fee_per_gas"] {
                 let text = body[tier][amount].as_str().unwrap_or_default();
