@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use gas_suggestion::api::{self, App, ReadinessState};
-use gas_suggestion::config::{Chain, Config, Pricing, ZeroBaseFee};
+use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::delegation::Delegations;
 use gas_suggestion::fees::{
-    self, Block, FeeHistory, Market, PricingError, PricingType, Rewards, Suggestion,
+    self, Block, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards, Suggestion,
+    ZeroBaseFee,
 };
 use gas_suggestion::metrics::Metrics;
 use gas_suggestion::proxy::Proxy;
@@ -84,7 +85,7 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         assert_eq!(Some(block.base_fee), quantity(base_fees[index]), "block {index}");
         let ratio = ratios.get(index).and_then(|json| json.get().parse::<f64>().ok());
         assert_eq!(block.gas_used_ratio, ratio.filter(|ratio| (0.0..=1.0).contains(ratio)));
-        let columns = pricing.percentiles().as_slice().len();
+        let columns = pricing.percentiles().iter().count();
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
         let row: Option<Vec<u128>> =
             row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
@@ -285,9 +286,7 @@ fn check_config(config: &Config, secret: &str) {
 
 fn check_pricing(pricing: &Pricing) {
     assert!(pricing.window_blocks.get() <= 1024);
-    let percentiles = pricing.percentiles().as_slice();
-    let percentiles: Vec<f64> =
-        percentiles.iter().map(|number| number.as_f64().expect("a percentile is finite")).collect();
+    let percentiles: Vec<f64> = pricing.percentiles().iter().collect();
     assert!(matches!(percentiles.len(), 1 | 2) && percentiles.is_sorted());
     assert!(percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile)));
     for multiplier in [pricing.base_fee_multiplier, pricing.high_multiplier] {
@@ -425,8 +424,7 @@ impl Harness {
             publisher.publish(&history, market);
         }
         let snapshot = store.chain("2020").expect("it is configured").servable_snapshot();
-        let published =
-            snapshot.expect("it was published").snapshot.cached_suggestion.body().to_vec();
+        let published = snapshot.expect("it was published").snapshot.body.to_vec();
         let client = upstream::JsonRpcClient::new(&at_root).expect("TLS is there");
         let metrics = Metrics::new();
         let upstreams = ChainUpstreams::for_chains(&client, &at_root.chains, &metrics);

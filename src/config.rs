@@ -24,12 +24,10 @@ use serde::Deserialize;
 pub use chain::Chain;
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::ConfigError;
-pub use pricing::{Pricing, RewardPercentiles, Strategy, ZeroBaseFee};
 pub use redis::{Redis, RedisUrl};
 pub use rpc::{Rpc, RpcMethod};
 pub use server::{Cors, Limits, Log, LogFormat, Server};
 pub use tracing::Tracing;
-pub use units::Multiplier;
 pub use upstream_url::{UpstreamUrl, WebSocketUrl};
 pub use verification::Verification;
 

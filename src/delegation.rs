@@ -40,6 +40,7 @@ use crate::proxy;
 use crate::reads::{self, ChainReads, ReadError, ReadRejection, Reads, ReuseMode};
 use crate::replicas::SharedBudget;
 use crate::upstream::parse_quantity;
+use crate::wire;
 use api_client::{ApiClient, ApiError};
 use coalescing::{CoalescingClient, ResponseSource, WaitPolicy};
 
@@ -297,7 +298,7 @@ impl Delegations {
                 }
             }
             LookupKind::List { address, direction: Some(direction) } => {
-                to_raw_value(&registry.list(*direction, *address).await?)
+                delegations_json(&registry.list(*direction, *address).await?)
             }
             LookupKind::List { address, direction: None } => {
                 let mut both = registry.list(Direction::Incoming, *address).await?;
@@ -305,7 +306,7 @@ impl Delegations {
                 // Self-delegations are in both lists.
                 outgoing.retain(|delegation| !delegation.is_self_delegation());
                 both.append(&mut outgoing);
-                to_raw_value(&both)
+                delegations_json(&both)
             }
         };
         let json: Box<RawValue> = json.expect("strings and their lists serialise");
@@ -313,6 +314,10 @@ impl Delegations {
         reservation.try_grow(json.get().len()).map_err(|_| LookupError::NoMemory)?;
         Ok(reservation.into_bytes(Box::<str>::from(json).into_string().into_bytes()))
     }
+}
+
+fn delegations_json(delegations: &[Delegation]) -> serde_json::Result<Box<RawValue>> {
+    to_raw_value(&delegations.iter().map(wire::Delegation::from).collect::<Vec<_>>())
 }
 
 const LATEST: &str = LookupBlock::Latest.as_str();

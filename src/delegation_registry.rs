@@ -6,8 +6,6 @@
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use IDelegateRegistry as Registry;
 
@@ -77,33 +75,24 @@ pub(crate) enum Direction {
     Outgoing,
 }
 
-/// An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
-/// token ids as decimal strings; `null` if the type has none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+/// An existing delegation. Members that its type does not have are `None`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delegation {
-    r#type: DelegationType,
+    pub(crate) kind: DelegationType,
     /// The vault.
-    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
-    from: String,
+    pub(crate) from: Address,
     /// The hot wallet.
-    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
-    to: String,
-    #[schema(required, pattern = "^0x[0-9a-fA-F]{40}$")]
-    contract: Option<String>,
-    #[schema(required, pattern = "^[0-9]+$")]
-    token_id: Option<String>,
-    #[schema(pattern = "^0x[0-9a-fA-F]{64}$")]
-    rights: String,
-    #[schema(required, pattern = "^[0-9]+$")]
-    amount: Option<String>,
+    pub(crate) to: Address,
+    pub(crate) contract: Option<Address>,
+    pub(crate) token_id: Option<U256>,
+    pub(crate) rights: B256,
+    /// Token amount in the smallest unit.
+    pub(crate) amount: Option<U256>,
 }
 
 /// Kind of delegation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schema(as = DelegationType)]
-enum DelegationType {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DelegationType {
     None,
     All,
     Contract,
@@ -257,13 +246,13 @@ impl Delegation {
         let has_token_id = matches!(kind, DelegationType::Erc721 | DelegationType::Erc1155);
         let has_amount = matches!(kind, DelegationType::Erc20 | DelegationType::Erc1155);
         Ok(Self {
-            r#type: kind,
-            from: entry.from.to_string(),
-            to: entry.to.to_string(),
-            contract: has_contract.then(|| entry.contract_.to_string()),
-            token_id: has_token_id.then(|| entry.tokenId.to_string()),
-            rights: entry.rights.to_string(),
-            amount: has_amount.then(|| entry.amount.to_string()),
+            kind,
+            from: entry.from,
+            to: entry.to,
+            contract: has_contract.then_some(entry.contract_),
+            token_id: has_token_id.then_some(entry.tokenId),
+            rights: entry.rights,
+            amount: has_amount.then_some(entry.amount),
         })
     }
 }

@@ -6,15 +6,16 @@
 //! gives the reason. A chain can be configured to use another strategy (`adaptive`).
 
 mod adaptive;
+pub mod head_tracker;
 mod history;
 mod market;
+mod pricing;
 
 pub use history::{Block, FeeHistory, Rewards};
 pub use market::{
     FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType, Suggestion, Tier, Trend,
 };
-
-use crate::config::{Pricing, Strategy, ZeroBaseFee};
+pub use pricing::{InvalidPricing, Multiplier, Pricing, RewardPercentiles, Strategy, ZeroBaseFee};
 
 /// Reason why a valid fee history yields no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -30,7 +30,6 @@ pub mod demo;
 mod etag;
 pub mod fees;
 mod gauges;
-pub mod head_tracker;
 mod http_client;
 mod jitter;
 mod json;

@@ -13,8 +13,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use crate::config;
+use crate::fees::head_tracker::{HeadTracker, PollRound, PublishDecision, SuspiciousHead};
 use crate::fees::{self, FeeHistory, Market};
-use crate::head_tracker::{HeadTracker, PollRound, PublishDecision, SuspiciousHead};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{
@@ -78,7 +78,7 @@ impl Poller {
             self.wait_for_poll(&mut schedule, &mut announced).await;
             let sent = Instant::now();
             let (outcome, _) = self.poll().await;
-            match self.publisher.newest_block() {
+            match self.publisher.chain().newest_block() {
                 Some(head) if outcome == PollOutcome::Accepted => schedule.record_poll(sent, head),
                 _ => schedule.record_failure(sent, ChainUpstreams::MAX_RETRY_INTERVAL),
             }
@@ -112,7 +112,7 @@ impl Poller {
     fn is_plausible_new_block(&self, number: u64) -> bool {
         /// Larger gaps belong to another chain; polls catch up with smaller ones.
         const MAX_BLOCKS_AHEAD: u64 = 128;
-        self.publisher.newest_block().is_none_or(|newest| {
+        self.publisher.chain().newest_block().is_none_or(|newest| {
             (newest.saturating_add(1)..=newest.saturating_add(MAX_BLOCKS_AHEAD)).contains(&number)
         })
     }
@@ -122,7 +122,7 @@ impl Poller {
             match coordinator.next().await {
                 Action::Poll(permit) => {
                     let (outcome, published) = self.poll().await;
-                    let published = published.zip(self.publisher.timestamps());
+                    let published = published.zip(self.publisher.chain().timestamps());
                     coordinator.finish_poll(permit, outcome, published).await;
                 }
                 Action::Adopt(publication) => {
@@ -139,13 +139,14 @@ impl Poller {
     /// Publishes what another replica polled, if it is newer. `epoch` belongs to the published head.
     fn merge_remote(&mut self, publication: &SharedFeeHistory, epoch: u64) -> AdoptOutcome {
         let SharedFeeHistory { history, timestamps, .. } = publication;
-        let (head, last) = (history.newest_block(), self.publisher.newest_block());
+        let (head, last) = (history.newest_block(), self.publisher.chain().newest_block());
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
         let was_confirmed = publication.epoch > epoch;
         let is_older_or_same = self
             .publisher
+            .chain()
             .timestamps()
             .is_some_and(|last| last.observed_at >= timestamps.observed_at);
         // Not newer than what is published, so at most its epoch is news. The coordinator adopts that from a
@@ -204,7 +205,7 @@ impl Poller {
         if is_published && !seeks_newer {
             return (PollOutcome::Accepted, active_poll.published);
         }
-        let published = active_poll.publisher.newest_block();
+        let published = active_poll.publisher.chain().newest_block();
         // Do not wait for upstreams that failed lately only to find a higher head.
         let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
         let (request, chain) = (&*request, &*chain);
@@ -220,7 +221,7 @@ impl Poller {
                 break;
             }
         }
-        if seeks_newer && active_poll.publisher.newest_block() > published {
+        if seeks_newer && active_poll.publisher.chain().newest_block() > published {
             active_poll.reporter.record_failure(first, &PollError::HeadStalled);
         }
         let has_unconfirmed = !active_poll.unconfirmed.is_empty();
@@ -291,7 +292,7 @@ fn publish(
     history: &FeeHistory,
     market: Market,
 ) {
-    let last = publisher.newest_block();
+    let last = publisher.chain().newest_block();
     publisher.publish(history, market);
     reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
 }

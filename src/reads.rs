@@ -18,7 +18,6 @@ mod method;
 mod params;
 mod state_scope;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -54,9 +53,9 @@ pub struct Reads {
 struct Inner {
     limits: config::Rpc,
     memory: MemoryBudget,
+    store: store::ChainStore,
+    /// In the order of `store`.
     chains: Vec<ChainReads>,
-    /// Index in `chains`, by key and by decimal chain id.
-    by_name: HashMap<String, usize>,
 }
 
 /// Reads of one chain.
@@ -162,13 +161,8 @@ impl Reads {
                 metrics: ReadMetrics::new(metrics, &chain.config().key),
             };
         let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
-        let mut by_name = HashMap::new();
-        for (index, reads) in chains.iter().enumerate() {
-            let chain = reads.chain.config();
-            by_name.insert(chain.key.clone(), index);
-            by_name.insert(chain.chain_id.to_string(), index);
-        }
-        Self { inner: Arc::new(Inner { limits: limits.clone(), memory, chains, by_name }) }
+        let (limits, store) = (limits.clone(), store.clone());
+        Self { inner: Arc::new(Inner { limits, memory, store, chains }) }
     }
 
     /// Returns the configured limits of a request.
@@ -193,8 +187,7 @@ impl Reads {
 
     /// Returns the reads of the chain with this key or decimal chain id.
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
-        let index = *self.inner.by_name.get(key_or_id)?;
-        self.inner.chains.get(index)
+        self.inner.chains.get(self.inner.store.index_of(key_or_id)?)
     }
 }
 

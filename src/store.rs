@@ -4,38 +4,38 @@
 //!
 //! - A moka cache holds what may be served. It drops a snapshot `max_age` after it was observed, so that an expired one
 //!   cannot be served by mistake.
-//! - A watch channel announces changes. A slow subscriber sees the newest suggestion, never a backlog.
+//! - A watch channel holds the newest snapshot, however old, and announces changes of what is served. A slow subscriber
+//!   sees the newest snapshot, never a backlog.
 //! - A ring holds the recent blocks without gaps. A reorg replaces blocks; a gap drops all blocks below it.
 //!
-//! A [`CachedSuggestion`] is serialised, with its entity tag, only when the suggestion changes. Ages come from the
-//! monotonic clock, so a step of the wall clock changes none. The wall clock is only displayed.
+//! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
+//! of the wall clock changes none. The wall clock is only displayed.
 
-mod cached_suggestion;
 mod recent_blocks;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_utils::atomic::AtomicCell;
+use axum::http::HeaderValue;
+use bytes::Bytes;
 use moka::Expiry;
 use moka::sync::Cache;
 use tokio::sync::watch;
 
-pub use cached_suggestion::CachedSuggestion;
 pub use recent_blocks::BlockWindow;
 
-use crate::config;
 use crate::fees::{FeeHistory, Market, Suggestion};
+use crate::wire::SuggestionBody;
+use crate::{config, etag};
 use recent_blocks::RecentBlocks;
 
 /// All chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ChainStore {
     chains: Arc<[StoredChain]>,
-    /// By key and by decimal chain id.
-    by_name: Arc<HashMap<String, StoredChain>>,
+    /// Index in `chains`, by key and by decimal chain id.
+    by_name: Arc<HashMap<String, usize>>,
 }
 
 /// State of one chain. Cheap to clone.
@@ -49,20 +49,30 @@ struct Inner {
     config: config::Chain,
     /// Snapshots that may be served, by chain id.
     servable: Cache<u64, Arc<Snapshot>>,
-    /// The newest suggestion, however old; `None`: none yet.
-    latest_suggestion: watch::Sender<Option<Arc<CachedSuggestion>>>,
+    latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
-    timestamps: AtomicCell<Option<Timestamps>>,
+}
+
+/// Newest state of one chain, however old.
+#[derive(Debug, Clone, Default)]
+pub struct LatestState {
+    /// The newest snapshot; `None`: no reply was ever accepted.
+    pub snapshot: Option<Arc<Snapshot>>,
     /// True once the first poll has ended, with or without success.
-    first_poll_done: AtomicBool,
+    pub first_poll_done: bool,
 }
 
 /// Content and time of one accepted reply.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The suggestion as it is served. Shared by consecutive snapshots while it does not change.
-    pub cached_suggestion: Arc<CachedSuggestion>,
-    /// Values that the suggestion was computed from.
+    /// Number of the window's last block.
+    pub newest_block: u64,
+    /// The suggestion as JSON, with the five members of the HTTP contract. Consecutive snapshots share it while it does
+    /// not change.
+    pub body: Bytes,
+    /// The strong entity tag of `body`, with its quotes.
+    pub etag: HeaderValue,
+    /// The suggestion, and the values that it was computed from.
     pub market: Market,
     /// Number of the window's first block.
     pub oldest_block: u64,
@@ -70,9 +80,7 @@ pub struct Snapshot {
     pub block_count: usize,
     /// When the reply was accepted, for display.
     pub observed_time: SystemTime,
-    observed_at: Instant,
-    /// When the number of the newest block was first seen.
-    head_changed_at: Instant,
+    timestamps: Timestamps,
     max_age: Duration,
 }
 
@@ -111,14 +119,6 @@ pub enum Unavailable {
 #[derive(Debug)]
 pub struct Publisher {
     chain: StoredChain,
-    last: Option<LastPublished>,
-}
-
-#[derive(Debug)]
-struct LastPublished {
-    cached_suggestion: Arc<CachedSuggestion>,
-    head_changed_at: Instant,
-    observed_at: Instant,
 }
 
 impl ChainStore {
@@ -131,11 +131,11 @@ impl ChainStore {
             .map(|config| StoredChain::new(config.clone(), servable.clone()))
             .collect();
         let mut by_name = HashMap::new();
-        for chain in chains.iter() {
-            by_name.insert(chain.config().key.clone(), chain.clone());
-            by_name.insert(chain.config().chain_id.to_string(), chain.clone());
+        for (index, chain) in chains.iter().enumerate() {
+            by_name.insert(chain.config().key.clone(), index);
+            by_name.insert(chain.config().chain_id.to_string(), index);
         }
-        let publishers = chains.iter().cloned().map(Publisher::new).collect();
+        let publishers = chains.iter().map(|chain| Publisher { chain: chain.clone() }).collect();
         (Self { chains, by_name: Arc::new(by_name) }, publishers)
     }
 
@@ -148,7 +148,12 @@ impl ChainStore {
     /// Returns the chain with this key or decimal chain id.
     #[must_use]
     pub fn chain(&self, key_or_id: &str) -> Option<&StoredChain> {
-        self.by_name.get(key_or_id)
+        self.chains.get(self.index_of(key_or_id)?)
+    }
+
+    /// Returns the index in [`chains`](Self::chains) of the chain with this key or decimal chain id.
+    pub(crate) fn index_of(&self, key_or_id: &str) -> Option<usize> {
+        self.by_name.get(key_or_id).copied()
     }
 
     /// Returns true if any chain ever had data.
@@ -160,25 +165,15 @@ impl ChainStore {
     /// Returns true if the first poll of every chain has ended.
     #[must_use]
     pub fn all_first_polls_done(&self) -> bool {
-        self.chains.iter().all(|chain| chain.inner.first_poll_done.load(Ordering::Relaxed))
+        self.chains.iter().all(|chain| chain.inner.latest.borrow().first_poll_done)
     }
 }
 
 impl StoredChain {
     fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
         let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
-        let latest_suggestion = watch::Sender::new(None);
-        let (timestamps, first_poll_done) = (AtomicCell::new(None), AtomicBool::new(false));
-        Self {
-            inner: Arc::new(Inner {
-                config,
-                servable,
-                latest_suggestion,
-                recent_blocks,
-                timestamps,
-                first_poll_done,
-            }),
-        }
+        let latest = watch::Sender::new(LatestState::default());
+        Self { inner: Arc::new(Inner { config, servable, latest, recent_blocks }) }
     }
 
     /// The chain's configuration.
@@ -198,8 +193,8 @@ impl StoredChain {
         let Some(snapshot) = self.inner.servable.get(&self.config().chain_id) else {
             return Err(if self.has_data() { Unavailable::Expired } else { Unavailable::NoData });
         };
-        let age = now.saturating_duration_since(snapshot.observed_at);
-        let head_age = now.saturating_duration_since(snapshot.head_changed_at);
+        let age = now.saturating_duration_since(snapshot.timestamps.observed_at);
+        let head_age = now.saturating_duration_since(snapshot.timestamps.head_changed_at);
         let has_stalled = self.config().stall_after().is_some_and(|after| head_age >= after);
         let is_stale = has_stalled || age > self.config().stale_after();
         Ok(ServableSnapshot { snapshot, age, head_age, is_stale })
@@ -208,13 +203,13 @@ impl StoredChain {
     /// Newest block ever published, however old.
     #[must_use]
     pub fn newest_block(&self) -> Option<u64> {
-        self.inner.latest_suggestion.borrow().as_ref().map(|quote| quote.newest_block())
+        self.inner.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.newest_block)
     }
 
     /// Times of the newest data; `None`: none yet.
     #[must_use]
     pub fn timestamps(&self) -> Option<Timestamps> {
-        self.inner.timestamps.load()
+        self.inner.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.timestamps)
     }
 
     /// Returns the servable snapshot and the revision of the recent blocks.
@@ -240,44 +235,24 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, recent.newest(count)))
     }
 
-    /// Returns a receiver of every suggestion with a new newest block or body, and one that is servable again after it
-    /// had expired.
+    /// Returns a receiver of the newest state. It is notified of every snapshot with a new newest block or body, and of
+    /// one that is servable again after it had expired. Other snapshots replace the state without a notification.
     /// A slow reader sees only the newest.
     #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<Option<Arc<CachedSuggestion>>> {
-        self.inner.latest_suggestion.subscribe()
+    pub fn subscribe(&self) -> watch::Receiver<LatestState> {
+        self.inner.latest.subscribe()
     }
 
     fn has_data(&self) -> bool {
-        self.inner.latest_suggestion.borrow().is_some()
+        self.inner.latest.borrow().snapshot.is_some()
     }
 }
 
 impl Publisher {
-    fn new(chain: StoredChain) -> Self {
-        Self { chain, last: None }
-    }
-
     /// The chain that this publisher writes.
     #[must_use]
     pub fn chain(&self) -> &StoredChain {
         &self.chain
-    }
-
-    /// Newest block of the last publication.
-    #[must_use]
-    pub fn newest_block(&self) -> Option<u64> {
-        self.last.as_ref().map(|last| last.cached_suggestion.newest_block())
-    }
-
-    /// Times of the last publication.
-    #[must_use]
-    pub fn timestamps(&self) -> Option<Timestamps> {
-        let timestamps_of = |last: &LastPublished| Timestamps {
-            observed_at: last.observed_at,
-            head_changed_at: last.head_changed_at,
-        };
-        self.last.as_ref().map(timestamps_of)
     }
 
     /// Publishes an accepted reply. Its age counts from now.
@@ -292,70 +267,59 @@ impl Publisher {
         let Timestamps { observed_at, head_changed_at } = timestamps;
         let inner = &self.chain.inner;
         let newest_block = history.newest_block();
-        let cached_suggestion = self.build_suggestion(newest_block, &market.suggestion);
-        let is_changed = self
-            .last
-            .as_ref()
-            .is_none_or(|last| !Arc::ptr_eq(&last.cached_suggestion, &cached_suggestion));
-        let head_changed_at = match &self.last {
-            Some(last) if last.cached_suggestion.newest_block() == newest_block => {
-                last.head_changed_at.min(head_changed_at)
+        let last = inner.latest.borrow().snapshot.clone();
+        let (body, etag) = match &last {
+            Some(last) if last.market.suggestion == market.suggestion => {
+                (last.body.clone(), last.etag.clone())
             }
-            _ => head_changed_at,
+            _ => serialise(inner.config.name(), &market.suggestion),
         };
-        let snapshot = Snapshot {
-            cached_suggestion: Arc::clone(&cached_suggestion),
+        let same_head = last.as_ref().filter(|last| last.newest_block == newest_block);
+        let is_changed = same_head.is_none_or(|last| last.body != body);
+        let head_changed_at = same_head
+            .map_or(head_changed_at, |last| last.timestamps.head_changed_at.min(head_changed_at));
+        // Subscribers that came while the value had expired have not received it. A repeat is harmless.
+        let was_servable = last.is_some_and(|last| {
+            last.timestamps.observed_at.elapsed().saturating_add(EXPIRY_MARGIN) < last.max_age
+        });
+        let snapshot = Arc::new(Snapshot {
+            newest_block,
+            body,
+            etag,
             market,
             oldest_block: history.oldest_block(),
             block_count: history.blocks().len(),
             observed_time: to_wall_clock(observed_at),
-            observed_at,
-            head_changed_at,
+            timestamps: Timestamps { observed_at, head_changed_at },
             max_age: inner.config.max_age,
-        };
+        });
         {
             // Both are updated under one lock, so a reader never sees one of them new and the other old.
             let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
             recent.extend(history);
-            inner.servable.insert(inner.config.chain_id, Arc::new(snapshot));
+            inner.servable.insert(inner.config.chain_id, Arc::clone(&snapshot));
         }
-        inner.timestamps.store(Some(Timestamps { observed_at, head_changed_at }));
-        // Subscribers that came while the value had expired have not received it. A repeat is harmless.
-        let last =
-            self.last.as_ref().map(|last| last.observed_at.elapsed().saturating_add(EXPIRY_MARGIN));
-        let was_servable = last.is_some_and(|age| age < inner.config.max_age);
-        if is_changed || !was_servable {
-            inner.latest_suggestion.send_replace(Some(Arc::clone(&cached_suggestion)));
-        }
-        self.last = Some(LastPublished { cached_suggestion, head_changed_at, observed_at });
+        inner.latest.send_if_modified(|latest| {
+            latest.snapshot = Some(snapshot);
+            is_changed || !was_servable
+        });
     }
 
     /// Records that a poll has ended, whether it published anything or not.
     pub fn mark_polled(&self) {
-        self.chain.inner.first_poll_done.store(true, Ordering::Relaxed);
+        self.chain.inner.latest.send_if_modified(|latest| {
+            latest.first_poll_done = true;
+            false
+        });
     }
+}
 
-    /// Builds the served form of `suggestion`, reusing parts of the last one if they are equal.
-    fn build_suggestion(
-        &self,
-        newest_block: u64,
-        suggestion: &Suggestion,
-    ) -> Arc<CachedSuggestion> {
-        match self.last.as_ref().map(|last| &last.cached_suggestion) {
-            Some(quote) if quote.suggestion() == suggestion => {
-                if quote.newest_block() == newest_block {
-                    Arc::clone(quote)
-                } else {
-                    Arc::new(quote.at_block(newest_block))
-                }
-            }
-            _ => Arc::new(CachedSuggestion::new(
-                self.chain.config().name(),
-                newest_block,
-                *suggestion,
-            )),
-        }
-    }
+/// Serialises a suggestion. Returns its body and entity tag.
+fn serialise(chain_name: &str, suggestion: &Suggestion) -> (Bytes, HeaderValue) {
+    let body = serde_json::to_vec(&SuggestionBody::new(chain_name, suggestion))
+        .expect("a struct of strings serialises");
+    let etag = etag::for_body(&body);
+    (body.into(), etag)
 }
 
 /// Converts a past instant to wall-clock time, for display.
@@ -369,7 +333,7 @@ struct MaxAgeExpiry;
 
 impl MaxAgeExpiry {
     fn remaining(snapshot: &Snapshot, at: Instant) -> Duration {
-        let age = at.saturating_duration_since(snapshot.observed_at);
+        let age = at.saturating_duration_since(snapshot.timestamps.observed_at);
         snapshot.max_age.saturating_sub(age)
     }
 }
@@ -378,21 +342,21 @@ impl Expiry<u64, Arc<Snapshot>> for MaxAgeExpiry {
     fn expire_after_create(
         &self,
         _: &u64,
-        observation: &Arc<Snapshot>,
+        snapshot: &Arc<Snapshot>,
         created_at: Instant,
     ) -> Option<Duration> {
-        Some(Self::remaining(observation, created_at))
+        Some(Self::remaining(snapshot, created_at))
     }
 
     // By default an update keeps the deadline of the replaced value.
     fn expire_after_update(
         &self,
         _: &u64,
-        observation: &Arc<Snapshot>,
+        snapshot: &Arc<Snapshot>,
         updated_at: Instant,
         _: Option<Duration>,
     ) -> Option<Duration> {
-        Some(Self::remaining(observation, updated_at))
+        Some(Self::remaining(snapshot, updated_at))
     }
 }
 

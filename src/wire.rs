@@ -1,11 +1,13 @@
-//! JSON form of amounts and suggestions. Amounts are wei as decimal strings, because most JSON parsers would round a
-//! number.
+//! JSON form of the domain's types. Amounts are wei as decimal strings, because most JSON parsers would round a number.
 
-use serde::ser::{Serialize, Serializer};
+use alloy_primitives::U256;
+use serde::Serialize;
+use serde::ser::Serializer;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::fees::{PricingType, Suggestion, Tier};
+use crate::delegation_registry as registry;
+use crate::fees::{self, Suggestion, Tier};
 
 /// An amount in wei, serialised as a decimal string.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +31,7 @@ impl ToSchema for Wei {}
 /// Suggested fees.
 //
 // The five members of the network document's section 2.2, in its order.
-#[derive(Debug, serde::Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GasSuggestion)]
 pub(crate) struct SuggestionBody<'a> {
     chain_name: &'a str,
@@ -43,7 +45,7 @@ pub(crate) struct SuggestionBody<'a> {
 }
 
 /// One tier. Under legacy pricing both members are the gas price to use.
-#[derive(Debug, serde::Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Tier)]
 struct TierBody {
     /// The tip.
@@ -56,19 +58,175 @@ impl<'a> SuggestionBody<'a> {
     pub(crate) fn new(chain_name: &'a str, suggestion: &Suggestion) -> Self {
         Self {
             chain_name,
-            r#type: suggestion.pricing_type,
+            r#type: suggestion.pricing_type.into(),
             base_fee_per_gas: Wei(suggestion.base_fee_per_gas),
-            medium: TierBody::new(suggestion.medium),
-            high: TierBody::new(suggestion.high),
+            medium: (&suggestion.medium).into(),
+            high: (&suggestion.high).into(),
         }
     }
 }
 
-impl TierBody {
-    fn new(tier: Tier) -> Self {
+impl From<&Tier> for TierBody {
+    fn from(tier: &Tier) -> Self {
         Self {
             max_priority_fee_per_gas: Wei(tier.max_priority_fee_per_gas),
             max_fee_per_gas: Wei(tier.max_fee_per_gas),
+        }
+    }
+}
+
+/// Fee mechanism of the chain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) enum PricingType {
+    /// A base fee and a tip.
+    #[serde(rename = "eip-1559")]
+    Eip1559,
+    /// One gas price.
+    #[serde(rename = "legacy")]
+    Legacy,
+}
+
+impl From<fees::PricingType> for PricingType {
+    fn from(pricing_type: fees::PricingType) -> Self {
+        match pricing_type {
+            fees::PricingType::Eip1559 => Self::Eip1559,
+            fees::PricingType::Legacy => Self::Legacy,
+        }
+    }
+}
+
+/// Configured floors that raised the suggestion.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FloorsApplied {
+    /// The base fee of the strategy was below its floor.
+    base_fee: bool,
+    /// The priority fee of recent blocks was below the floor, or unknown.
+    priority_fee: bool,
+}
+
+impl From<&fees::FloorsApplied> for FloorsApplied {
+    fn from(floors: &fees::FloorsApplied) -> Self {
+        Self { base_fee: floors.base_fee, priority_fee: floors.priority_fee }
+    }
+}
+
+/// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GasUsedRatio)]
+pub(crate) struct GasUsedRatios {
+    /// Ratio of the newest block.
+    #[schema(required, minimum = 0, maximum = 1)]
+    latest: Option<f64>,
+    /// Average of the blocks that have a ratio.
+    #[schema(required, minimum = 0, maximum = 1)]
+    average: Option<f64>,
+}
+
+impl From<&fees::GasUsedRatios> for GasUsedRatios {
+    fn from(ratios: &fees::GasUsedRatios) -> Self {
+        Self { latest: ratios.latest, average: ratios.average }
+    }
+}
+
+/// The next base fee compared with the window's average.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Trend {
+    /// More than 5 % above it.
+    Rising,
+    /// Within 5 % of it.
+    Stable,
+    /// More than 5 % below it.
+    Falling,
+}
+
+impl From<fees::Trend> for Trend {
+    fn from(trend: fees::Trend) -> Self {
+        match trend {
+            fees::Trend::Rising => Self::Rising,
+            fees::Trend::Stable => Self::Stable,
+            fees::Trend::Falling => Self::Falling,
+        }
+    }
+}
+
+/// Number of coming blocks, all of them full, that a tier's max fee covers.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CoveredBlocks)]
+pub(crate) struct FullBlocksCovered {
+    /// With medium's max fee.
+    #[schema(maximum = 100)]
+    medium: u8,
+    /// With high's max fee.
+    #[schema(maximum = 100)]
+    high: u8,
+}
+
+impl From<&fees::FullBlocksCovered> for FullBlocksCovered {
+    fn from(covered: &fees::FullBlocksCovered) -> Self {
+        Self { medium: covered.medium, high: covered.high }
+    }
+}
+
+/// Returns percentiles as JSON numbers: whole ones without the decimal point, which some nodes reject.
+pub(crate) fn percentile_numbers(
+    percentiles: impl IntoIterator<Item = f64>,
+) -> Vec<serde_json::Number> {
+    percentiles.into_iter().filter_map(|percentile| percentile.to_string().parse().ok()).collect()
+}
+
+/// An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
+/// token ids as decimal strings; `null` if the type has none.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delegation {
+    r#type: DelegationType,
+    /// The vault.
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
+    from: String,
+    /// The hot wallet.
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
+    to: String,
+    #[schema(required, pattern = "^0x[0-9a-fA-F]{40}$")]
+    contract: Option<String>,
+    #[schema(required, pattern = "^[0-9]+$")]
+    token_id: Option<String>,
+    #[schema(pattern = "^0x[0-9a-fA-F]{64}$")]
+    rights: String,
+    #[schema(required, pattern = "^[0-9]+$")]
+    amount: Option<String>,
+}
+
+/// Kind of delegation.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum DelegationType {
+    None,
+    All,
+    Contract,
+    Erc721,
+    Erc20,
+    Erc1155,
+}
+
+impl From<&registry::Delegation> for Delegation {
+    fn from(delegation: &registry::Delegation) -> Self {
+        let decimal = |number: Option<U256>| number.map(|number| number.to_string());
+        Self {
+            r#type: match delegation.kind {
+                registry::DelegationType::None => DelegationType::None,
+                registry::DelegationType::All => DelegationType::All,
+                registry::DelegationType::Contract => DelegationType::Contract,
+                registry::DelegationType::Erc721 => DelegationType::Erc721,
+                registry::DelegationType::Erc20 => DelegationType::Erc20,
+                registry::DelegationType::Erc1155 => DelegationType::Erc1155,
+            },
+            from: delegation.from.to_string(),
+            to: delegation.to.to_string(),
+            contract: delegation.contract.map(|contract| contract.to_string()),
+            token_id: decimal(delegation.token_id),
+            rights: delegation.rights.to_string(),
+            amount: decimal(delegation.amount),
         }
     }
 }

@@ -64,7 +64,7 @@ impl<'a> ChainSummary<'a> {
                 Some(_) => ChainStatus::Fresh,
                 None => ChainStatus::Unavailable,
             },
-            newest_block: current.map(|reading| reading.snapshot.cached_suggestion.newest_block()),
+            newest_block: current.map(|reading| reading.snapshot.newest_block),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `GET` and `HEAD /v1/{chain}/gas-suggestion`, ahead of the router. Nearly all requests are for this route, and the
 //! router with its layers takes several times as long as the response itself.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
@@ -13,15 +12,16 @@ use super::problem::Problem;
 use super::request_id::X_REQUEST_ID;
 use super::suggestion::{self, FreshnessCounters};
 use crate::metrics::Metrics;
-use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain};
+use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
 /// Shortcut for the suggestion route of all chains.
 #[derive(Debug)]
 pub(super) struct FastPath {
     /// Path before `{chain}`.
     prefix: String,
-    /// By key and by decimal chain id.
-    chains: HashMap<String, Arc<FastChain>>,
+    store: ChainStore,
+    /// In the order of `store`.
+    chains: Vec<FastChain>,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct FastChain {
 /// Response headers including those of CORS, and the values that they depend on.
 #[derive(Debug)]
 struct CachedHeaders {
-    cached_suggestion: Arc<CachedSuggestion>,
+    snapshot: Arc<Snapshot>,
     freshness: Freshness,
     headers: HeaderMap,
 }
@@ -44,19 +44,13 @@ struct CachedHeaders {
 impl FastPath {
     /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
     pub(super) fn new(base_path: &str, store: &ChainStore, metrics: &Metrics) -> Self {
-        let mut chains = HashMap::new();
-        for chain in store.chains() {
-            let freshness_counters = FreshnessCounters::new(chain, metrics);
-            let fast_chain = FastChain {
-                chain: chain.clone(),
-                freshness_counters,
-                last_headers: RwLock::new(None),
-            };
-            let fast_chain = Arc::new(fast_chain);
-            chains.insert(chain.config().key.clone(), Arc::clone(&fast_chain));
-            chains.insert(chain.config().chain_id.to_string(), fast_chain);
-        }
-        Self { prefix: format!("{base_path}/v1/"), chains }
+        let fast_chain = |chain: &StoredChain| FastChain {
+            chain: chain.clone(),
+            freshness_counters: FreshnessCounters::new(chain, metrics),
+            last_headers: RwLock::new(None),
+        };
+        let chains = store.chains().iter().map(fast_chain).collect();
+        Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains }
     }
 
     /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
@@ -65,17 +59,14 @@ impl FastPath {
             return None;
         }
         let path = request.uri().path().strip_prefix(self.prefix.as_str())?;
-        let fast_chain = self.chains.get(path.strip_suffix("/gas-suggestion")?)?;
+        let name = path.strip_suffix("/gas-suggestion")?;
+        let fast_chain = self.chains.get(self.store.index_of(name)?)?;
         let result = fast_chain.chain.servable_snapshot();
         fast_chain.freshness_counters.record(&fast_chain.chain, &result);
         let mut response = match result {
             Ok(current) => {
                 let headers = fast_chain.headers(&current, cors);
-                suggestion::conditional_response(
-                    &current.snapshot.cached_suggestion,
-                    headers,
-                    request.headers(),
-                )
+                suggestion::conditional_response(&current.snapshot, headers, request.headers())
             }
             Err(reason) => {
                 let mut response = Problem::unavailable(&fast_chain.chain, reason).into_response();
@@ -90,31 +81,28 @@ impl FastPath {
 
 impl FastChain {
     fn headers(&self, current: &ServableSnapshot, cors: &CorsPolicy) -> HeaderMap {
-        let cached = &current.snapshot.cached_suggestion;
+        let snapshot = &current.snapshot;
         let freshness = Freshness::from_snapshot(&self.chain, current);
         let last_headers = self.last_headers.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached_headers) =
-            last_headers.as_ref().filter(|head| head.is_for(cached, freshness))
+            last_headers.as_ref().filter(|head| head.is_for(snapshot, freshness))
         {
             return cached_headers.headers.clone();
         }
         drop(last_headers);
-        let mut headers = suggestion::suggestion_headers(cached, freshness);
+        let mut headers = suggestion::suggestion_headers(snapshot, freshness);
         cors.write_static_headers(&mut headers);
         // Reserves a place for the request id, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
-        let entry = CachedHeaders {
-            cached_suggestion: Arc::clone(cached),
-            freshness,
-            headers: headers.clone(),
-        };
+        let entry =
+            CachedHeaders { snapshot: Arc::clone(snapshot), freshness, headers: headers.clone() };
         *self.last_headers.write().unwrap_or_else(PoisonError::into_inner) = Some(entry);
         headers
     }
 }
 
 impl CachedHeaders {
-    fn is_for(&self, cached: &Arc<CachedSuggestion>, freshness: Freshness) -> bool {
-        Arc::ptr_eq(&self.cached_suggestion, cached) && self.freshness == freshness
+    fn is_for(&self, snapshot: &Arc<Snapshot>, freshness: Freshness) -> bool {
+        Arc::ptr_eq(&self.snapshot, snapshot) && self.freshness == freshness
     }
 }

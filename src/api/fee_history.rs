@@ -13,7 +13,7 @@ use super::openapi_components::{
 use super::problem::Problem;
 use crate::fees::Rewards;
 use crate::store::{BlockWindow, StoredChain};
-use crate::wire::Wei;
+use crate::wire::{Wei, percentile_numbers};
 
 /// Fees per block, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -22,7 +22,7 @@ pub(super) struct FeeHistoryBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
     #[schema(value_type = Vec<f64>)]
-    reward_percentiles: &'a [serde_json::Number],
+    reward_percentiles: Vec<serde_json::Number>,
     blocks: Vec<FeeHistoryBlock>,
     /// Base fee of the block after these; `null` if the node did not return it.
     #[schema(required)]
@@ -86,7 +86,7 @@ impl<'a> FeeHistoryBody<'a> {
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,
-            reward_percentiles: config.pricing.percentiles().as_slice(),
+            reward_percentiles: percentile_numbers(config.pricing.percentiles().iter()),
             blocks,
             next_base_fee_per_gas: window.next_base_fee.map(Wei),
         }

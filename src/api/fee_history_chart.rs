@@ -22,6 +22,7 @@ use crate::chart::ChartSpec;
 use crate::etag;
 use crate::metrics::Metrics;
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::wire::percentile_numbers;
 
 /// Charts of the current state of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -88,7 +89,7 @@ impl ChartRenderer {
             chain_id: chain.config().chain_id,
             blocks,
             revision,
-            suggestion: current.snapshot.cached_suggestion.etag().clone(),
+            suggestion: current.snapshot.etag.clone(),
             is_stale: current.is_stale,
         };
         let chart = self.cache.try_get_with(key, self.render(chain, blocks)).await?;
@@ -120,9 +121,9 @@ impl RenderedChart {
         let config = chain.config();
         let spec = ChartSpec {
             chain_name: config.name(),
-            percentiles: config.pricing.percentiles().as_slice(),
+            percentiles: &percentile_numbers(config.pricing.percentiles().iter()),
             window,
-            suggestion: current.snapshot.cached_suggestion.suggestion(),
+            suggestion: &current.snapshot.market.suggestion,
             is_stale: current.is_stale,
         };
         let svg = Bytes::from(spec.render());

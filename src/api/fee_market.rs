@@ -11,10 +11,12 @@ use super::openapi_components::{
     CommonErrors, FeeMarketResponse, FeesUnavailable, UnknownChain, tag,
 };
 use super::problem::Problem;
-use crate::config::RewardPercentiles;
-use crate::fees::{FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, Rewards, Trend};
+use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ServableSnapshot, StoredChain};
-use crate::wire::{SuggestionBody, Wei};
+use crate::wire::{
+    FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, SuggestionBody, Trend, Wei,
+    percentile_numbers,
+};
 
 /// How a suggestion was calculated.
 #[derive(Serialize, ToSchema)]
@@ -29,7 +31,7 @@ pub(super) struct FeeMarketBody<'a> {
     observed_at: String,
     /// The same as `X-Stale`.
     stale: bool,
-    window: AveragingWindow<'a>,
+    window: AveragingWindow,
     average_base_fee_per_gas: Wei,
     /// `null` if the node did not return it.
     #[schema(required)]
@@ -46,12 +48,12 @@ pub(super) struct FeeMarketBody<'a> {
 /// The blocks that were averaged.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AveragingWindow)]
-struct AveragingWindow<'a> {
+struct AveragingWindow {
     oldest_block: u64,
     /// Number of blocks.
     blocks: usize,
     #[schema(value_type = Vec<f64>)]
-    reward_percentiles: &'a [serde_json::Number],
+    reward_percentiles: Vec<serde_json::Number>,
 }
 
 /// How the suggestion of one chain was calculated
@@ -68,7 +70,7 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
     let mut response = Json(FeeMarketBody::from_snapshot(&chain, &current)).into_response();
     let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, current.snapshot.cached_suggestion.newest_block().into());
+    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
     Freshness::from_snapshot(&chain, &current).write_headers(headers);
     Ok(response)
 }
@@ -82,29 +84,29 @@ impl<'a> FeeMarketBody<'a> {
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,
-            r#type: market.suggestion.pricing_type,
-            newest_block: snapshot.cached_suggestion.newest_block(),
+            r#type: market.suggestion.pricing_type.into(),
+            newest_block: snapshot.newest_block,
             observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
             stale: current.is_stale,
             window: AveragingWindow {
                 oldest_block: snapshot.oldest_block,
                 blocks: snapshot.block_count,
-                reward_percentiles: percentiles.as_slice(),
+                reward_percentiles: percentile_numbers(percentiles.iter()),
             },
             average_base_fee_per_gas: Wei(market.average_base_fee),
             next_base_fee_per_gas: market.next_base_fee.map(Wei),
             average_reward_per_gas: per_percentile(market.average_reward, percentiles),
-            floors_applied: market.floors_applied,
-            gas_used_ratio: market.gas_used_ratio,
-            base_fee_trend: market.base_fee_trend,
+            floors_applied: (&market.floors_applied).into(),
+            gas_used_ratio: (&market.gas_used_ratio).into(),
+            base_fee_trend: market.base_fee_trend.into(),
             suggestion: SuggestionBody::new(config.name(), &market.suggestion),
-            covers_full_blocks: market.covers_full_blocks,
+            covers_full_blocks: (&market.covers_full_blocks).into(),
         }
     }
 }
 
 /// Returns one entry per percentile; `None` if no block had a usable reward.
-fn per_percentile(average: Option<Rewards>, percentiles: &RewardPercentiles) -> Vec<Option<Wei>> {
+fn per_percentile(average: Option<Rewards>, percentiles: RewardPercentiles) -> Vec<Option<Wei>> {
     let medium_reward = average.map(|rewards| Wei(rewards.medium));
     let high_reward = average.and_then(|rewards| rewards.high).map(Wei);
     if percentiles.has_high() { vec![medium_reward, high_reward] } else { vec![medium_reward] }

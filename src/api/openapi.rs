@@ -92,7 +92,7 @@ struct CommonDocument;
         delegation::transaction::prepare_transaction,
     ),
     components(schemas(
-        crate::delegation_registry::Delegation,
+        crate::wire::Delegation,
         delegation::unsigned_transaction::UnsignedTransaction,
         schemas::Address,
         schemas::Rights,

@@ -28,7 +28,7 @@ use super::problem::Problem;
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
 use crate::metrics::Metrics;
-use crate::store::{CachedSuggestion, ChainStore, StoredChain};
+use crate::store::{ChainStore, LatestState, StoredChain};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -200,7 +200,7 @@ pub(super) async fn stream_all_suggestions(
 /// Subscription of one client to one chain.
 struct Subscription {
     chain: StoredChain,
-    changes: watch::Receiver<Option<Arc<CachedSuggestion>>>,
+    changes: watch::Receiver<LatestState>,
     shutdown: CancellationToken,
     /// Prefix of the ids of this chain's events.
     id_prefix: String,
@@ -244,13 +244,13 @@ impl Subscription {
 
     /// Returns the current value as an event, or `None` if the subscriber has it.
     fn unsent_event(&mut self) -> Option<Event> {
-        let cached = Arc::clone(&self.chain.servable_snapshot().ok()?.snapshot.cached_suggestion);
-        let tag = cached.etag().to_str().unwrap_or_default().trim_matches('"');
-        let id = format!("{}{}-{tag}", self.id_prefix, cached.newest_block());
+        let snapshot = self.chain.servable_snapshot().ok()?.snapshot;
+        let tag = snapshot.etag.to_str().unwrap_or_default().trim_matches('"');
+        let id = format!("{}{}-{tag}", self.id_prefix, snapshot.newest_block);
         if self.last_id.as_ref() == Some(&id) {
             return None;
         }
-        let data = str::from_utf8(cached.body()).expect("JSON is UTF-8");
+        let data = str::from_utf8(&snapshot.body).expect("JSON is UTF-8");
         let event = Event::default().event("gas-suggestion").id(&id).data(data);
         self.last_id = Some(id);
         Some(event)

@@ -15,7 +15,7 @@ use super::openapi_components::{
 use super::problem::Problem;
 use crate::etag;
 use crate::metrics::Metrics;
-use crate::store::{CachedSuggestion, ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain, Unavailable};
 
 /// Capacity for headers, including those of the layers.
 const MAX_HEADERS: usize = 12;
@@ -93,37 +93,33 @@ pub(super) async fn get_suggestion(
     let result = chain.servable_snapshot();
     FreshnessCounters::new(&chain, &metrics).record(&chain, &result);
     let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let cached = &current.snapshot.cached_suggestion;
-    Ok(conditional_response(
-        cached,
-        suggestion_headers(cached, Freshness::from_snapshot(&chain, &current)),
-        &request,
-    ))
+    let headers = suggestion_headers(&current.snapshot, Freshness::from_snapshot(&chain, &current));
+    Ok(conditional_response(&current.snapshot, headers, &request))
 }
 
 /// Builds the headers of a suggestion with this freshness.
-pub(super) fn suggestion_headers(cached: &CachedSuggestion, freshness: Freshness) -> HeaderMap {
+pub(super) fn suggestion_headers(snapshot: &Snapshot, freshness: Freshness) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
     headers.insert(header::CONTENT_TYPE, JSON);
-    headers.insert(header::ETAG, cached.etag().clone());
-    headers.insert(X_NEWEST_BLOCK, cached.newest_block().into());
+    headers.insert(header::ETAG, snapshot.etag.clone());
+    headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
     freshness.write_headers(&mut headers);
     headers
 }
 
 /// Builds the response with these headers; 304 if `If-None-Match` contains the entity tag.
 pub(super) fn conditional_response(
-    cached: &CachedSuggestion,
+    snapshot: &Snapshot,
     mut headers: HeaderMap,
     request_headers: &HeaderMap,
 ) -> Response {
-    let is_not_modified = etag::matches(cached.etag(), request_headers);
+    let is_not_modified = etag::matches(&snapshot.etag, request_headers);
     let mut response = Response::new(Body::empty());
     if is_not_modified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         headers.remove(header::CONTENT_TYPE);
     } else {
-        *response.body_mut() = Body::from(cached.body().clone());
+        *response.body_mut() = Body::from(snapshot.body.clone());
     }
     *response.headers_mut() = headers;
     response
@@ -150,7 +146,7 @@ pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Respons
         if position > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(current.snapshot.cached_suggestion.body());
+        body.extend_from_slice(&current.snapshot.body);
     }
     body.push(b']');
 

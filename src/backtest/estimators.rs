@@ -7,8 +7,7 @@ mod external_rules;
 mod stats;
 
 use super::recording::{HistoryAt, RecordedBlock};
-use crate::config::{Pricing, Strategy};
-use crate::fees::{self, FeeHistory, Rewards};
+use crate::fees::{self, FeeHistory, Pricing, Rewards, Strategy};
 use external_rules::EXTERNAL_RULES;
 
 /// Quote of an estimator.
@@ -68,7 +67,7 @@ struct ExternalRule {
 #[must_use]
 pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
     let without_floors = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
-    let adaptive = Pricing { strategy: Strategy::Adaptive, ..without_floors.clone() };
+    let adaptive = Pricing { strategy: Strategy::Adaptive, ..without_floors };
     let own = [
         ("configured", pricing),
         ("network rule without floors", &without_floors),
@@ -84,10 +83,9 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
 
 impl Estimator {
     fn own(name: String, pricing: &Pricing, tier: TierChoice) -> Self {
-        let percentiles = pricing.percentiles().as_slice().iter();
-        let percentiles = percentiles.filter_map(serde_json::Number::as_f64).collect();
+        let percentiles = pricing.percentiles().iter().collect();
         let window = pricing.window_blocks.get();
-        Self { name, percentiles, window, rule: Rule::Own(pricing.clone(), tier) }
+        Self { name, percentiles, window, rule: Rule::Own(*pricing, tier) }
     }
 
     fn external(rule_definition: &ExternalRule) -> Self {
@@ -118,9 +116,9 @@ impl Estimator {
 fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
     let window = pricing.window_blocks.get();
     let blocks = history.window(window)?;
-    let columns = pricing.percentiles().as_slice().iter();
+    let columns = pricing.percentiles().iter();
     let columns: Option<Vec<_>> =
-        columns.map(|percentile| history.recording().reward_column(percentile.as_f64()?)).collect();
+        columns.map(|percentile| history.recording().reward_column(percentile)).collect();
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
             // Without recorded tips no tip is quoted. The base fee does not depend on them.

@@ -11,6 +11,7 @@ use super::recording::Recording;
 use super::recording_error::RecordingError;
 use crate::config::UpstreamUrl;
 use crate::upstream::{Error, StatelessNodeClient};
+use crate::wire::percentile_numbers;
 
 /// Maximum number of blocks: about a day and a half with a block every two seconds.
 pub const MAX_BLOCKS: usize = 65_536;
@@ -146,7 +147,7 @@ impl NodeClient {
             format!("{:#x}", requested.count).into()
         };
         let newest = requested.newest.map_or("latest".into(), |newest| format!("{newest:#x}"));
-        let percentiles: Vec<_> = self.percentiles.iter().copied().map(percentile_param).collect();
+        let percentiles = percentile_numbers(self.percentiles.iter().copied());
         let params = json!([count, newest, percentiles]);
         let reply = self.node.call("eth_feeHistory", &params).await?;
         Ok(reply.get().to_owned())
@@ -160,9 +161,4 @@ impl NodeClient {
         let percentiles = if has_tips { self.percentiles } else { Vec::new() };
         Recording { name: "the node's newest blocks".into(), oldest_block, percentiles, blocks }
     }
-}
-
-/// Writes a whole percentile without the decimal point, which some nodes reject.
-fn percentile_param(percentile: f64) -> Value {
-    percentile.to_string().parse::<serde_json::Number>().map_or(Value::Null, Value::Number)
 }

@@ -9,7 +9,8 @@ use super::CommandError;
 use crate::backtest::{
     self, Estimator, LANDING_PERCENTILE, MAX_BLOCKS, Progress, Recording, Report,
 };
-use crate::config::{Chain, Config, Pricing, UpstreamUrl};
+use crate::config::{Chain, Config, UpstreamUrl};
+use crate::fees::Pricing;
 
 /// Explanation of the measures, for `--help`.
 const LONG_ABOUT: &str = "\

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::pricing::Pricing;
+use super::pricing::PricingSection;
 use super::rpc::RpcMethod;
 use super::units;
 use super::upstream_url::{UpstreamUrl, WebSocketUrl};
+use crate::fees::Pricing;
 
 /// One chain. `chain_id` and `rpc_urls` have no default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -47,7 +48,7 @@ pub struct Chain {
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
     /// Constants of the fee rules.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "PricingSection::deserialize")]
     pub pricing: Pricing,
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::fees::Pricing;
 
 /// Returns a chain with the keys that have no default, and `more` in its table.
 fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {

@@ -2,10 +2,11 @@
 //! sizes (`"64 KiB"`).
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+
+use crate::fees::Multiplier;
 
 /// Deserializes a duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
 pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
@@ -79,48 +80,19 @@ fn parse_decimal(text: &str, max_scale: u32) -> Option<(u128, u32)> {
     Some((format!("{whole}{fraction}").parse().ok()?, scale))
 }
 
-/// An exact decimal factor from 1 to 1000 with at most six decimals, such as `1.2`.
-///
-/// Stored as a fraction, so that amounts in wei never become floating point numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Multiplier {
-    numerator: u128,
-    denominator: u128,
+/// Deserializes a factor such as `1.2`. A TOML `1.2` arrives as a float. Its shortest decimal form is what the file
+/// contains.
+pub(super) fn multiplier<'de, D: Deserializer<'de>>(input: D) -> Result<Multiplier, D::Error> {
+    input.deserialize_any(ParsedVisitor {
+        expected: "a factor from 1 to 1000 with at most six decimals, such as 1.2",
+        parse: parse_multiplier,
+    })
 }
 
-impl Multiplier {
-    const EXPECTED: &str = "a factor from 1 to 1000 with at most six decimals, such as 1.2";
+fn parse_multiplier(text: &str) -> Option<Multiplier> {
     const MAX_DECIMALS: u32 = 6;
-    const MAX: u128 = 1000;
-
-    /// Returns `value` times the factor, rounded down; `None` on overflow.
-    #[must_use]
-    pub fn apply(self, value: u128) -> Option<u128> {
-        value.checked_mul(self.numerator)?.checked_div(self.denominator)
-    }
-}
-
-impl FromStr for Multiplier {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parsed = parse_decimal(text, Self::MAX_DECIMALS).and_then(|(numerator, scale)| {
-            let denominator = 10_u128.checked_pow(scale)?;
-            let allowed = denominator..=denominator.checked_mul(Self::MAX)?;
-            allowed.contains(&numerator).then_some(Self { numerator, denominator })
-        });
-        parsed.ok_or(Self::EXPECTED)
-    }
-}
-
-impl<'de> Deserialize<'de> for Multiplier {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        // A TOML `1.2` arrives as a float. Its shortest decimal form is what the file contains.
-        input.deserialize_any(ParsedVisitor {
-            expected: Self::EXPECTED,
-            parse: |text| text.parse().ok(),
-        })
-    }
+    let (numerator, scale) = parse_decimal(text, MAX_DECIMALS)?;
+    Multiplier::new(numerator, 10_u128.checked_pow(scale)?).ok()
 }
 
 /// Visitor that parses a string, or a number in its shortest decimal form, with one function.
@@ -186,13 +158,13 @@ mod tests {
 
     #[test]
     fn multipliers_are_exact_fractions_that_round_down() {
-        let high: Multiplier = "1.2".parse().unwrap();
+        let high = parse_multiplier("1.2").unwrap();
         assert_eq!(high.apply(20_000_000_000), Some(24_000_000_000));
         assert_eq!(high.apply(7), Some(8));
         assert_eq!(high.apply(u128::MAX), None);
-        assert_eq!("2".parse::<Multiplier>().unwrap().apply(3), Some(6));
+        assert_eq!(parse_multiplier("2").unwrap().apply(3), Some(6));
         for wrong in ["0.9", "1000.1", "-2", "1.0000001", "NaN", "", "1,2"] {
-            assert!(wrong.parse::<Multiplier>().is_err(), "{wrong}");
+            assert_eq!(parse_multiplier(wrong), None, "{wrong}");
         }
     }
 }

@@ -6,8 +6,7 @@
 //! derivation and results on recorded blocks.
 
 use super::history::{Block, FeeHistory};
-use super::{PricingError, PriorityFees, apply_floor, average};
-use crate::config::Pricing;
+use super::{Pricing, PricingError, PriorityFees, apply_floor, average};
 
 /// Blocks from this gas used ratio on are crowded.
 const CROWDED_RATIO: f64 = 0.7;

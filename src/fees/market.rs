@@ -1,7 +1,5 @@
 //! The result of pricing: the suggestion, and the values that it was computed from.
 
-use utoipa::ToSchema;
-
 use super::PricingError;
 use super::history::{Block, Rewards};
 
@@ -49,18 +47,16 @@ pub struct Tier {
 }
 
 /// Fee mechanism of the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PricingType {
     /// A base fee and a tip.
-    #[serde(rename = "eip-1559")]
     Eip1559,
     /// One gas price.
-    #[serde(rename = "legacy")]
     Legacy,
 }
 
 /// Configured floors that raised the suggestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FloorsApplied {
     /// The base fee of the strategy was below its floor.
     pub base_fee: bool,
@@ -69,14 +65,11 @@ pub struct FloorsApplied {
 }
 
 /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, ToSchema)]
-#[schema(as = GasUsedRatio)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GasUsedRatios {
     /// Ratio of the newest block.
-    #[schema(required, minimum = 0, maximum = 1)]
     pub latest: Option<f64>,
     /// Average of the blocks that have a ratio.
-    #[schema(required, minimum = 0, maximum = 1)]
     pub average: Option<f64>,
 }
 
@@ -95,8 +88,7 @@ impl GasUsedRatios {
 }
 
 /// The next base fee compared with the window's average.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trend {
     /// More than 5 % above it.
     Rising,
@@ -121,14 +113,11 @@ impl Trend {
 }
 
 /// Number of coming blocks, all of them full, that a tier's max fee covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, ToSchema)]
-#[schema(as = CoveredBlocks)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FullBlocksCovered {
     /// With medium's max fee.
-    #[schema(maximum = 100)]
     pub medium: u8,
     /// With high's max fee.
-    #[schema(maximum = 100)]
     pub high: u8,
 }
 

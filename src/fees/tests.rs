@@ -1,17 +1,17 @@
+use std::path::{Path, PathBuf};
+
 use super::*;
-use crate::config::{Config, Pricing};
 
 const GWEI: u128 = 1_000_000_000;
 
-/// The network's pricing with changes to its section.
-fn pricing(changes: &str) -> Pricing {
-    let text = format!(
-        "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://localhost\"]\n[chains.a.pricing]\n{changes}"
-    );
-    Config::from_toml(&text).unwrap().chains.remove(0).pricing
+/// The network's pricing with other floors.
+fn with_floors(base_fee_floor: u128, priority_fee_floor: u128) -> Pricing {
+    Pricing { base_fee_floor, priority_fee_floor, ..Pricing::default() }
 }
 
-const NO_FLOORS: &str = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"\n";
+fn without_floors() -> Pricing {
+    with_floors(0, 0)
+}
 
 fn block(base_fee: u128, medium: u128) -> Block {
     let rewards = Some(Rewards { medium, high: None });
@@ -37,7 +37,7 @@ fn amounts(suggestion: &Suggestion) -> (u128, u128, u128, u128, u128) {
 #[test]
 fn the_network_document_example_is_reproduced() {
     let calm = history(vec![block(GWEI, 0); 20], Some(GWEI));
-    let market = price(&calm, &pricing("")).unwrap();
+    let market = price(&calm, &Pricing::default()).unwrap();
     assert_eq!(amounts(&market.suggestion), (2 * GWEI, 20 * GWEI, 22 * GWEI, 24 * GWEI, 26 * GWEI));
     assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
     assert_eq!(market.covers_full_blocks, FullBlocksCovered { medium: 6, high: 16 });
@@ -47,7 +47,7 @@ fn the_network_document_example_is_reproduced() {
 #[test]
 fn averages_round_down_and_exclude_the_next_block() {
     let blocks = vec![block(10, 3), block(11, 4)];
-    let market = price(&history(blocks, Some(1_000_000)), &pricing(NO_FLOORS)).unwrap();
+    let market = price(&history(blocks, Some(1_000_000)), &without_floors()).unwrap();
     assert_eq!(market.average_base_fee, 10);
     assert_eq!(market.average_reward, Some(Rewards { medium: 3, high: None }));
     assert_eq!(amounts(&market.suggestion), (20, 3, 23, 3, 23));
@@ -56,7 +56,11 @@ fn averages_round_down_and_exclude_the_next_block() {
 
 #[test]
 fn with_two_percentiles_high_has_its_own_priority_fee() {
-    let two = pricing("reward_percentiles = [60, 100]\npriority_fee_floor = \"5 wei\"");
+    let two = Pricing {
+        reward_percentiles: Some(RewardPercentiles::new(60.0, Some(100.0)).unwrap()),
+        priority_fee_floor: 5,
+        ..Pricing::default()
+    };
     let rewards = |medium, high| Block {
         rewards: Some(Rewards { medium, high: Some(high) }),
         ..block(GWEI, 0)
@@ -73,7 +77,7 @@ fn with_two_percentiles_high_has_its_own_priority_fee() {
 #[test]
 fn blocks_without_rewards_only_affect_the_reward_average() {
     let silent = Block { rewards: None, ..block(30, 0) };
-    let market = price(&history(vec![block(10, 8), silent], None), &pricing(NO_FLOORS)).unwrap();
+    let market = price(&history(vec![block(10, 8), silent], None), &without_floors()).unwrap();
     assert_eq!(market.average_base_fee, 20);
     assert_eq!(market.average_reward, Some(Rewards { medium: 8, high: None }));
 }
@@ -81,24 +85,24 @@ fn blocks_without_rewards_only_affect_the_reward_average() {
 #[test]
 fn without_rewards_the_floor_applies_or_pricing_fails() {
     let silent = history(vec![Block { rewards: None, ..block(GWEI, 0) }], None);
-    let market = price(&silent, &pricing("")).unwrap();
+    let market = price(&silent, &Pricing::default()).unwrap();
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 20 * GWEI);
     assert_eq!(market.average_reward, None);
     assert!(market.floors_applied.priority_fee);
-    assert_eq!(price(&silent, &pricing(NO_FLOORS)), Err(PricingError::NoRewards));
+    assert_eq!(price(&silent, &without_floors()), Err(PricingError::NoRewards));
 }
 
 #[test]
 fn zero_rewards_are_averaged() {
     let zeros = history(vec![block(7, 0); 3], None);
-    let market = price(&zeros, &pricing(NO_FLOORS)).unwrap();
+    let market = price(&zeros, &without_floors()).unwrap();
     assert_eq!(amounts(&market.suggestion), (14, 0, 14, 0, 14));
     assert!(!market.floors_applied.priority_fee);
 }
 
 #[test]
 fn a_zero_base_fee_means_legacy_pricing() {
-    let network = pricing("");
+    let network = Pricing::default();
     let price_of = |blocks, next| price(&history(blocks, next), &network).unwrap();
     let tip = 30 * GWEI;
 
@@ -117,7 +121,8 @@ fn a_zero_base_fee_means_legacy_pricing() {
 
 #[test]
 fn zero_base_fee_can_be_configured_as_eip_1559() {
-    let zero = pricing("zero_base_fee = \"eip-1559\"\nbase_fee_floor = \"0 wei\"");
+    let zero =
+        Pricing { zero_base_fee: ZeroBaseFee::Eip1559, base_fee_floor: 0, ..Pricing::default() };
     let market = price(&history(vec![block(0, 30 * GWEI)], Some(0)), &zero).unwrap();
     assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
     assert_eq!(amounts(&market.suggestion), (0, 30 * GWEI, 30 * GWEI, 36 * GWEI, 36 * GWEI));
@@ -126,7 +131,9 @@ fn zero_base_fee_can_be_configured_as_eip_1559() {
 #[test]
 fn a_floor_is_reported_only_when_it_raised_the_fee() {
     let floors = |base_fee, tip| {
-        price(&history(vec![block(base_fee, tip)], None), &pricing("")).unwrap().floors_applied
+        price(&history(vec![block(base_fee, tip)], None), &Pricing::default())
+            .unwrap()
+            .floors_applied
     };
     let applied = |base_fee, priority_fee| FloorsApplied { base_fee, priority_fee };
     assert_eq!(floors(GWEI, 20 * GWEI), applied(false, false));
@@ -138,7 +145,7 @@ fn a_floor_is_reported_only_when_it_raised_the_fee() {
 fn the_trend_has_a_five_percent_dead_band() {
     let trend = |next| {
         let blocks = history(vec![block(1000, 1)], next);
-        price(&blocks, &pricing(NO_FLOORS)).unwrap().base_fee_trend
+        price(&blocks, &without_floors()).unwrap().base_fee_trend
     };
     assert_eq!(trend(Some(1050)), Trend::Stable);
     assert_eq!(trend(Some(1051)), Trend::Rising);
@@ -151,7 +158,7 @@ fn the_trend_has_a_five_percent_dead_band() {
 fn covered_blocks_end_at_100_and_assume_a_rise_of_at_least_1_wei() {
     let covered = |max_fee_per_gas, base_fee| {
         let tier = Tier { max_priority_fee_per_gas: 0, max_fee_per_gas };
-        covered_blocks(tier, base_fee, &pricing("priority_fee_floor = \"10 wei\""))
+        covered_blocks(tier, base_fee, &with_floors(GWEI, 10))
     };
     assert_eq!(covered(16, 7), 0);
     assert_eq!(covered(17, 7), 1);
@@ -165,7 +172,7 @@ fn covered_blocks_end_at_100_and_assume_a_rise_of_at_least_1_wei() {
 fn the_average_gas_used_ratio_ignores_missing_ones() {
     let ratio = |gas_used_ratio| Block { gas_used_ratio, ..block(1, 1) };
     let gas_ratios =
-        |blocks| price(&history(blocks, None), &pricing(NO_FLOORS)).unwrap().gas_used_ratio;
+        |blocks| price(&history(blocks, None), &without_floors()).unwrap().gas_used_ratio;
     let some = gas_ratios(vec![ratio(Some(0.5)), ratio(None), ratio(Some(1.0))]);
     assert_eq!(some, GasUsedRatios { latest: Some(1.0), average: Some(0.75) });
     let newest_unknown = gas_ratios(vec![ratio(Some(0.5)), ratio(None)]);
@@ -175,7 +182,7 @@ fn the_average_gas_used_ratio_ignores_missing_ones() {
 
 #[test]
 fn overflowing_amounts_are_a_pricing_error() {
-    let rejected = |blocks, next| price(&history(blocks, next), &pricing(NO_FLOORS)).unwrap_err();
+    let rejected = |blocks, next| price(&history(blocks, next), &without_floors()).unwrap_err();
     let huge = u128::MAX / 2 + 1;
     assert_eq!(rejected(vec![block(huge, 1); 2], None), PricingError::Overflow);
     assert_eq!(rejected(vec![block(1, huge); 2], None), PricingError::Overflow);
@@ -198,9 +205,13 @@ fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Bl
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
 
-fn adaptive(blocks: Vec<Block>, next_base_fee: Option<u128>, changes: &str) -> Market {
-    let pricing = pricing(&format!("strategy = \"adaptive\"\n{changes}"));
-    price(&history(blocks, next_base_fee), &pricing).unwrap()
+/// The adaptive strategy with these constants.
+fn adaptive(constants: Pricing) -> Pricing {
+    Pricing { strategy: Strategy::Adaptive, ..constants }
+}
+
+fn price_adaptive(blocks: Vec<Block>, next_base_fee: Option<u128>, constants: Pricing) -> Market {
+    price(&history(blocks, next_base_fee), &adaptive(constants)).unwrap()
 }
 
 #[test]
@@ -214,7 +225,7 @@ fn the_adaptive_priority_fee_averages_the_dearest_third() {
         block_with_ratio(None, 11, 100),
         block_with_ratio(Some(0.0), 0, 100),
     ];
-    let market = adaptive(blocks, Some(100), NO_FLOORS);
+    let market = price_adaptive(blocks, Some(100), without_floors());
     // (301 + 11) / 2; never below the average of the high percentile: (900 + 301 + 200 + 100 + 100) / 5.
     assert_eq!(amounts(&market.suggestion), (200, 156, 356, 320, 520));
     assert_eq!(market.average_reward, Some(Rewards { medium: 6, high: Some(320) }));
@@ -225,7 +236,7 @@ fn the_adaptive_priority_fee_averages_the_dearest_third() {
 fn the_adaptive_priority_fee_is_capped_by_the_high_average() {
     let mut blocks = vec![block_with_ratio(Some(0.2), 1, 2); 19];
     blocks.push(block_with_ratio(Some(1.0), 1, 1_000_000));
-    let market = adaptive(blocks, Some(100), NO_FLOORS);
+    let market = price_adaptive(blocks, Some(100), without_floors());
     // The top seven blocks have an average of 142,858, but the average high percentile is 50,001.
     assert_eq!(amounts(&market.suggestion), (200, 50_001, 50_201, 60_001, 60_201));
 }
@@ -233,18 +244,18 @@ fn the_adaptive_priority_fee_is_capped_by_the_high_average() {
 #[test]
 fn adaptive_priority_fees_respect_the_floor() {
     let cheap = vec![block_with_ratio(Some(0.9), 3, 5); 20];
-    let floor = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"20 wei\"";
-    let market = adaptive(cheap, Some(100), floor);
+    let market = price_adaptive(cheap, Some(100), with_floors(0, 20));
     assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
     assert!(market.floors_applied.priority_fee);
 
     let silent = vec![Block { base_fee: 100, gas_used_ratio: Some(0.9), rewards: None }; 20];
-    let market = adaptive(silent.clone(), Some(100), floor);
+    let market = price_adaptive(silent.clone(), Some(100), with_floors(0, 20));
     assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
-    let pricing = pricing(&format!("strategy = \"adaptive\"\n{NO_FLOORS}"));
-    assert_eq!(price(&history(silent, None), &pricing).unwrap_err(), PricingError::NoRewards);
+    let rejected = price(&history(silent, None), &adaptive(without_floors()));
+    assert_eq!(rejected, Err(PricingError::NoRewards));
     // A row whose second percentile is below its first is malformed.
-    let market = adaptive(vec![block_with_ratio(Some(0.9), 5, 1); 3], Some(100), NO_FLOORS);
+    let market =
+        price_adaptive(vec![block_with_ratio(Some(0.9), 5, 1); 3], Some(100), without_floors());
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
 }
 
@@ -253,17 +264,84 @@ fn the_adaptive_base_fee_rises_at_once_and_falls_slowly() {
     let blocks = |base_fees: [u128; 4]| {
         base_fees.map(|base_fee| Block { base_fee, ..block_with_ratio(Some(0.5), 1, 1) }).to_vec()
     };
-    let base_fee =
-        |base_fees, next| adaptive(blocks(base_fees), next, NO_FLOORS).suggestion.base_fee_per_gas;
+    let base_fee = |base_fees, next| {
+        price_adaptive(blocks(base_fees), next, without_floors()).suggestion.base_fee_per_gas
+    };
     assert_eq!(base_fee([100, 112, 126, 142], Some(160)), 320);
     assert_eq!(base_fee([160, 142, 126, 112], Some(100)), 270);
     // If the node does not return the next base fee.
     assert_eq!(base_fee([100, 112, 126, 142], None), 284);
-    let market = adaptive(
-        blocks([1; 4]),
-        Some(2),
-        "base_fee_floor = \"7 wei\"\npriority_fee_floor = \"0 wei\"",
-    );
+    let market = price_adaptive(blocks([1; 4]), Some(2), with_floors(7, 0));
     assert_eq!(market.suggestion.base_fee_per_gas, 14);
     assert!(market.floors_applied.base_fee);
+}
+
+#[test]
+fn percentiles_and_factors_are_checked() {
+    let percentiles =
+        |medium, high| RewardPercentiles::new(medium, high).map(|both| both.has_high());
+    for (medium, high) in [(0.0, None), (100.0, None), (0.5, Some(0.5)), (60.0, Some(100.0))] {
+        assert_eq!(percentiles(medium, high), Ok(high.is_some()), "{medium} {high:?}");
+    }
+    for (medium, high) in [
+        (-0.1, None),
+        (100.1, None),
+        (f64::NAN, None),
+        (60.0, Some(59.9)),
+        (60.0, Some(100.1)),
+        (60.0, Some(f64::NAN)),
+    ] {
+        let rejected = Err(InvalidPricing::Percentiles);
+        assert_eq!(percentiles(medium, high), rejected, "{medium} {high:?}");
+    }
+    for (numerator, denominator) in [(1, 1), (1000, 1), (u128::MAX, u128::MAX)] {
+        assert!(Multiplier::new(numerator, denominator).is_ok(), "{numerator}/{denominator}");
+    }
+    for (numerator, denominator) in [(0, 0), (1, 0), (9, 10), (10_001, 10), (u128::MAX, 1)] {
+        let rejected = Err(InvalidPricing::Multiplier);
+        assert_eq!(Multiplier::new(numerator, denominator), rejected, "{numerator}/{denominator}");
+    }
+}
+
+/// The source files at and below `path`, without tests.
+fn sources(path: &Path) -> Vec<PathBuf> {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).unwrap();
+        return entries.flat_map(|entry| sources(&entry.unwrap().path())).collect();
+    }
+    if path.ends_with("tests.rs") { Vec::new() } else { vec![path.to_owned()] }
+}
+
+#[test]
+fn fee_rules_and_registry_are_pure() {
+    // Crates, modules and clocks. No other name contains one of these.
+    const FORBIDDEN: &[&str] = &[
+        "config",
+        "wire",
+        "serde",
+        "utoipa",
+        "tokio",
+        "axum",
+        "moka",
+        "tracing",
+        "Instant::now",
+        "SystemTime",
+        "elapsed()",
+        "std::fs",
+        "std::net",
+        "std::env",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files: Vec<_> = ["fees.rs", "fees", "delegation_registry.rs"]
+        .iter()
+        .flat_map(|path| sources(&root.join(path)))
+        .collect();
+    assert!(files.iter().any(|file| file.ends_with("fees/head_tracker.rs")), "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let found = FORBIDDEN.iter().find(|name| line.contains(**name));
+            assert_eq!(found, None, "{}: {line}", file.display());
+        }
+    }
 }

@@ -6,7 +6,7 @@ use metrics::{Counter, Gauge, Histogram};
 
 use crate::config;
 use crate::fees::PricingError;
-use crate::head_tracker::SuspiciousHead;
+use crate::fees::head_tracker::SuspiciousHead;
 use crate::log_on_change::LogOnChange;
 use crate::metrics::Metrics;
 use crate::upstream::{self, Candidate};

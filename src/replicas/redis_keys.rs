@@ -37,7 +37,7 @@ impl RedisKeys {
     ) -> Self {
         let pricing = &chain.pricing;
         let percentiles: Vec<_> =
-            pricing.percentiles().as_slice().iter().map(ToString::to_string).collect();
+            pricing.percentiles().iter().map(|percentile| percentile.to_string()).collect();
         let prefix = format!(
             "gas:v1:{{{}:{}ms:{}:{}}}",
             chain.chain_id,

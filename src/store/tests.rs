@@ -51,9 +51,9 @@ fn nothing_is_served_before_the_first_publication() {
 fn the_body_has_the_five_members_in_order() {
     let (_, chain, mut publisher) = store_with_chain("name = \"A chain\"");
     publish(&mut publisher, 5, GWEI);
-    let quote = Arc::clone(&chain.servable_snapshot().unwrap().snapshot.cached_suggestion);
+    let snapshot = chain.servable_snapshot().unwrap().snapshot;
     assert_eq!(
-        std::str::from_utf8(quote.body()).unwrap(),
+        std::str::from_utf8(&snapshot.body).unwrap(),
         "{\"chain_name\":\"A chain\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"2000000000\",\
          \"medium\":{\"max_priority_fee_per_gas\":\"20000000000\",\"max_fee_per_gas\":\"22000000000\"},\
          \"high\":{\"max_priority_fee_per_gas\":\"24000000000\",\"max_fee_per_gas\":\"26000000000\"}}"
@@ -63,34 +63,42 @@ fn the_body_has_the_five_members_in_order() {
 #[test]
 fn an_unchanged_suggestion_is_not_serialised_again() {
     let (_, chain, mut publisher) = store_with_chain("");
-    let quote = || Arc::clone(&chain.servable_snapshot().unwrap().snapshot.cached_suggestion);
+    let snapshot = || chain.servable_snapshot().unwrap().snapshot;
     publish(&mut publisher, 5, GWEI);
-    let first = quote();
+    let first = snapshot();
     publish(&mut publisher, 5, GWEI);
-    assert!(Arc::ptr_eq(&first, &quote()));
+    assert_eq!(snapshot().body.as_ptr(), first.body.as_ptr());
     publish(&mut publisher, 6, GWEI);
-    let same_body = quote();
-    assert_eq!(same_body.newest_block(), 6);
-    assert_eq!(same_body.body().as_ptr(), first.body().as_ptr());
+    let same_body = snapshot();
+    assert_eq!(same_body.newest_block, 6);
+    assert_eq!(same_body.body.as_ptr(), first.body.as_ptr());
+    assert_eq!(same_body.etag, first.etag);
     publish(&mut publisher, 6, 2 * GWEI);
-    assert_ne!(quote().body(), first.body());
-    assert_ne!(quote().etag(), first.etag());
+    assert_ne!(snapshot().body, first.body);
+    assert_ne!(snapshot().etag, first.etag);
 }
 
 #[test]
 fn subscribers_are_notified_of_new_blocks_and_bodies_only() {
     let (_, chain, mut publisher) = store_with_chain("");
-    let mut quotes = chain.subscribe();
+    let mut latest = chain.subscribe();
+    publisher.mark_polled();
+    assert!(!latest.has_changed().unwrap());
     publish(&mut publisher, 5, GWEI);
-    assert!(quotes.has_changed().unwrap());
-    assert_eq!(quotes.borrow_and_update().as_ref().unwrap().newest_block(), 5);
+    assert!(latest.has_changed().unwrap());
+    assert_eq!(latest.borrow_and_update().snapshot.as_ref().unwrap().newest_block, 5);
+    let before = chain.timestamps().unwrap();
     publish(&mut publisher, 5, GWEI);
-    assert!(!quotes.has_changed().unwrap());
+    assert!(!latest.has_changed().unwrap());
+    // The times of a confirmed head are seen all the same.
+    let confirmed = chain.timestamps().unwrap();
+    assert!(confirmed.observed_at > before.observed_at);
+    assert_eq!(confirmed.head_changed_at, before.head_changed_at);
     publish(&mut publisher, 6, GWEI);
-    assert!(quotes.has_changed().unwrap());
-    quotes.mark_unchanged();
+    assert!(latest.has_changed().unwrap());
+    latest.mark_unchanged();
     publish(&mut publisher, 6, 2 * GWEI);
-    assert!(quotes.has_changed().unwrap());
+    assert!(latest.has_changed().unwrap());
 }
 
 /// Waits until `found` returns a value. The event is the passing of time.

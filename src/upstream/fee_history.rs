@@ -26,8 +26,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::quantity::{self, QuantityError};
-use crate::config::Pricing;
-use crate::fees::{Block, FeeHistory, Rewards};
+use crate::fees::{Block, FeeHistory, Pricing, Rewards};
+use crate::wire::percentile_numbers;
 
 /// Request for `window_blocks` blocks up to `latest` with the configured percentiles.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ impl FeeHistoryRequest {
     pub fn new(pricing: &Pricing) -> Self {
         Self {
             block_count: pricing.window_blocks.get(),
-            percentiles: pricing.percentiles().as_slice().to_vec(),
+            percentiles: percentile_numbers(pricing.percentiles().iter()),
         }
     }
 

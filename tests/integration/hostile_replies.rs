@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
+use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision};
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
-use gas_suggestion::head_tracker::{HeadTracker, PublishDecision};
 use gas_suggestion::store::{ChainStore, Publisher};
 use gas_suggestion::upstream::{self, FeeHistoryRequest};
 use serde::Deserialize;
@@ -108,7 +108,7 @@ impl Poller {
         for node in 0..nodes {
             let lag = if random.below(8) == 0 { random.below(12) } else { 0 };
             let head = head.saturating_sub(u64::try_from(lag).unwrap());
-            let percentiles = self.chain.pricing.percentiles().as_slice().len();
+            let percentiles = self.chain.pricing.percentiles().iter().count();
             let reply = reply(head, hostility, percentiles, random);
             let outcome = read(&reply, &self.request, &self.chain).and_then(|(history, market)| {
                 let claimed = history.newest_block();
@@ -155,9 +155,9 @@ impl Poller {
     /// Checks the served suggestion against the reply that it was calculated from.
     fn check_published(&self, history: &FeeHistory, reply: &[u8]) -> Result<(), String> {
         let fresh = self.store.chains()[0].servable_snapshot().map_err(|why| format!("{why:?}"))?;
-        let cached = &fresh.snapshot.cached_suggestion;
-        let (suggestion, pricing) = (cached.suggestion(), &self.chain.pricing);
-        ensure(cached.newest_block() == history.newest_block(), "another block is served")?;
+        let snapshot = &fresh.snapshot;
+        let (suggestion, pricing) = (&snapshot.market.suggestion, &self.chain.pricing);
+        ensure(snapshot.newest_block == history.newest_block(), "another block is served")?;
         ensure(history.blocks().len() <= WINDOW, "more blocks than the window")?;
         for tier in [suggestion.medium, suggestion.high] {
             let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
@@ -180,7 +180,7 @@ impl Poller {
             "a tip of 0 from missing rewards",
         )?;
         let body: Value =
-            serde_json::from_slice(cached.body()).map_err(|error| error.to_string())?;
+            serde_json::from_slice(&snapshot.body).map_err(|error| error.to_string())?;
         for tier in ["medium", "high"] {
             for amount in ["max_fee_per_gas", "max_priority_fee_per_gas"] {
                 let text = body[tier][amount].as_str().unwrap_or_default();

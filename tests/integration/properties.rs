@@ -1,6 +1,6 @@
 //! Property tests over generated node responses and fee histories.
 
-use gas_suggestion::config::Pricing;
+use gas_suggestion::fees::Pricing;
 use gas_suggestion::fees::{self, Block, FeeHistory, PricingError, PricingType, Rewards};
 use gas_suggestion::upstream::FeeHistoryRequest;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gas_suggestion::config::Pricing;
+use gas_suggestion::fees::Pricing;
 use gas_suggestion::fees::{self, PricingType};
 use gas_suggestion::upstream::FeeHistoryRequest;
 use serde_json::value::RawValue;

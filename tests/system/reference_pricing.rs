@@ -97,9 +97,8 @@ fn priced(recording: &DemoRecording, newest: u64, pricing: &str) -> String {
     let hex = |number: &u64| format!("{number:#x}");
     let columns: Vec<_> = pricing
         .percentiles()
-        .as_slice()
         .iter()
-        .map(|percentile| recording.column(percentile.as_f64().unwrap()).unwrap())
+        .map(|percentile| recording.column(percentile).unwrap())
         .collect();
     let row =
         |row: &Vec<u64>| -> Vec<_> { columns.iter().map(|column| hex(&row[*column])).collect() };

@@ -85,14 +85,15 @@ pub(in crate::api) async fn prepare_transaction(
     chain.chain().servable_snapshot().map_err(unavailable)?;
     let prepared = delegations.prepare(chain, from, &change).await?;
     let current = chain.chain().servable_snapshot().map_err(unavailable)?;
-    let cached = &current.snapshot.cached_suggestion;
+    let snapshot = &current.snapshot;
     let chain_id = chain.chain().config().chain_id;
-    let transaction = UnsignedTransaction::new(chain_id, from, &prepared, cached.suggestion());
+    let transaction =
+        UnsignedTransaction::new(chain_id, from, &prepared, &snapshot.market.suggestion);
     let mut headers = HeaderMap::new();
     Freshness::from_snapshot(chain.chain(), &current).write_headers(&mut headers);
     headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(CONTENT_TYPE, JSON);
-    headers.insert(X_NEWEST_BLOCK, cached.newest_block().into());
+    headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
     let body = serde_json::to_vec(&transaction).expect("a struct of strings serialises");
     Ok((headers, body).into_response())
 }

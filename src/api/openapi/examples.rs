@@ -74,13 +74,13 @@ fn write_snapshot_examples(
     chain: &StoredChain,
     current: &ServableSnapshot,
 ) {
-    let cached = &current.snapshot.cached_suggestion;
-    let suggestion: Value = serde_json::from_slice(cached.body()).expect("a quote is JSON");
+    let snapshot = &current.snapshot;
+    let suggestion: Value = serde_json::from_slice(&snapshot.body).expect("a quote is JSON");
     set_response_example(document, "/v1/{chain}/gas-suggestion", suggestion.clone());
     set_response_example(document, "/v1/gas-suggestions", json!([suggestion]));
-    let tag = cached.etag().to_str().unwrap_or_default().trim_matches('"');
-    let id = format!("{}-{tag}", cached.newest_block());
-    let data = String::from_utf8_lossy(cached.body());
+    let tag = snapshot.etag.to_str().unwrap_or_default().trim_matches('"');
+    let id = format!("{}-{tag}", snapshot.newest_block);
+    let data = String::from_utf8_lossy(&snapshot.body);
     let event = |id| json!({ "event": "gas-suggestion", "id": id, "data": data });
     set_response_example(
         document,
@@ -102,7 +102,8 @@ fn write_snapshot_examples(
         let registry = config.delegation.registry_address;
         let prepared = PreparedTransaction { registry, calldata: change.calldata(), gas: 136_000 };
         let chain_id = chain.config().chain_id;
-        let transaction = UnsignedTransaction::new(chain_id, from, &prepared, cached.suggestion());
+        let transaction =
+            UnsignedTransaction::new(chain_id, from, &prepared, &snapshot.market.suggestion);
         set_request_example(document, "/v1/{chain}/delegations/transactions", request);
         set_response_example(document, "/v1/{chain}/delegations/transactions", json!(transaction));
     }

@@ -9,7 +9,7 @@ use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Response, Schema, Type
 use crate::api::openapi_components::headers;
 use crate::api::openapi_components::problems;
 use crate::api::openapi_components::schemas::{Uint256, schema_ref};
-use crate::delegation_registry::Delegation;
+use crate::wire::Delegation;
 
 type Responses = BTreeMap<String, RefOr<Response>>;
 

@@ -13,8 +13,7 @@ use super::problems::{
     UnsupportedMediaType, UriTooLong,
 };
 use super::schemas::{RpcOutcome, SuggestionEvent, Uint256};
-use crate::delegation_registry::Delegation;
-use crate::wire::SuggestionBody;
+use crate::wire::{Delegation, SuggestionBody};
 
 const JSON: &str = "application/json";
 const HTML: &str = "text/html";

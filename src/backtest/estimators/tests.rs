@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 
 use super::*;
 use crate::backtest::recording::Recording;
+use crate::fees::{Multiplier, RewardPercentiles};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -63,10 +65,14 @@ fn configured_pricing_is_quoted_by_the_production_code() {
 
 #[test]
 fn both_configured_percentiles_are_used() {
-    let text = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://localhost\"]\n[chains.a.pricing]\n\
-                reward_percentiles = [60, 90]\nbase_fee_floor = \"0 wei\"\n\
-                priority_fee_floor = \"0 wei\"\nwindow_blocks = 2\nbase_fee_multiplier = 1.5";
-    let pricing = crate::config::Config::from_toml(text).unwrap().chains.remove(0).pricing;
+    let pricing = Pricing {
+        reward_percentiles: Some(RewardPercentiles::new(60.0, Some(90.0)).unwrap()),
+        base_fee_floor: 0,
+        priority_fee_floor: 0,
+        window_blocks: NonZeroUsize::new(2).unwrap(),
+        base_fee_multiplier: Multiplier::new(3, 2).unwrap(),
+        ..Pricing::default()
+    };
     let blocks = vec![block(9, 0.5, &[9, 9]), block(10, 0.5, &[3, 7]), block(20, 0.5, &[4, 9])];
     let recording = recording(&[60.0, 90.0], [blocks, vec![block(1, 0.5, &[0, 0])]].concat());
     let all = all_estimators(&pricing);

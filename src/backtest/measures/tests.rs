@@ -1,6 +1,6 @@
 use super::*;
 use crate::backtest::estimators;
-use crate::config::Pricing;
+use crate::fees::Pricing;
 
 fn block(base_fee: u128, rewards: Option<[u128; 2]>) -> RecordedBlock {
     RecordedBlock {

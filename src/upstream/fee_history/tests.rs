@@ -1,21 +1,24 @@
 //! The deviations that the documentation of the parent module lists, as far as a `result` shows them.
 
+use std::num::NonZeroUsize;
+
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::Config;
+use crate::fees::RewardPercentiles;
 
-fn request(percentiles: &str, window_blocks: usize) -> FeeHistoryRequest {
-    let text = format!(
-        "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://localhost\"]\n[chains.a.pricing]\n\
-         reward_percentiles = {percentiles}\nwindow_blocks = {window_blocks}"
-    );
-    FeeHistoryRequest::new(&Config::from_toml(&text).unwrap().chains[0].pricing)
+/// Request for the percentile 60 and, if there is one, a higher one.
+fn request(high: Option<f64>, window_blocks: usize) -> FeeHistoryRequest {
+    FeeHistoryRequest::new(&Pricing {
+        reward_percentiles: Some(RewardPercentiles::new(60.0, high).unwrap()),
+        window_blocks: NonZeroUsize::new(window_blocks).unwrap(),
+        ..Pricing::default()
+    })
 }
 
 fn parse(result: &Value) -> Result<FeeHistory, MalformedFeeHistory> {
-    request("[60]", 20).parse(&to_raw_value(result).unwrap())
+    request(None, 20).parse(&to_raw_value(result).unwrap())
 }
 
 /// Reply with the blocks 10 and 11, and the base fee of the next block.
@@ -92,7 +95,7 @@ fn a_block_with_unusable_rewards_has_none() {
 
 #[test]
 fn a_row_missing_one_of_two_percentiles_has_no_rewards() {
-    let two = request("[60, 100]", 20);
+    let two = request(Some(100.0), 20);
     for row in [json!(["0x7"]), json!(["0x7", null]), json!([null, "0x7"])] {
         let result = two_block_reply_with("reward", json!([row, ["0x8", "0x9"]]));
         let history = two.parse(&to_raw_value(&result).unwrap()).unwrap();
@@ -236,7 +239,7 @@ fn fewer_blocks_than_requested_are_accepted() {
 fn a_longer_reply_is_cut_to_newest_blocks_and_first_columns() {
     let mut long = two_block_reply();
     long["reward"] = json!([["0x7", "0x17"], ["0x8", "0x18"]]);
-    let history = request("[60]", 1).parse(&to_raw_value(&long).unwrap()).unwrap();
+    let history = request(None, 1).parse(&to_raw_value(&long).unwrap()).unwrap();
     assert_eq!((history.oldest_block(), history.newest_block()), (11, 11));
     assert_eq!(base_fees(&history), [2]);
     assert_eq!(medium_rewards(&history), [Some(8)]);
@@ -250,7 +253,7 @@ fn on_length_mismatch_the_requested_block_count_decides() {
             "oldestBlock": "0xa", "baseFeePerGas": base_fees, "gasUsedRatio": ratios,
             "reward": vec![["0x7"]; rewards],
         });
-        let history = request("[60]", window).parse(&to_raw_value(&result).unwrap()).unwrap();
+        let history = request(None, window).parse(&to_raw_value(&result).unwrap()).unwrap();
         (history.blocks().len(), history.next_base_fee())
     };
     let fees = ["0x1", "0x2", "0x3"];
@@ -277,14 +280,14 @@ fn a_result_that_is_not_an_object_is_rejected() {
     }
     let twice = r#"{"oldestBlock":"0xa","oldestBlock":"0xb","baseFeePerGas":["0x1","0x2"]}"#;
     let twice = RawValue::from_string(twice.into()).unwrap();
-    assert_eq!(request("[60]", 20).parse(&twice), Err(MalformedFeeHistory::NotAnObject));
+    assert_eq!(request(None, 20).parse(&twice), Err(MalformedFeeHistory::NotAnObject));
 }
 
 #[test]
 fn the_block_count_is_encoded_as_quantity_or_integer() {
-    let one = request("[60]", 20);
+    let one = request(None, 20);
     assert_eq!(one.params(BlockCountEncoding::Quantity), json!(["0x14", "latest", [60]]));
     assert_eq!(one.params(BlockCountEncoding::Integer), json!([20, "latest", [60]]));
-    let two = request("[60, 99.5]", 1024);
+    let two = request(Some(99.5), 1024);
     assert_eq!(two.params(BlockCountEncoding::Quantity), json!(["0x400", "latest", [60, 99.5]]));
 }

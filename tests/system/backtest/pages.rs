@@ -25,7 +25,7 @@ fn pricing_page_tables_match_the_output_of_their_commands() {
 #[test]
 fn pricing_page_lists_every_estimator() {
     let page = String::from_utf8(crate::fixtures::read(PAGE)).unwrap();
-    let pricing = gas_suggestion::config::Pricing::default();
+    let pricing = gas_suggestion::fees::Pricing::default();
     for estimator in gas_suggestion::backtest::all_estimators(&pricing).iter().skip(6) {
         let (system, _) = estimator.name.split_once(',').unwrap_or((&estimator.name, ""));
         let row = format!("| {system} |");

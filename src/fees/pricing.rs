@@ -1,0 +1,153 @@
+//! Constants of one chain's fee rules.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+
+/// One gwei in wei.
+const GWEI: u128 = 1_000_000_000;
+
+/// Constants of one chain's fee rules. The defaults are those of the network document's section 2.3.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pricing {
+    /// Rule that computes tips and base fee from the blocks.
+    pub strategy: Strategy,
+    /// Number of newest blocks that are averaged.
+    pub window_blocks: NonZeroUsize,
+    /// Percentiles of the rewards; `None`: those of the strategy.
+    pub reward_percentiles: Option<RewardPercentiles>,
+    /// Minimum of the base fee of the strategy in wei.
+    pub base_fee_floor: u128,
+    /// Factor of the base fee of the strategy.
+    pub base_fee_multiplier: Multiplier,
+    /// Minimum medium tip in wei; under legacy pricing the minimum gas price.
+    pub priority_fee_floor: u128,
+    /// Factor from the medium to the high tip, with one percentile or with the adaptive strategy.
+    pub high_multiplier: Multiplier,
+    /// Meaning of a base fee of 0 on this chain.
+    pub zero_base_fee: ZeroBaseFee,
+    /// A full block raises the base fee by 1/denominator of it (EIP-1559: 8).
+    pub base_fee_change_denominator: NonZeroU64,
+}
+
+/// Rule that computes a suggestion from a fee history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// The network's own rule (network document, section 2.3).
+    Network,
+    /// Tips from the third of the blocks with the highest tips, and a base fee that follows a rise at once.
+    Adaptive,
+}
+
+/// Meaning of a base fee of 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZeroBaseFee {
+    /// EIP-1559 is not active: one gas price.
+    Legacy,
+    /// EIP-1559 is active and the base fee is 0.
+    Eip1559,
+}
+
+/// One or two reward percentiles from 0 to 100, in ascending order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RewardPercentiles {
+    medium: f64,
+    high: Option<f64>,
+}
+
+/// An exact factor from 1 to 1000. It is a fraction, so that amounts in wei never become floating point numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Multiplier {
+    numerator: u128,
+    denominator: u128,
+}
+
+/// Reason why a constant is invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPricing {
+    /// A percentile is not from 0 to 100, or the second is below the first.
+    #[error("expected one or two percentiles from 0 to 100 in ascending order")]
+    Percentiles,
+    /// A factor is not from 1 to 1000.
+    #[error("expected a factor from 1 to 1000")]
+    Multiplier,
+}
+
+impl Default for Pricing {
+    fn default() -> Self {
+        Self {
+            window_blocks: NonZeroUsize::new(20).expect("20 is not 0"),
+            strategy: Strategy::Network,
+            reward_percentiles: None,
+            base_fee_floor: GWEI,
+            base_fee_multiplier: Multiplier { numerator: 2, denominator: 1 },
+            priority_fee_floor: 20 * GWEI,
+            high_multiplier: Multiplier { numerator: 12, denominator: 10 },
+            zero_base_fee: ZeroBaseFee::Legacy,
+            base_fee_change_denominator: NonZeroU64::new(8).expect("8 is not 0"),
+        }
+    }
+}
+
+impl Pricing {
+    /// Returns the requested reward percentiles, one or two. Under the network's rule and with one percentile the high
+    /// tip is the medium tip times [`high_multiplier`](Self::high_multiplier); with two, the second is for the high
+    /// tip. The adaptive strategy has two.
+    #[must_use]
+    pub fn percentiles(&self) -> RewardPercentiles {
+        self.reward_percentiles.unwrap_or(match self.strategy {
+            Strategy::Network => RewardPercentiles { medium: 60.0, high: None },
+            Strategy::Adaptive => RewardPercentiles { medium: 10.0, high: Some(60.0) },
+        })
+    }
+
+    /// Returns true if there are as many percentiles as the strategy needs.
+    pub(crate) fn has_enough_percentiles(&self) -> bool {
+        self.strategy == Strategy::Network || self.percentiles().has_high()
+    }
+}
+
+impl RewardPercentiles {
+    /// Creates the percentiles of the medium tip and, with two, of the high tip.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidPricing::Percentiles`] unless they are from 0 to 100 and in ascending order.
+    pub fn new(medium: f64, high: Option<f64>) -> Result<Self, InvalidPricing> {
+        let high_range = medium..=100.0;
+        let allowed = (0.0..=100.0).contains(&medium)
+            && high.is_none_or(|percentile| high_range.contains(&percentile));
+        if allowed { Ok(Self { medium, high }) } else { Err(InvalidPricing::Percentiles) }
+    }
+
+    /// Returns the percentiles in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = f64> + use<> {
+        [Some(self.medium), self.high].into_iter().flatten()
+    }
+
+    /// Returns true if the high tier has its own percentile.
+    #[must_use]
+    pub fn has_high(&self) -> bool {
+        self.high.is_some()
+    }
+}
+
+impl Multiplier {
+    const MAX: u128 = 1000;
+
+    /// Creates the factor `numerator / denominator`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidPricing::Multiplier`] unless it is from 1 to 1000.
+    pub fn new(numerator: u128, denominator: u128) -> Result<Self, InvalidPricing> {
+        let allowed = denominator > 0
+            && numerator >= denominator
+            && numerator.div_ceil(denominator) <= Self::MAX;
+        if allowed { Ok(Self { numerator, denominator }) } else { Err(InvalidPricing::Multiplier) }
+    }
+
+    /// Returns `value` times the factor, rounded down; `None` on overflow.
+    #[must_use]
+    pub fn apply(self, value: u128) -> Option<u128> {
+        value.checked_mul(self.numerator)?.checked_div(self.denominator)
+    }
+}
