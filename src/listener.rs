@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use metrics::Counter;
+use enum_map::{Enum, EnumMap};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{Id, JoinSet};
 use tokio::time::MissedTickBehavior;
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::App;
 use crate::client_limits::ClientTable;
 use crate::config::Limits;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, DeadlineLabels, ListenerOutcomeLabels, Metrics, counters};
 use connection_state::{CoarseClock, ConnectionState, Timeout, Timeouts};
 
 /// Number of refused connections that get a response at a time. Further ones are closed without a response.
@@ -65,37 +65,22 @@ pub(crate) struct Listener {
     connections: JoinSet<()>,
     states: HashMap<Id, Arc<ConnectionState>>,
     rejections: JoinSet<()>,
-    counters: ListenerCounters,
+    accept_counters: EnumMap<AcceptOutcome, Counter>,
+    timeout_counters: EnumMap<Timeout, Counter>,
 }
 
-struct ListenerCounters {
-    accepted: Counter,
-    overloaded: Counter,
-    too_many_per_client: Counter,
-    header_timeouts: Counter,
-    idle_timeouts: Counter,
-    write_timeouts: Counter,
-}
-
-impl ListenerCounters {
-    fn new(listener: &'static str, metrics: &Metrics) -> Self {
-        let connections = |outcome| metrics.connections(listener, outcome);
-        let timed_out = |kind| metrics.connection_timeouts(listener, kind);
-        Self {
-            accepted: connections("accepted"),
-            overloaded: connections("refused_overloaded"),
-            too_many_per_client: connections("refused_client_limit"),
-            header_timeouts: timed_out("header"),
-            idle_timeouts: timed_out("idle"),
-            write_timeouts: timed_out("write"),
-        }
-    }
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum AcceptOutcome {
+    Accepted,
+    RefusedOverloaded,
+    RefusedClientLimit,
 }
 
 impl Listener {
-    /// Creates a listener that serves `app` within `limits` and labels its metrics with `name`.
+    /// Creates a listener that serves `app` within `limits` and labels its metrics with `listener`.
     pub(crate) fn new(
-        name: &'static str,
+        listener: &'static str,
         app: App,
         clients: ClientTable,
         limits: &Limits,
@@ -111,7 +96,12 @@ impl Listener {
             connections: JoinSet::new(),
             states: HashMap::new(),
             rejections: JoinSet::new(),
-            counters: ListenerCounters::new(name, metrics),
+            accept_counters: counters(&metrics.connections_total, |outcome| {
+                ListenerOutcomeLabels { listener, outcome }
+            }),
+            timeout_counters: counters(&metrics.connection_timeouts_total, |deadline| {
+                DeadlineLabels { listener, deadline }
+            }),
         }
     }
 
@@ -155,14 +145,14 @@ impl Listener {
 
     fn accept_connection(&mut self, stream: TcpStream, address: std::net::IpAddr) {
         if self.max_connections > 0 && self.connections.len() >= self.max_connections {
-            self.counters.overloaded.increment(1);
+            self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
             return self.reject(stream, StatusCode::SERVICE_UNAVAILABLE);
         }
         let Ok(peer) = self.clients.connect(address) else {
-            self.counters.too_many_per_client.increment(1);
+            self.accept_counters[AcceptOutcome::RefusedClientLimit].increment();
             return self.reject(stream, StatusCode::TOO_MANY_REQUESTS);
         };
-        self.counters.accepted.increment(1);
+        self.accept_counters[AcceptOutcome::Accepted].increment();
         let state = Arc::new(ConnectionState::new(&self.clock));
         let (app, drain_flag) = (self.app.clone(), Arc::clone(&self.drain_flag));
         let task = connection::serve(stream, app, peer, Arc::clone(&state), drain_flag);
@@ -181,11 +171,8 @@ impl Listener {
         let now = Instant::now();
         self.clock.advance(now);
         for state in self.states.values() {
-            match state.check_timeouts(self.timeouts) {
-                Some(Timeout::Header) => self.counters.header_timeouts.increment(1),
-                Some(Timeout::Idle) => self.counters.idle_timeouts.increment(1),
-                Some(Timeout::Write) => self.counters.write_timeouts.increment(1),
-                None => {}
+            if let Some(timeout) = state.check_timeouts(self.timeouts) {
+                self.timeout_counters[timeout].increment();
             }
         }
         self.clients.remove_idle(now);
@@ -194,7 +181,7 @@ impl Listener {
     fn remove_ended(&mut self, joined: Result<(Id, ()), tokio::task::JoinError>) {
         let id = joined.map_or_else(|error| error.id(), |(id, ())| id);
         if self.states.remove(&id).is_some_and(|state| state.timed_out_in_kernel()) {
-            self.counters.write_timeouts.increment(1);
+            self.timeout_counters[Timeout::Write].increment();
         }
     }
 }

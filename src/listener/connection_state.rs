@@ -102,7 +102,8 @@ pub(super) enum ConnectionCommand {
 }
 
 /// A deadline that was missed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, enum_map::Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Timeout {
     /// The headers of a request were not complete.
     Header,
