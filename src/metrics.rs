@@ -7,15 +7,13 @@
 mod process;
 
 use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use enum_map::{Enum, EnumMap};
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode_registry;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, GaugeValueEncoder,
-    MetricEncoder,
-};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -33,16 +31,19 @@ const REQUEST_BOUNDS: [f64; 17] = [
 /// Upper bounds of the buckets of poll durations, in seconds.
 const POLL_BOUNDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
 
+type ScrapeCallback = Box<dyn Fn(&Metrics) + Send + Sync>;
+
 type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// Declares [`Metrics`]. A field is named like its metric, and its documentation is the metric's help text.
 macro_rules! metrics {
     ($($(#[doc = $help:literal])+ $name:ident: $metric:ty = $new:expr,)+) => {
         /// All metrics of one server. Clones share them.
-        #[derive(Debug, Clone)]
+        #[derive(Clone)]
+        #[expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
         pub struct Metrics {
             registry: Arc<Mutex<Registry>>,
-            caches: Caches,
+            scrape_callbacks: Arc<Mutex<Vec<ScrapeCallback>>>,
             $($(#[doc = $help])+ pub(crate) $name: $metric,)+
         }
 
@@ -52,14 +53,13 @@ macro_rules! metrics {
             pub fn new() -> Self {
                 let mut registry = Registry::default();
                 registry.register_collector(Box::new(ProcessCollector));
-                let caches = Caches::default();
-                registry.register_collector(Box::new(caches.clone()));
                 $(
                     let $name: $metric = $new;
                     let name = concat!("gas_suggestion_", stringify!($name));
                     registry.register(name, concat!($($help),+).trim(), $name.clone());
                 )+
-                Self { registry: Arc::new(Mutex::new(registry)), caches, $($name,)+ }
+                let registry = Arc::new(Mutex::new(registry));
+                Self { registry, scrape_callbacks: Arc::default(), $($name,)+ }
             }
         }
     };
@@ -74,6 +74,38 @@ metrics! {
     /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
     /// moved for stall_after), old (data older than two block times), unavailable (503)
     suggestion_responses_total: Family<FreshnessLabels, Counter> = Family::default(),
+    /// 1 for the current state of the chain's data: fresh, stale or unavailable
+    chain_status: Family<StatusLabels, FloatGauge> = Family::default(),
+    /// Number of the newest published block
+    chain_newest_block: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Time since the last accepted reply, also if the data is too old to be served
+    chain_data_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Time since the number of the newest block changed
+    chain_head_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// The configured block_time
+    chain_block_time_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// The configured max_age: older data is not served
+    chain_max_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the newest block in wei
+    base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the newest block in gwei
+    base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the next block in wei, if the upstream reports it
+    next_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the next block in gwei, if the upstream reports it
+    next_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// base_fee_per_gas of the suggestion in wei
+    suggested_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// base_fee_per_gas of the suggestion in gwei
+    suggested_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// max_priority_fee_per_gas of a tier in wei
+    max_priority_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// max_priority_fee_per_gas of a tier in gwei
+    max_priority_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// max_fee_per_gas of a tier in wei
+    max_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// max_fee_per_gas of a tier in gwei
+    max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
     /// Polls of a chain by outcome: ok, or failed if no upstream returned a usable reply
@@ -85,6 +117,10 @@ metrics! {
     upstream_attempts_total: Family<AttemptLabels, Counter> = Family::default(),
     /// 1 for the upstream, by its index in rpc_urls, whose reply was published last
     upstream_in_use: Family<UpstreamLabels, Gauge> = Family::default(),
+    /// 1 for the state of an upstream: healthy, degraded (polled after others) or excluded
+    upstream_state: Family<StateLabels, FloatGauge> = Family::default(),
+    /// 1 while an upstream is excluded because it served another chain
+    upstream_wrong_chain: Family<UpstreamLabels, FloatGauge> = Family::default(),
     /// Reads sent to an upstream by its index in rpc_urls and by outcome
     upstream_reads_total: Family<AttemptLabels, Counter> = Family::default(),
     /// New blocks announced by a WebSocket of ws_urls
@@ -121,6 +157,10 @@ metrics! {
     streams_refused_total: Counter = Counter::default(),
     /// Events sent to streams
     stream_events_total: Counter = Counter::default(),
+    /// Number of entries in a cache
+    cache_entries: Family<CacheLabels, FloatGauge> = Family::default(),
+    /// Memory used by the entries of a cache
+    cache_bytes: Family<CacheLabels, FloatGauge> = Family::default(),
     /// Charts rendered rather than served from the cache
     charts_rendered_total: Counter = Counter::default(),
 }
@@ -143,11 +183,21 @@ labels! {
     ChainOutcomeLabels { chain: String, outcome: &'static str }
     AttemptLabels { chain: String, upstream: usize, outcome: &'static str }
     UpstreamLabels { chain: String, upstream: usize }
+    StatusLabels { chain: String, status: &'static str }
+    TierLabels { chain: String, tier: &'static str }
+    StateLabels { chain: String, upstream: usize, state: &'static str }
+    CacheLabels { cache: &'static str }
     ReasonLabels { reason: &'static str }
     ProxyLabels { upstream: &'static str, outcome: &'static str }
     OutcomeLabels { outcome: &'static str }
     ListenerOutcomeLabels { listener: &'static str, outcome: &'static str }
     DeadlineLabels { listener: &'static str, deadline: &'static str }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Metrics")
+    }
 }
 
 impl Default for Metrics {
@@ -160,8 +210,10 @@ impl Metrics {
     /// Returns all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
+        for update in self.lock_callbacks().iter() {
+            update(self);
+        }
         let mut text = String::new();
-        // Writing to a string fails only if a collector does, and none does.
         if encode_registry(&mut text, &self.registry()).is_err() {
             tracing::error!("cannot write the metrics");
         }
@@ -177,13 +229,28 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Registers a callback that sets gauges on each scrape.
+    pub(crate) fn on_scrape(&self, update: impl Fn(&Self) + Send + Sync + 'static) {
+        self.lock_callbacks().push(Box::new(update));
+    }
+
+    fn lock_callbacks(&self) -> MutexGuard<'_, Vec<ScrapeCallback>> {
+        self.scrape_callbacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Registers gauges of a cache: its number of entries and their bytes.
     pub(crate) fn register_cache(
         &self,
         cache: &'static str,
         measure: impl Fn() -> [u64; 2] + Send + Sync + 'static,
     ) {
-        self.caches.lock().push((cache, Box::new(measure)));
+        self.on_scrape(move |metrics| {
+            for (gauge, value) in
+                [&metrics.cache_entries, &metrics.cache_bytes].iter().zip(measure())
+            {
+                gauge.get_or_create(&CacheLabels { cache }).set(to_f64(value));
+            }
+        });
     }
 }
 
@@ -194,13 +261,13 @@ pub(crate) fn counters<V, L>(
 ) -> EnumMap<V, Counter>
 where
     V: Enum + Into<&'static str>,
-    L: Clone + Eq + std::hash::Hash,
+    L: Clone + Eq + Hash,
 {
     EnumMap::from_fn(|value: V| family.get_or_create_owned(&labels(value.into())))
 }
 
 /// Counter whose name has the suffix `_total`, as the Prometheus text format requires. The library's counter writes
-/// OpenMetrics, where the name has no suffix and the sample has one.
+/// `OpenMetrics`, where the name has no suffix and the sample has one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counter(prometheus_client::metrics::counter::Counter);
 
@@ -225,61 +292,36 @@ impl EncodeMetric for Counter {
     }
 }
 
-/// Value of a gauge. A whole number is written without a fraction.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GaugeValue(pub(crate) f64);
+/// Gauge that writes a whole number without a fraction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FloatGauge(Gauge<f64, AtomicU64>);
 
-impl EncodeGaugeValue for GaugeValue {
-    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
-        match self.0.to_string().parse::<i64>() {
-            Ok(whole) => whole.encode(encoder),
-            Err(_) => self.0.encode(encoder),
+impl FloatGauge {
+    pub(crate) fn set(&self, value: f64) {
+        self.0.set(value);
+    }
+}
+
+impl TypedMetric for FloatGauge {
+    const TYPE: MetricType = MetricType::Gauge;
+}
+
+impl EncodeMetric for FloatGauge {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let value = self.0.get();
+        match value.to_string().parse::<i64>() {
+            Ok(whole) => encoder.encode_gauge(&whole),
+            Err(_) => encoder.encode_gauge(&value),
         }
     }
-}
 
-/// Writes a gauge with these samples.
-pub(crate) fn encode_gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = (L, V)>,
-) -> fmt::Result {
-    let mut gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    samples
-        .into_iter()
-        .try_for_each(|(labels, value)| gauge.encode_family(&labels)?.encode_gauge(&value))
-}
-
-/// Caches, measured at scrape time.
-#[derive(Clone, Default)]
-struct Caches(Arc<Mutex<Vec<Cache>>>);
-
-/// Name of a cache, and a function that returns its number of entries and their bytes.
-type Cache = (&'static str, Box<dyn Fn() -> [u64; 2] + Send + Sync>);
-
-impl Caches {
-    fn lock(&self) -> MutexGuard<'_, Vec<Cache>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
     }
 }
 
-impl fmt::Debug for Caches {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_list().entries(self.lock().iter().map(|(name, _)| name)).finish()
-    }
-}
-
-impl Collector for Caches {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let caches = self.lock();
-        let sizes = caches.iter().map(|(name, measure)| ([("cache", *name)], measure()));
-        let sizes: Vec<_> = sizes.collect();
-        let entries = sizes.iter().map(|(labels, [entries, _])| (*labels, *entries));
-        let name = "gas_suggestion_cache_entries";
-        encode_gauge(&mut encoder, name, "Number of entries in a cache", entries)?;
-        let bytes = sizes.iter().map(|(labels, [_, bytes])| (*labels, *bytes));
-        let name = "gas_suggestion_cache_bytes";
-        encode_gauge(&mut encoder, name, "Memory used by the entries of a cache", bytes)
-    }
+/// Converts an integer to the nearest `f64`.
+pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {
+    // There is no lossy conversion trait for integers of this size; parsing rounds to the nearest.
+    integer.to_string().parse().unwrap_or(f64::NAN)
 }
