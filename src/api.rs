@@ -234,7 +234,8 @@ impl App {
             .layer(RequestBodyTimeoutLayer::new(timeout_or_never(limits.body_timeout)));
         let routes = routes.layer(layers);
         let base_path = &config.server.base_path;
-        let request_checks = RequestChecks::new(base_path, metrics.rate_limited());
+        let request_checks =
+            RequestChecks::new(base_path, metrics.requests_rate_limited_total.clone());
         let access_log = AccessLog::new(listener, base_path, fast_path.is_some(), metrics);
         let request_ids = RequestIdGenerator::new();
         Self {

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, hex};
 use bytes::Bytes;
-use metrics::Counter;
+use enum_map::{Enum, EnumMap};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ use crate::delegation_registry::{
     CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData,
 };
 use crate::json;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics, OutcomeLabels, counters};
 use crate::proxy;
 use crate::reads::{self, ChainReads, ReadError, ReadRejection, Reads, ReuseMode};
 use crate::replicas::SharedBudget;
@@ -58,19 +58,21 @@ struct Inner {
     falls_back: bool,
     registry: Address,
     reads: Reads,
-    counters: LookupCounters,
+    counters: EnumMap<LookupOutcome, Counter>,
 }
 
-/// Counters of look-ups by outcome.
-#[derive(Debug)]
-struct LookupCounters {
-    cached: Counter,
-    coalesced: Counter,
-    api: Counter,
-    chain: Counter,
-    refused: Counter,
-    budget_exhausted: Counter,
-    failed: Counter,
+/// Outcome of a look-up: the source of the response, or the reason for the failure.
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum LookupOutcome {
+    Cached,
+    Coalesced,
+    Api,
+    Chain,
+    /// The API returned an error.
+    Rejected,
+    BudgetExhausted,
+    Failed,
 }
 
 /// A response and its source.
@@ -137,7 +139,9 @@ impl Delegations {
             falls_back: config.source == DelegationSource::ApiThenChain,
             registry: config.registry_address,
             reads: reads.clone(),
-            counters: LookupCounters::new(metrics),
+            counters: counters(&metrics.delegation_lookups_total, |outcome| OutcomeLabels {
+                outcome,
+            }),
         };
         Ok(Some(Self { inner: Arc::new(inner) }))
     }
@@ -164,15 +168,15 @@ impl Delegations {
         lookup: &DelegationLookup,
         caller: &Caller,
     ) -> Result<LookupResponse, LookupError> {
-        let counters = &self.inner.counters;
-        let outcome = self.resolve(lookup, caller).await;
-        let counter = match &outcome {
-            Ok((_, count)) => count,
-            Err(LookupError::BudgetExhausted(_)) => &counters.budget_exhausted,
-            Err(_) => &counters.failed,
+        let (result, outcome) = match self.resolve(lookup, caller).await {
+            Ok((response, outcome)) => (Ok(response), outcome),
+            Err(error @ LookupError::BudgetExhausted(_)) => {
+                (Err(error), LookupOutcome::BudgetExhausted)
+            }
+            Err(error) => (Err(error), LookupOutcome::Failed),
         };
-        counter.increment(1);
-        outcome.map(|(response, _)| response)
+        self.inner.counters[outcome].increment();
+        result
     }
 
     /// Prepares the transaction that makes `change` for `from` on `chain`, as of its newest block.
@@ -222,18 +226,18 @@ impl Delegations {
         &self,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<(LookupResponse, &Counter), LookupError> {
-        let Inner { api, falls_back, counters, .. } = &*self.inner;
+    ) -> Result<(LookupResponse, LookupOutcome), LookupError> {
+        let Inner { api, falls_back, .. } = &*self.inner;
         let api = api.as_ref().filter(|_| lookup.block == LookupBlock::Latest);
         if let Some(api) = api {
             match self.query_api(api, lookup, caller).await {
                 Ok((response, source)) => {
-                    let counter = match source {
-                        ResponseSource::Cache => &counters.cached,
-                        ResponseSource::Coalesced => &counters.coalesced,
-                        ResponseSource::Api => &counters.api,
+                    let outcome = match source {
+                        ResponseSource::Cache => LookupOutcome::Cached,
+                        ResponseSource::Coalesced => LookupOutcome::Coalesced,
+                        ResponseSource::Api => LookupOutcome::Api,
                     };
-                    return Ok((LookupResponse::Api(response), counter));
+                    return Ok((LookupResponse::Api(response), outcome));
                 }
                 Err(error) if *falls_back && error.allows_failover() => {
                     let reason = error.reason();
@@ -243,7 +247,7 @@ impl Delegations {
                     );
                 }
                 Err(ApiError::ErrorResponse(response)) => {
-                    return Ok((LookupResponse::Api(response), &counters.refused));
+                    return Ok((LookupResponse::Api(response), LookupOutcome::Rejected));
                 }
                 Err(ApiError::BudgetExhausted(wait)) => {
                     return Err(LookupError::BudgetExhausted(wait));
@@ -257,7 +261,7 @@ impl Delegations {
             }
         }
         let body = self.query_chain(lookup).await?;
-        Ok((LookupResponse::Chain(body), &counters.chain))
+        Ok((LookupResponse::Chain(body), LookupOutcome::Chain))
     }
 
     /// Returns the response of the API, filtered by the requested direction.
@@ -411,21 +415,6 @@ impl From<InvalidReturnData> for LookupError {
         match error {
             InvalidReturnData::NoContract => Self::RegistryAbsent,
             InvalidReturnData::Malformed => Self::RegistryInvalid,
-        }
-    }
-}
-
-impl LookupCounters {
-    fn new(metrics: &Metrics) -> Self {
-        let counter = |outcome| metrics.delegation_lookups(outcome);
-        Self {
-            cached: counter("cached"),
-            coalesced: counter("coalesced"),
-            api: counter("api"),
-            chain: counter("chain"),
-            refused: counter("rejected"),
-            budget_exhausted: counter("budget_exhausted"),
-            failed: counter("failed"),
         }
     }
 }

@@ -2,121 +2,106 @@
 //!
 //! A value that may not be served is not exported: its gauge is NaN.
 
-use std::sync::{Arc, Weak};
+use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Instant;
 
-use metrics::Gauge;
+use prometheus_client::metrics::family::Family;
 
-use crate::metrics::{AmountGauge, Metrics, StateSet, to_f64};
+use crate::metrics::{
+    ChainLabels, FloatGauge, Metrics, StateLabels, StatusLabels, TierLabels, UpstreamLabels, to_f64,
+};
 use crate::store::{ChainStore, StoredChain};
 use crate::upstream::{Availability, ChainUpstreams};
 
-/// Registers gauges for the chains of `store` and for their `upstreams`, which are in the same order. They are updated
-/// until the upstreams are dropped.
+/// Registers gauges for the chains of `store` and for their `upstreams`, which are in the same order.
 pub(crate) fn register(store: &ChainStore, upstreams: &[Arc<ChainUpstreams>], metrics: &Metrics) {
     for (chain, upstreams) in store.chains().iter().zip(upstreams) {
-        let config = chain.config();
-        metrics.set_configured(&config.key, config.block_time, config.max_age);
-        let chain_gauges = ChainGauges::new(chain, metrics);
-        metrics.on_scrape(move || chain_gauges.update());
-        let upstream_gauges = UpstreamGauges::new(&config.key, upstreams, metrics);
-        metrics.on_scrape(move || upstream_gauges.update());
-    }
-}
-
-struct ChainGauges {
-    chain: StoredChain,
-    /// Fresh, stale, unavailable.
-    status: StateSet<3>,
-    newest_block: Gauge,
-    data_age: Gauge,
-    head_age: Gauge,
-    base_fee: AmountGauge,
-    next_base_fee: AmountGauge,
-    suggested_base_fee: AmountGauge,
-    /// Tip and max fee.
-    medium: [AmountGauge; 2],
-    high: [AmountGauge; 2],
-}
-
-impl ChainGauges {
-    fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
-        let key = chain.config().key.as_str();
-        Self {
-            chain: chain.clone(),
-            status: metrics.chain_status(key, ["fresh", "stale", "unavailable"]),
-            newest_block: metrics.newest_block(key),
-            data_age: metrics.data_age(key),
-            head_age: metrics.head_age(key),
-            base_fee: metrics.base_fee(key),
-            next_base_fee: metrics.next_base_fee(key),
-            suggested_base_fee: metrics.suggested_base_fee(key),
-            medium: metrics.tier_fees(key, "medium"),
-            high: metrics.tier_fees(key, "high"),
-        }
-    }
-
-    fn update(&self) {
-        let now = Instant::now();
-        let timestamps = self.chain.timestamps();
-        let since = |instant| now.saturating_duration_since(instant).as_secs_f64();
-        self.data_age.set(timestamps.map_or(f64::NAN, |seen| since(seen.observed_at)));
-        self.head_age.set(timestamps.map_or(f64::NAN, |seen| since(seen.head_changed_at)));
-        self.newest_block.set(self.chain.newest_block().map_or(f64::NAN, to_f64));
-
-        let current = self.chain.snapshot_with_blocks(1).ok();
-        self.status.set(match &current {
-            Some((reading, _)) if reading.is_stale => 1,
-            Some(_) => 0,
-            None => 2,
+        let (chain, upstreams) = (chain.clone(), Arc::clone(upstreams));
+        metrics.on_scrape(move |metrics| {
+            update_chain(metrics, &chain);
+            update_upstreams(metrics, &chain.config().key, &upstreams);
         });
-        let newest = current.as_ref().and_then(|(_, window)| window.blocks.last());
-        self.base_fee.set(newest.map(|block| block.base_fee));
-        let market = current.as_ref().map(|(reading, _)| &reading.snapshot.market);
-        self.next_base_fee.set(market.and_then(|market| market.next_base_fee));
-        let suggestion = market.map(|market| &market.suggestion);
-        self.suggested_base_fee.set(suggestion.map(|suggestion| suggestion.base_fee_per_gas));
-        for ([tip, max_fee], tier) in [
-            (&self.medium, suggestion.map(|suggestion| suggestion.medium)),
-            (&self.high, suggestion.map(|suggestion| suggestion.high)),
-        ] {
-            tip.set(tier.map(|tier| tier.max_priority_fee_per_gas));
-            max_fee.set(tier.map(|tier| tier.max_fee_per_gas));
-        }
     }
 }
 
-struct UpstreamGauges {
-    /// Weak, because upstreams own the metrics that own this.
-    upstreams: Weak<ChainUpstreams>,
-    /// By index in `rpc_urls`: healthy, degraded or excluded, and whether it served another chain.
-    state_gauges: Vec<(StateSet<3>, Gauge)>,
+fn update_chain(metrics: &Metrics, chain: &StoredChain) {
+    let config = chain.config();
+    let labels = ChainLabels { chain: config.key.clone() };
+    let set = |gauge: &Family<_, FloatGauge>, value: Option<f64>| {
+        gauge.get_or_create(&labels).set(value.unwrap_or(f64::NAN));
+    };
+    let age = |instant: Instant| instant.elapsed().as_secs_f64();
+    let timestamps = chain.timestamps();
+    set(&metrics.chain_data_age_seconds, timestamps.map(|seen| age(seen.observed_at)));
+    set(&metrics.chain_head_age_seconds, timestamps.map(|seen| age(seen.head_changed_at)));
+    set(&metrics.chain_newest_block, chain.newest_block().map(to_f64));
+    set(&metrics.chain_block_time_seconds, Some(config.block_time.as_secs_f64()));
+    set(&metrics.chain_max_age_seconds, Some(config.max_age.as_secs_f64()));
+
+    let current = chain.snapshot_with_blocks(1).ok();
+    let is_stale = current.as_ref().map(|(reading, _)| reading.is_stale);
+    for (status, state) in [("fresh", Some(false)), ("stale", Some(true)), ("unavailable", None)] {
+        let labels = StatusLabels { chain: config.key.clone(), status };
+        metrics.chain_status.get_or_create(&labels).set(f64::from(is_stale == state));
+    }
+    let newest = current.as_ref().and_then(|(_, window)| window.blocks.last());
+    let market = current.as_ref().map(|(reading, _)| &reading.snapshot.market);
+    let suggestion = market.map(|market| &market.suggestion);
+    set_amount(
+        [&metrics.base_fee_wei, &metrics.base_fee_gwei],
+        &labels,
+        newest.map(|block| block.base_fee),
+    );
+    set_amount(
+        [&metrics.next_base_fee_wei, &metrics.next_base_fee_gwei],
+        &labels,
+        market.and_then(|market| market.next_base_fee),
+    );
+    set_amount(
+        [&metrics.suggested_base_fee_wei, &metrics.suggested_base_fee_gwei],
+        &labels,
+        suggestion.map(|suggestion| suggestion.base_fee_per_gas),
+    );
+    for (tier, fees) in [
+        ("medium", suggestion.map(|suggestion| suggestion.medium)),
+        ("high", suggestion.map(|suggestion| suggestion.high)),
+    ] {
+        let labels = TierLabels { chain: config.key.clone(), tier };
+        let tip_gauges = [&metrics.max_priority_fee_wei, &metrics.max_priority_fee_gwei];
+        set_amount(tip_gauges, &labels, fees.map(|fees| fees.max_priority_fee_per_gas));
+        let max_fee_gauges = [&metrics.max_fee_wei, &metrics.max_fee_gwei];
+        set_amount(max_fee_gauges, &labels, fees.map(|fees| fees.max_fee_per_gas));
+    }
 }
 
-impl UpstreamGauges {
-    fn new(chain: &str, upstreams: &Arc<ChainUpstreams>, metrics: &Metrics) -> Self {
-        let count = upstreams.statuses(Instant::now()).count();
-        let upstream_gauges = |index| {
-            let state = metrics.upstream_state(chain, index, ["healthy", "degraded", "excluded"]);
-            (state, metrics.upstream_wrong_chain(chain, index))
-        };
-        Self {
-            upstreams: Arc::downgrade(upstreams),
-            state_gauges: (0..count).map(upstream_gauges).collect(),
-        }
+/// Sets the gauges of an amount in wei and in gwei; `None` (unknown) sets NaN.
+fn set_amount<L: Clone + Eq + Hash>(
+    gauges: [&Family<L, FloatGauge>; 2],
+    labels: &L,
+    amount: Option<u128>,
+) {
+    const WEI_PER_GWEI: f64 = 1e9;
+    let wei = amount.map_or(f64::NAN, to_f64);
+    for (gauge, amount) in gauges.into_iter().zip([wei, wei / WEI_PER_GWEI]) {
+        gauge.get_or_create(labels).set(amount);
     }
+}
 
-    fn update(&self) {
-        let Some(upstreams) = self.upstreams.upgrade() else { return };
-        for ((state, wrong_chain), condition) in
-            self.state_gauges.iter().zip(upstreams.statuses(Instant::now()))
-        {
-            state.set(match condition.availability {
-                Availability::Healthy => 0,
-                Availability::Degraded => 1,
-                Availability::Excluded => 2,
-            });
-            wrong_chain.set(u32::from(condition.serves_another_chain));
+fn update_upstreams(metrics: &Metrics, chain: &str, upstreams: &ChainUpstreams) {
+    const AVAILABILITIES: [(&str, Availability); 3] = [
+        ("healthy", Availability::Healthy),
+        ("degraded", Availability::Degraded),
+        ("excluded", Availability::Excluded),
+    ];
+    for (upstream, status) in upstreams.statuses(Instant::now()).enumerate() {
+        for (state, availability) in AVAILABILITIES {
+            let labels = StateLabels { chain: chain.to_owned(), upstream, state };
+            let is_current = status.availability == availability;
+            metrics.upstream_state.get_or_create(&labels).set(f64::from(is_current));
         }
+        let labels = UpstreamLabels { chain: chain.to_owned(), upstream };
+        let is_excluded = f64::from(status.serves_another_chain);
+        metrics.upstream_wrong_chain.get_or_create(&labels).set(is_excluded);
     }
 }

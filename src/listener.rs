@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
+use enum_map::{Enum, EnumMap};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
-use metrics::Counter;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::App;
 use crate::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
 use crate::config::Limits;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, DeadlineLabels, ListenerOutcomeLabels, Metrics, counters};
 
 /// Number of refused connections that get a response at a time. Further ones are closed without a response.
 pub(crate) const MAX_REJECTIONS: usize = 256;
@@ -65,35 +65,32 @@ pub(crate) struct Listener {
     max_connections: usize,
     /// Settings of a connection.
     http: http1::Builder,
-    counters: Arc<ListenerCounters>,
+    accept_counters: EnumMap<AcceptOutcome, Counter>,
+    timeout_counters: Arc<EnumMap<Timeout, Counter>>,
 }
 
-struct ListenerCounters {
-    accepted: Counter,
-    overloaded: Counter,
-    too_many_per_client: Counter,
-    header_timeouts: Counter,
-    write_timeouts: Counter,
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum AcceptOutcome {
+    Accepted,
+    RefusedOverloaded,
+    RefusedClientLimit,
 }
 
-impl ListenerCounters {
-    fn new(listener: &'static str, metrics: &Metrics) -> Self {
-        let connections = |outcome| metrics.connections(listener, outcome);
-        let timed_out = |kind| metrics.connection_timeouts(listener, kind);
-        Self {
-            accepted: connections("accepted"),
-            overloaded: connections("refused_overloaded"),
-            too_many_per_client: connections("refused_client_limit"),
-            header_timeouts: timed_out("header"),
-            write_timeouts: timed_out("write"),
-        }
-    }
+/// A deadline that a connection missed.
+#[derive(Debug, Clone, Copy, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum Timeout {
+    /// For the headers of the next request.
+    Header,
+    /// For the client to take data.
+    Write,
 }
 
 impl Listener {
-    /// Creates a listener that serves `app` within `limits` and labels its metrics with `name`.
+    /// Creates a listener that serves `app` within `limits` and labels its metrics with `listener`.
     pub(crate) fn new(
-        name: &'static str,
+        listener: &'static str,
         app: App,
         clients: ClientTable,
         limits: &Limits,
@@ -111,7 +108,12 @@ impl Listener {
             clients,
             max_connections: limits.max_connections,
             http,
-            counters: Arc::new(ListenerCounters::new(name, metrics)),
+            accept_counters: counters(&metrics.connections_total, |outcome| {
+                ListenerOutcomeLabels { listener, outcome }
+            }),
+            timeout_counters: Arc::new(counters(&metrics.connection_timeouts_total, |deadline| {
+                DeadlineLabels { listener, deadline }
+            })),
         }
     }
 
@@ -151,7 +153,8 @@ impl Listener {
             match self.admit(address, connections.len()) {
                 Ok(peer) => {
                     let (http, app) = (self.http.clone(), self.app.clone());
-                    let (counters, shutdown) = (Arc::clone(&self.counters), shutdown.clone());
+                    let (counters, shutdown) =
+                        (Arc::clone(&self.timeout_counters), shutdown.clone());
                     let task = connection::serve(stream, http, app, peer, counters, shutdown);
                     connections.spawn_on(task, runtime);
                 }
@@ -168,14 +171,14 @@ impl Listener {
     /// a limit.
     fn admit(&self, address: IpAddr, open: usize) -> Result<ConnectedPeer, StatusCode> {
         if self.max_connections > 0 && open >= self.max_connections {
-            self.counters.overloaded.increment(1);
+            self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
         let peer = self.clients.connect(address).map_err(|TooManyConnections| {
-            self.counters.too_many_per_client.increment(1);
+            self.accept_counters[AcceptOutcome::RefusedClientLimit].increment();
             StatusCode::TOO_MANY_REQUESTS
         })?;
-        self.counters.accepted.increment(1);
+        self.accept_counters[AcceptOutcome::Accepted].increment();
         Ok(peer)
     }
 }

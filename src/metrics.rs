@@ -1,47 +1,198 @@
-//! Metrics of one server. All names are declared in `names`.
+//! Metrics of one server. Their names contain their units. Label values come from closed sets or from the
+//! configuration.
 //!
-//! There is no global recorder: each [`Metrics`] belongs to one server, so two servers in one process have separate
+//! There is no global registry: each [`Metrics`] belongs to one server, so two servers in one process have separate
 //! counts.
 
-mod names;
-mod replicas;
-mod upstreams;
+mod process;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::hash::Hash;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::{Method, StatusCode};
-use metrics::{
-    Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
-    describe_histogram, gauge, histogram, with_local_recorder,
-};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
+use enum_map::{Enum, EnumMap};
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::registry::Registry;
 
-use names::AmountNames;
+use process::ProcessCollector;
 
-/// All metrics of one server. Cheap to clone.
-#[derive(Clone)]
-pub struct Metrics {
-    inner: Arc<Inner>,
+/// Upper bounds of the buckets of request durations, in seconds.
+const REQUEST_BOUNDS: [f64; 17] = [
+    0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0,
+];
+
+/// Upper bounds of the buckets of poll durations, in seconds.
+const POLL_BOUNDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
+
+type ScrapeCallback = Box<dyn Fn(&Metrics) + Send + Sync>;
+
+type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// Declares [`Metrics`]. A field is named like its metric, and its documentation is the metric's help text.
+macro_rules! metrics {
+    ($($(#[doc = $help:literal])+ $name:ident: $metric:ty = $new:expr,)+) => {
+        /// All metrics of one server. Clones share them.
+        #[derive(Clone)]
+        #[expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
+        pub struct Metrics {
+            registry: Arc<Mutex<Registry>>,
+            scrape_callbacks: Arc<Mutex<Vec<ScrapeCallback>>>,
+            $($(#[doc = $help])+ pub(crate) $name: $metric,)+
+        }
+
+        impl Metrics {
+            /// Creates metrics without values.
+            #[must_use]
+            pub fn new() -> Self {
+                let mut registry = Registry::default();
+                registry.register_collector(Box::new(ProcessCollector));
+                $(
+                    let $name: $metric = $new;
+                    let name = concat!("gas_suggestion_", stringify!($name));
+                    registry.register(name, concat!($($help),+).trim(), $name.clone());
+                )+
+                let registry = Arc::new(Mutex::new(registry));
+                Self { registry, scrape_callbacks: Arc::default(), $($name,)+ }
+            }
+        }
+    };
 }
 
-struct Inner {
-    recorder: PrometheusRecorder,
-    process: metrics_process::Collector,
-    /// Callbacks that set gauges at scrape time.
-    scrape_callbacks: RwLock<Vec<ScrapeCallback>>,
+metrics! {
+    /// HTTP requests by listener, route, method and response status
+    http_requests_total: Family<RequestLabels, Counter> = Family::default(),
+    /// Time from a request's headers to its response headers
+    http_request_duration_seconds: HistogramFamily<RouteLabels> =
+        Family::new_with_constructor(|| Histogram::new(REQUEST_BOUNDS)),
+    /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
+    /// moved for stall_after), old (data older than two block times), unavailable (503)
+    suggestion_responses_total: Family<FreshnessLabels, Counter> = Family::default(),
+    /// 1 for the current state of the chain's data: fresh, stale or unavailable
+    chain_status: Family<StatusLabels, FloatGauge> = Family::default(),
+    /// Number of the newest published block
+    chain_newest_block: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Time since the last accepted reply, also if the data is too old to be served
+    chain_data_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Time since the number of the newest block changed
+    chain_head_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// The configured block_time
+    chain_block_time_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// The configured max_age: older data is not served
+    chain_max_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the newest block in wei
+    base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the newest block in gwei
+    base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the next block in wei, if the upstream reports it
+    next_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Base fee of the next block in gwei, if the upstream reports it
+    next_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// base_fee_per_gas of the suggestion in wei
+    suggested_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// base_fee_per_gas of the suggestion in gwei
+    suggested_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// max_priority_fee_per_gas of a tier in wei
+    max_priority_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// max_priority_fee_per_gas of a tier in gwei
+    max_priority_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// max_fee_per_gas of a tier in wei
+    max_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// max_fee_per_gas of a tier in gwei
+    max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// Published newest blocks that are lower than the previous one
+    head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
+    /// Polls of a chain by outcome: ok, or failed if no upstream returned a usable reply
+    polls_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
+    /// Duration of a poll of a chain, over all upstreams tried
+    poll_duration_seconds: HistogramFamily<ChainLabels> =
+        Family::new_with_constructor(|| Histogram::new(POLL_BOUNDS)),
+    /// Polls of an upstream by its index in rpc_urls and by outcome
+    upstream_attempts_total: Family<AttemptLabels, Counter> = Family::default(),
+    /// 1 for the upstream, by its index in rpc_urls, whose reply was published last
+    upstream_in_use: Family<UpstreamLabels, Gauge> = Family::default(),
+    /// 1 for the state of an upstream: healthy, degraded (polled after others) or excluded
+    upstream_state: Family<StateLabels, FloatGauge> = Family::default(),
+    /// 1 while an upstream is excluded because it served another chain
+    upstream_wrong_chain: Family<UpstreamLabels, FloatGauge> = Family::default(),
+    /// Reads sent to an upstream by its index in rpc_urls and by outcome
+    upstream_reads_total: Family<AttemptLabels, Counter> = Family::default(),
+    /// New blocks announced by a WebSocket of ws_urls
+    new_heads_total: Family<ChainLabels, Counter> = Family::default(),
+    /// 1 while a WebSocket of ws_urls announces new blocks
+    new_heads_up: Family<ChainLabels, Gauge> = Family::default(),
+    /// Failed connection attempts to Redis and failed commands, by reason
+    redis_failures_total: Family<ReasonLabels, Counter> = Family::default(),
+    /// Poll slots of a chain: claimed (this replica polls), yielded (another replica polls), or standalone (this
+    /// replica polls without a claim: Redis is unavailable, or no other replica delivered)
+    poll_slots_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
+    /// Fee histories published by other replicas, by outcome: adopted, duplicate, older than the current one, rejected
+    /// (this replica's pricing cannot compute a suggestion from it), implausible (its newest block is further ahead
+    /// than the chain can be), or invalid (no replica of this version writes such a message)
+    replica_messages_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
+    /// Reads of chain state for clients by outcome
+    reads_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
+    /// Requests forwarded to an upstream by outcome
+    proxied_requests_total: Family<ProxyLabels, Counter> = Family::default(),
+    /// Delegation look-ups by the source of the response, or by the reason for the failure
+    delegation_lookups_total: Family<OutcomeLabels, Counter> = Family::default(),
+    /// Requests to the delegation API without a key: shared (within the quota that all replicas share), local (within
+    /// this replica's own quota), or exhausted (not sent)
+    delegation_budget_total: Family<OutcomeLabels, Counter> = Family::default(),
+    /// Connections by outcome: accepted, or refused and why
+    connections_total: Family<ListenerOutcomeLabels, Counter> = Family::default(),
+    /// Connections closed because they missed a deadline, by deadline
+    connection_timeouts_total: Family<DeadlineLabels, Counter> = Family::default(),
+    /// Requests rejected with 429 because their client exceeded its rate limit
+    requests_rate_limited_total: Counter = Counter::default(),
+    /// Open streams
+    streams: Gauge = Gauge::default(),
+    /// Streams rejected because of a limit
+    streams_refused_total: Counter = Counter::default(),
+    /// Events sent to streams
+    stream_events_total: Counter = Counter::default(),
+    /// Number of entries in a cache
+    cache_entries: Family<CacheLabels, FloatGauge> = Family::default(),
+    /// Memory used by the entries of a cache
+    cache_bytes: Family<CacheLabels, FloatGauge> = Family::default(),
+    /// Charts rendered rather than served from the cache
+    charts_rendered_total: Counter = Counter::default(),
 }
 
-type ScrapeCallback = Box<dyn Fn() + Send + Sync>;
+/// Declares label sets. A field is a label.
+macro_rules! labels {
+    ($($name:ident { $($label:ident: $value:ty),+ })+) => {
+        $(
+            #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+            pub(crate) struct $name { $(pub(crate) $label: $value,)+ }
+        )+
+    };
+}
 
-/// An amount that may be unknown, in wei and in gwei.
-#[derive(Debug, Clone)]
-pub(crate) struct AmountGauge([Gauge; 2]);
-
-/// Gauges of a closed set, one of which is 1 while the others are 0.
-#[derive(Debug, Clone)]
-pub(crate) struct StateSet<const COUNT: usize>([Gauge; COUNT]);
+labels! {
+    RequestLabels { listener: &'static str, route: String, method: &'static str, status: String }
+    RouteLabels { listener: &'static str, route: String }
+    FreshnessLabels { chain: String, freshness: &'static str }
+    ChainLabels { chain: String }
+    ChainOutcomeLabels { chain: String, outcome: &'static str }
+    AttemptLabels { chain: String, upstream: usize, outcome: &'static str }
+    UpstreamLabels { chain: String, upstream: usize }
+    StatusLabels { chain: String, status: &'static str }
+    TierLabels { chain: String, tier: &'static str }
+    StateLabels { chain: String, upstream: usize, state: &'static str }
+    CacheLabels { cache: &'static str }
+    ReasonLabels { reason: &'static str }
+    ProxyLabels { upstream: &'static str, outcome: &'static str }
+    OutcomeLabels { outcome: &'static str }
+    ListenerOutcomeLabels { listener: &'static str, outcome: &'static str }
+    DeadlineLabels { listener: &'static str, deadline: &'static str }
+}
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,236 +207,35 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Interval at which [`upkeep`](Self::upkeep) must be called.
-    pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
-
-    /// Creates metrics without values.
-    #[must_use]
-    pub fn new() -> Self {
-        let recorder = build_recorder();
-        let process = metrics_process::Collector::default();
-        with_local_recorder(&recorder, || {
-            process.describe();
-            for (name, text) in names::COUNTERS {
-                describe_counter!(name, Unit::Count, text);
-            }
-            for (name, text) in names::GAUGES {
-                describe_gauge!(name, Unit::Count, text);
-            }
-            for (name, text, _) in names::HISTOGRAMS {
-                describe_histogram!(name, Unit::Seconds, text);
-            }
-            gauge!(names::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1);
-        });
-        Self { inner: Arc::new(Inner { recorder, process, scrape_callbacks: RwLock::default() }) }
-    }
-
     /// Returns all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
-        for read in
-            self.inner.scrape_callbacks.read().unwrap_or_else(PoisonError::into_inner).iter()
-        {
-            read();
+        for update in self.lock_callbacks().iter() {
+            update(self);
         }
-        self.with_recorder(|| self.inner.process.collect());
-        self.inner.recorder.handle().render()
-    }
-
-    /// Moves recorded measurements into histogram buckets. Each pending one takes 8 bytes, so call this every
-    /// [`UPKEEP_INTERVAL`](Self::UPKEEP_INTERVAL), scraped or not.
-    pub fn upkeep(&self) {
-        self.inner.recorder.handle().run_upkeep();
-    }
-
-    /// Registers a callback that sets gauges on each scrape.
-    pub(crate) fn on_scrape(&self, update: impl Fn() + Send + Sync + 'static) {
-        let callbacks = &self.inner.scrape_callbacks;
-        callbacks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
-    }
-
-    /// Counter of requests with this response, and duration of the route's requests.
-    pub(crate) fn http_requests(
-        &self,
-        listener: &'static str,
-        route: SharedString,
-        method: &Method,
-        status: StatusCode,
-    ) -> (Counter, Histogram) {
-        let method = match *method {
-            Method::GET => "GET",
-            Method::HEAD => "HEAD",
-            Method::POST => "POST",
-            Method::OPTIONS => "OPTIONS",
-            _ => "other",
-        };
-        // Only an upstream can return a status without a standard reason.
-        let status: SharedString = match status.canonical_reason() {
-            Some(_) => status.as_u16().to_string().into(),
-            None => "other".into(),
-        };
-        self.with_recorder(|| {
-            let requests = counter!(
-                names::HTTP_REQUESTS,
-                "listener" => listener, "route" => route.clone(), "method" => method, "status" => status
-            );
-            let duration =
-                histogram!(names::HTTP_DURATION, "listener" => listener, "route" => route);
-            (requests, duration)
+        let mut text = String::new();
+        if encode_registry(&mut text, &self.registry()).is_err() {
+            tracing::error!("cannot write the metrics");
+        }
+        // The encoder writes the bound 1 as `1.0`. Prometheus 2 would store another series than for `1`.
+        let bounds = REQUEST_BOUNDS.iter().chain(&POLL_BOUNDS);
+        bounds.filter(|bound| bound.fract() == 0.0).fold(text, |text, bound| {
+            text.replace(&format!("{{le=\"{bound:?}\""), &format!("{{le=\"{bound}\""))
         })
     }
 
-    /// Counter of the chain's suggestion responses with this freshness.
-    pub(crate) fn suggestion_responses(&self, chain: &str, freshness: &'static str) -> Counter {
-        self.with_recorder(
-            || counter!(names::SUGGESTION_RESPONSES, "chain" => chain.to_owned(), "freshness" => freshness),
-        )
+    /// Registry of all metrics, to add some that not every server has.
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// State of the chain's data.
-    pub(crate) fn chain_status<const COUNT: usize>(
-        &self,
-        chain: &str,
-        statuses: [&'static str; COUNT],
-    ) -> StateSet<COUNT> {
-        let gauge =
-            |status| gauge!(names::CHAIN_STATUS, "chain" => chain.to_owned(), "status" => status);
-        self.with_recorder(|| StateSet(statuses.map(gauge)))
+    /// Registers a callback that sets gauges on each scrape.
+    pub(crate) fn on_scrape(&self, update: impl Fn(&Self) + Send + Sync + 'static) {
+        self.lock_callbacks().push(Box::new(update));
     }
 
-    /// Number of the chain's newest block.
-    pub(crate) fn newest_block(&self, chain: &str) -> Gauge {
-        self.chain_gauge(names::NEWEST_BLOCK, chain)
-    }
-
-    /// Age of the chain's data in seconds.
-    pub(crate) fn data_age(&self, chain: &str) -> Gauge {
-        self.chain_gauge(names::DATA_AGE, chain)
-    }
-
-    /// Time since the chain's head changed, in seconds.
-    pub(crate) fn head_age(&self, chain: &str) -> Gauge {
-        self.chain_gauge(names::HEAD_AGE, chain)
-    }
-
-    /// Sets the configured block time and maximum age of the chain, in seconds.
-    pub(crate) fn set_configured(&self, chain: &str, block_time: Duration, max_age: Duration) {
-        self.chain_gauge(names::BLOCK_TIME, chain).set(block_time);
-        self.chain_gauge(names::MAX_AGE, chain).set(max_age);
-    }
-
-    /// Base fee of the chain's newest block.
-    pub(crate) fn base_fee(&self, chain: &str) -> AmountGauge {
-        self.amount_gauge(names::BASE_FEE, &[("chain", chain)])
-    }
-
-    /// Base fee of the chain's next block.
-    pub(crate) fn next_base_fee(&self, chain: &str) -> AmountGauge {
-        self.amount_gauge(names::NEXT_BASE_FEE, &[("chain", chain)])
-    }
-
-    /// Suggested base fee of the chain.
-    pub(crate) fn suggested_base_fee(&self, chain: &str) -> AmountGauge {
-        self.amount_gauge(names::SUGGESTED_BASE_FEE, &[("chain", chain)])
-    }
-
-    /// Tip and max fee of one tier of the chain's suggestion.
-    pub(crate) fn tier_fees(&self, chain: &str, tier: &str) -> [AmountGauge; 2] {
-        let labels = [("chain", chain), ("tier", tier)];
-        [names::MAX_PRIORITY_FEE, names::MAX_FEE].map(|amount| self.amount_gauge(amount, &labels))
-    }
-
-    /// Counter of the chain's polls with this outcome.
-    pub(crate) fn polls(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with_recorder(
-            || counter!(names::POLLS, "chain" => chain.to_owned(), "outcome" => outcome),
-        )
-    }
-
-    /// Duration of the chain's polls.
-    pub(crate) fn poll_duration(&self, chain: &str) -> Histogram {
-        self.with_recorder(|| histogram!(names::POLL_DURATION, "chain" => chain.to_owned()))
-    }
-
-    /// Counter of published heads of the chain that are lower than the previous one.
-    pub(crate) fn head_regressions(&self, chain: &str) -> Counter {
-        self.with_recorder(|| counter!(names::HEAD_REGRESSIONS, "chain" => chain.to_owned()))
-    }
-
-    /// Counter of the chain's reads with this outcome.
-    pub(crate) fn reads(&self, chain: &str, outcome: &'static str) -> Counter {
-        self.with_recorder(
-            || counter!(names::READS, "chain" => chain.to_owned(), "outcome" => outcome),
-        )
-    }
-
-    /// Counter of requests forwarded to this upstream, with this outcome.
-    pub(crate) fn proxied_requests(
-        &self,
-        upstream: &'static str,
-        outcome: &'static str,
-    ) -> Counter {
-        self.with_recorder(
-            || counter!(names::PROXIED_REQUESTS, "upstream" => upstream, "outcome" => outcome),
-        )
-    }
-
-    /// Counter of delegation look-ups with this outcome.
-    pub(crate) fn delegation_lookups(&self, outcome: &'static str) -> Counter {
-        self.with_recorder(|| counter!(names::DELEGATION_LOOKUPS, "outcome" => outcome))
-    }
-
-    /// Counter of connections with this outcome: `accepted`, or the reason of the refusal.
-    pub(crate) fn connections(&self, listener: &'static str, outcome: &'static str) -> Counter {
-        self.with_recorder(
-            || counter!(names::CONNECTIONS, "listener" => listener, "outcome" => outcome),
-        )
-    }
-
-    /// Counter of connections that missed this deadline.
-    pub(crate) fn connection_timeouts(
-        &self,
-        listener: &'static str,
-        deadline: &'static str,
-    ) -> Counter {
-        self.with_recorder(
-            || counter!(names::CONNECTION_TIMEOUTS, "listener" => listener, "deadline" => deadline),
-        )
-    }
-
-    /// Counter of requests rejected with 429.
-    pub(crate) fn rate_limited(&self) -> Counter {
-        self.with_recorder(|| counter!(names::RATE_LIMITED))
-    }
-
-    /// Number of open streams.
-    pub(crate) fn streams(&self) -> Gauge {
-        self.with_recorder(|| gauge!(names::STREAMS))
-    }
-
-    /// Counter of streams rejected because of a limit.
-    pub(crate) fn streams_refused(&self) -> Counter {
-        self.with_recorder(|| counter!(names::STREAMS_REFUSED))
-    }
-
-    /// Counter of events sent to streams.
-    pub(crate) fn stream_events(&self) -> Counter {
-        self.with_recorder(|| counter!(names::STREAM_EVENTS))
-    }
-
-    /// Counter of rendered charts.
-    pub(crate) fn charts_rendered(&self) -> Counter {
-        self.with_recorder(|| counter!(names::CHARTS_RENDERED))
-    }
-
-    /// Registers the counters of dropped log lines and spans.
-    pub(crate) fn register_drop_counters(&self, lines: fn() -> u64, spans: fn() -> u64) {
-        let (dropped_lines, dropped_spans) =
-            self.with_recorder(|| (counter!(names::LINES_DROPPED), counter!(names::SPANS_DROPPED)));
-        self.on_scrape(move || {
-            dropped_lines.absolute(lines());
-            dropped_spans.absolute(spans());
-        });
+    fn lock_callbacks(&self) -> MutexGuard<'_, Vec<ScrapeCallback>> {
+        self.scrape_callbacks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers gauges of a cache: its number of entries and their bytes.
@@ -294,57 +244,80 @@ impl Metrics {
         cache: &'static str,
         measure: impl Fn() -> [u64; 2] + Send + Sync + 'static,
     ) {
-        let gauges = [names::CACHE_ENTRIES, names::CACHE_BYTES];
-        let gauges = self.with_recorder(|| gauges.map(|name| gauge!(name, "cache" => cache)));
-        self.on_scrape(move || {
-            for (gauge, value) in gauges.iter().zip(measure()) {
-                gauge.set(to_f64(value));
+        self.on_scrape(move |metrics| {
+            for (gauge, value) in
+                [&metrics.cache_entries, &metrics.cache_bytes].iter().zip(measure())
+            {
+                gauge.get_or_create(&CacheLabels { cache }).set(to_f64(value));
             }
         });
     }
+}
 
-    fn chain_gauge(&self, name: &'static str, chain: &str) -> Gauge {
-        self.with_recorder(|| gauge!(name, "chain" => chain.to_owned()))
-    }
+/// Returns a counter for each value of a closed label, so that each exists from the start.
+pub(crate) fn counters<V, L>(
+    family: &Family<L, Counter>,
+    labels: impl Fn(&'static str) -> L,
+) -> EnumMap<V, Counter>
+where
+    V: Enum + Into<&'static str>,
+    L: Clone + Eq + Hash,
+{
+    EnumMap::from_fn(|value: V| family.get_or_create_owned(&labels(value.into())))
+}
 
-    fn amount_gauge(&self, names: AmountNames, labels: &[(&'static str, &str)]) -> AmountGauge {
-        let labels: Vec<_> =
-            labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.with_recorder(|| AmountGauge(names.map(|name| gauge!(name, &labels))))
-    }
+/// Counter whose name has the suffix `_total`, as the Prometheus text format requires. The library's counter writes
+/// `OpenMetrics`, where the name has no suffix and the sample has one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counter(prometheus_client::metrics::counter::Counter);
 
-    fn with_recorder<T>(&self, register: impl FnOnce() -> T) -> T {
-        with_local_recorder(&self.inner.recorder, register)
+impl Counter {
+    /// Adds 1.
+    pub(crate) fn increment(&self) {
+        self.0.inc();
     }
 }
 
-impl AmountGauge {
-    /// Sets both gauges; `None` (unknown) sets NaN.
-    pub(crate) fn set(&self, amount: Option<u128>) {
-        const WEI_PER_GWEI: f64 = 1e9;
-        let wei = amount.map_or(f64::NAN, to_f64);
-        for (gauge, amount) in self.0.iter().zip([wei, wei / WEI_PER_GWEI]) {
-            gauge.set(amount);
+impl TypedMetric for Counter {
+    const TYPE: MetricType = MetricType::Counter;
+}
+
+impl EncodeMetric for Counter {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        encoder.encode_gauge(&self.0.get())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+/// Gauge that writes a whole number without a fraction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FloatGauge(Gauge<f64, AtomicU64>);
+
+impl FloatGauge {
+    pub(crate) fn set(&self, value: f64) {
+        self.0.set(value);
+    }
+}
+
+impl TypedMetric for FloatGauge {
+    const TYPE: MetricType = MetricType::Gauge;
+}
+
+impl EncodeMetric for FloatGauge {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let value = self.0.get();
+        match value.to_string().parse::<i64>() {
+            Ok(whole) => encoder.encode_gauge(&whole),
+            Err(_) => encoder.encode_gauge(&value),
         }
     }
-}
 
-impl<const COUNT: usize> StateSet<COUNT> {
-    /// Sets the gauge with this index to 1 and the others to 0.
-    pub(crate) fn set(&self, active: usize) {
-        for (index, gauge) in self.0.iter().enumerate() {
-            gauge.set(u32::from(index == active));
-        }
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
     }
-}
-
-fn build_recorder() -> PrometheusRecorder {
-    let builder =
-        names::HISTOGRAMS.iter().fold(PrometheusBuilder::new(), |builder, &(name, _, buckets)| {
-            let builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), buckets);
-            builder.expect("there are buckets")
-        });
-    builder.build_recorder()
 }
 
 /// Converts an integer to the nearest `f64`.

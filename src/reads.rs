@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use enum_map::{Enum, EnumMap};
 use futures_util::future::join;
-use metrics::Counter;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -34,7 +34,7 @@ pub use params::InvalidParams;
 
 use crate::config;
 use crate::memory_budget::MemoryBudget;
-use crate::metrics::Metrics;
+use crate::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
 use crate::store;
 use crate::upstream::{Call, ChainUpstreams};
 use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
@@ -70,7 +70,7 @@ pub struct ChainReads {
     finality: Finality,
     head_hints: HeadHints,
     timeout: Duration,
-    metrics: ReadMetrics,
+    counters: EnumMap<ReadOutcome, Counter>,
 }
 
 /// Reason why a call has no response of a node.
@@ -94,7 +94,7 @@ pub enum ReadRejection {
 #[derive(Debug)]
 struct SourcedResponse {
     response: NodeResponse,
-    source: ReadSource,
+    source: ReadOutcome,
 }
 
 /// Counts a call when it ends; as cancelled if its client disconnected before.
@@ -104,28 +104,22 @@ struct CountOnDrop<'a> {
 
 impl Drop for CountOnDrop<'_> {
     fn drop(&mut self) {
-        self.counter.increment(1);
+        self.counter.increment();
     }
 }
 
-/// Source of a response.
-#[derive(Debug, Clone, Copy)]
-enum ReadSource {
-    Cache,
-    /// An identical call that was in flight.
+#[derive(Debug, Clone, Copy, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum ReadOutcome {
+    /// A node responded.
+    Ok,
+    Cached,
+    /// The response is that of an identical call that was in flight.
     Coalesced,
-    Node,
-}
-
-#[derive(Debug)]
-struct ReadMetrics {
-    reused: Counter,
-    coalesced: Counter,
-    forwarded: Counter,
-    rejected: Counter,
-    overloaded: Counter,
-    failed: Counter,
-    abandoned: Counter,
+    Rejected,
+    Overloaded,
+    Failed,
+    Cancelled,
 }
 
 impl Reads {
@@ -158,7 +152,10 @@ impl Reads {
                 finality: Finality::default(),
                 head_hints: HeadHints::default(),
                 timeout: limits.timeout,
-                metrics: ReadMetrics::new(metrics, &chain.config().key),
+                counters: counters(&metrics.reads_total, |outcome| ChainOutcomeLabels {
+                    chain: chain.config().key.clone(),
+                    outcome,
+                }),
             };
         let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
         let (limits, store) = (limits.clone(), store.clone());
@@ -236,18 +233,16 @@ impl ChainReads {
         reuse: ReuseMode,
         deadline: Instant,
     ) -> Result<NodeResponse, ReadRejection> {
-        let mut count = CountOnDrop { counter: &self.metrics.abandoned };
+        let mut count = CountOnDrop { counter: &self.counters[ReadOutcome::Cancelled] };
         let outcome = self.find_response(method, params, reuse, deadline).await;
-        count.counter = match &outcome {
-            Ok(SourcedResponse { source: ReadSource::Cache, .. }) => &self.metrics.reused,
-            Ok(SourcedResponse { source: ReadSource::Coalesced, .. }) => &self.metrics.coalesced,
-            Ok(SourcedResponse { source: ReadSource::Node, .. }) => &self.metrics.forwarded,
+        count.counter = &self.counters[match &outcome {
+            Ok(found) => found.source,
             Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
-                &self.metrics.rejected
+                ReadOutcome::Rejected
             }
-            Err(ReadRejection::Overloaded) => &self.metrics.overloaded,
-            Err(ReadRejection::Failed(_)) => &self.metrics.failed,
-        };
+            Err(ReadRejection::Overloaded) => ReadOutcome::Overloaded,
+            Err(ReadRejection::Failed(_)) => ReadOutcome::Failed,
+        }];
         outcome.map(|found| found.response)
     }
 
@@ -267,7 +262,7 @@ impl ChainReads {
                 params::check_depth(params)?;
                 let call = Call { method, params, is_retryable: false };
                 let response = self.call_nodes(call, deadline).await?;
-                return Ok(SourcedResponse { response, source: ReadSource::Node });
+                return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
             }
         };
         let scope = known.state_scope(params)?;
@@ -275,7 +270,7 @@ impl ChainReads {
         if reuse == ReuseMode::Never {
             return Ok(SourcedResponse {
                 response: self.call_nodes(call, deadline).await?,
-                source: ReadSource::Node,
+                source: ReadOutcome::Ok,
             });
         }
         let is_cacheable = reuse == ReuseMode::Cached && known.is_cacheable(scope);
@@ -288,14 +283,14 @@ impl ChainReads {
             params_digest: Sha256::digest(params.get()).into(),
         };
         if let Some(cached) = self.cache.get(&key).await {
-            return Ok(SourcedResponse { response: cached.response, source: ReadSource::Cache });
+            return Ok(SourcedResponse { response: cached.response, source: ReadOutcome::Cached });
         }
         loop {
             let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
             let left = deadline.saturating_duration_since(Instant::now());
             match found {
                 // The call had the deadline of its first caller. This caller has time left for another one.
-                Err((ReadRejection::Failed(ReadError::TimedOut), ReadSource::Coalesced))
+                Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
                     if left >= self.timeout / 2 => {}
                 found => return found.map_err(|(rejection, _)| rejection),
             }
@@ -311,7 +306,7 @@ impl ChainReads {
         scope: StateScope,
         policy: CacheLifetime,
         deadline: Instant,
-    ) -> Result<SourcedResponse, (ReadRejection, ReadSource)> {
+    ) -> Result<SourcedResponse, (ReadRejection, ReadOutcome)> {
         let is_caller = AtomicBool::new(false);
         let call_node = async {
             is_caller.store(true, Ordering::Relaxed);
@@ -326,9 +321,9 @@ impl ChainReads {
         };
         let cached = self.cache.try_get_with(key, call_node).await;
         let source = if is_caller.load(Ordering::Relaxed) {
-            ReadSource::Node
+            ReadOutcome::Ok
         } else {
-            ReadSource::Coalesced
+            ReadOutcome::Coalesced
         };
         cached
             .map(|cached| SourcedResponse { response: cached.response, source })
@@ -380,21 +375,6 @@ impl ChainReads {
             self.call_nodes(call, now + Finality::PROBE_TIMEOUT).await
         {
             self.finality.update(&block, newest);
-        }
-    }
-}
-
-impl ReadMetrics {
-    fn new(metrics: &Metrics, chain: &str) -> Self {
-        let count = |outcome| metrics.reads(chain, outcome);
-        Self {
-            reused: count("cached"),
-            coalesced: count("coalesced"),
-            forwarded: count("ok"),
-            rejected: count("rejected"),
-            overloaded: count("overloaded"),
-            failed: count("failed"),
-            abandoned: count("cancelled"),
         }
     }
 }

@@ -35,7 +35,6 @@
 
 mod chain_state;
 mod connection;
-mod counters;
 mod messages;
 mod poll_coordinator;
 mod redis_clock;

@@ -14,7 +14,6 @@
 //! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without
 //! `drain_delay` and exits with status 1.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -25,12 +24,12 @@ use futures_util::FutureExt;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::MissedTickBehavior;
 
 use crate::api::{self, ReadinessState};
 use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
+use crate::gauges;
 use crate::listener::{Listener, MAX_REJECTIONS, Shutdown};
 use crate::metrics::Metrics;
 use crate::poller::{PollTiming, Poller};
@@ -40,7 +39,6 @@ use crate::replicas::ReplicaSync;
 use crate::serving_threads::ServingThreads;
 use crate::store::ChainStore;
 use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
-use crate::{gauges, logging, traces};
 
 /// The service with its listeners bound, not yet serving.
 #[derive(Debug)]
@@ -105,8 +103,6 @@ impl Server {
 
         let upstreams = ChainUpstreams::for_chains(&client, &self.config.chains, &metrics);
         gauges::register(&store, &upstreams, &metrics);
-        metrics.register_drop_counters(logging::dropped_lines, traces::dropped_spans);
-        self.background.spawn(run_upkeep(metrics.clone()).map(|never| match never {}));
         let reads = Reads::new(&self.config.rpc, &store, &upstreams, &metrics);
         let replicas =
             ReplicaSync::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
@@ -234,16 +230,6 @@ impl Server {
             _ => {}
         }
         limits
-    }
-}
-
-/// Runs the regular clean-up of metrics, whose histograms would otherwise grow.
-async fn run_upkeep(metrics: Metrics) -> Infallible {
-    let mut ticker = tokio::time::interval(Metrics::UPKEEP_INTERVAL);
-    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticker.tick().await;
-        metrics.upkeep();
     }
 }
 

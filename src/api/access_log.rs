@@ -6,11 +6,11 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
-use metrics::{Counter, Histogram};
+use prometheus_client::metrics::histogram::Histogram;
 
 use super::problem;
 use super::request_id::X_REQUEST_ID;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics, RequestLabels, RouteLabels};
 use crate::traces::Span;
 
 /// Target of request log lines, for log filters.
@@ -113,10 +113,10 @@ impl AccessLog {
         if preregistered.is_some_and(|counts| counts.try_record(method, status, elapsed)) {
             return;
         }
-        let route = route.to_owned().into();
-        let (requests, duration) = self.metrics.http_requests(self.listener, route, method, status);
-        requests.increment(1);
-        duration.record(elapsed);
+        let (requests, duration) =
+            http_metrics(&self.metrics, self.listener, route, method, status);
+        requests.increment();
+        duration.observe(elapsed.as_secs_f64());
     }
 
     fn log_request(
@@ -173,7 +173,7 @@ impl RequestContext {
 impl RouteMetrics {
     fn new(listener: &'static str, route: &'static str, metrics: &Metrics) -> Self {
         let http_metrics =
-            |method: &Method, status| metrics.http_requests(listener, route.into(), method, status);
+            |method: &Method, status| http_metrics(metrics, listener, route, method, status);
         let statuses = [StatusCode::OK, StatusCode::NOT_MODIFIED];
         let counters = [Method::GET, Method::HEAD].iter().flat_map(|method| {
             statuses.map(|status| (method.clone(), status, http_metrics(method, status).0))
@@ -190,10 +190,36 @@ impl RouteMetrics {
         let found =
             counters.find(|(counted_method, with, _)| counted_method == method && *with == status);
         let Some((_, _, counter)) = found else { return false };
-        counter.increment(1);
-        self.duration.record(elapsed);
+        counter.increment();
+        self.duration.observe(elapsed.as_secs_f64());
         true
     }
+}
+
+/// Counter of requests with this response, and duration of the route's requests.
+fn http_metrics(
+    metrics: &Metrics,
+    listener: &'static str,
+    route: &str,
+    method: &Method,
+    status: StatusCode,
+) -> (Counter, Histogram) {
+    let method = match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    };
+    // Only an upstream can return a status without a standard reason.
+    let status = if status.canonical_reason().is_some() { status.as_str() } else { "other" };
+    let route_labels = RouteLabels { listener, route: route.to_owned() };
+    let (route, status) = (route.to_owned(), status.to_owned());
+    let labels = RequestLabels { listener, route, method, status };
+    (
+        metrics.http_requests_total.get_or_create_owned(&labels),
+        metrics.http_request_duration_seconds.get_or_create_owned(&route_labels),
+    )
 }
 
 /// Middleware that records the matched route in the response's extensions.

@@ -6,7 +6,6 @@ use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use metrics::Counter;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
@@ -20,7 +19,7 @@ use super::openapi_components::{
 use super::problem::Problem;
 use crate::chart::ChartSpec;
 use crate::etag;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics};
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 use crate::wire::percentile_numbers;
 
@@ -73,7 +72,8 @@ impl ChartRenderer {
             [measured_cache.entry_count(), measured_cache.weighted_size()]
         });
         let render_semaphore = Arc::new(Semaphore::new(1));
-        Self { store: store.clone(), cache, render_semaphore, rendered: metrics.charts_rendered() }
+        let rendered = metrics.charts_rendered_total.clone();
+        Self { store: store.clone(), cache, render_semaphore, rendered }
     }
 
     /// Returns the chart of the chain's newest `blocks` and its freshness. It is rendered at most once per state of the
@@ -105,7 +105,7 @@ impl ChartRenderer {
         let permit = Arc::clone(&self.render_semaphore).acquire_owned().await;
         let (current, window) =
             chain.snapshot_with_blocks(blocks).map_err(ChartError::Unavailable)?;
-        self.rendered.increment(1);
+        self.rendered.increment();
         let chain = chain.clone();
         let render = move || {
             let _permit = permit;

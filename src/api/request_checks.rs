@@ -3,10 +3,10 @@
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header,
 };
-use metrics::Counter;
 
 use super::problem::{Problem, ProblemCode};
 use crate::client_limits::ConnectedPeer;
+use crate::metrics::Counter;
 
 /// Checks of one listener.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl RequestChecks {
             return Ok(());
         }
         if let Err(wait) = peer.check_rate(request.headers()) {
-            self.rate_limited.increment(1);
+            self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
         }
         let length = uri.path().len().saturating_add(uri.query().map_or(0, str::len));

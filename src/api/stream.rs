@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
-use metrics::{Counter, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use super::openapi_components::{
 use super::problem::Problem;
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics};
 use crate::store::{ChainStore, LatestState, StoredChain};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -87,9 +87,9 @@ impl SuggestionStreams {
                 most => most,
             },
             opened_total: AtomicU64::new(0),
-            open_gauge: metrics.streams(),
-            rejected: metrics.streams_refused(),
-            events: metrics.stream_events(),
+            open_gauge: metrics.streams.clone(),
+            rejected: metrics.streams_refused_total.clone(),
+            events: metrics.stream_events_total.clone(),
         };
         Self { store: store.clone(), inner: Arc::new(inner), shutdown }
     }
@@ -103,8 +103,8 @@ impl SuggestionStreams {
         let stream_permit = stream_permit.transpose().map_err(|_| Problem::overloaded());
         let permits = client_permit
             .and_then(|of_client| Ok((of_client, stream_permit?)))
-            .inspect_err(|_| self.inner.rejected.increment(1))?;
-        self.inner.open_gauge.increment(1);
+            .inspect_err(|_| self.inner.rejected.increment())?;
+        self.inner.open_gauge.inc();
         Ok(StreamPermit { inner: Arc::clone(&self.inner), _permits: permits })
     }
 
@@ -117,7 +117,7 @@ impl SuggestionStreams {
         let permit = self.acquire(client)?;
         let retry_event = Event::default().retry(self.retry_delay());
         let count = self.inner.events.clone();
-        let events = events.inspect(move |_| count.increment(1));
+        let events = events.inspect(move |_| count.increment());
         let events = stream::once(async { retry_event }).chain(events).map(move |event| {
             let _permit = &permit;
             Ok::<_, Infallible>(event)
@@ -145,7 +145,7 @@ impl SuggestionStreams {
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.inner.open_gauge.decrement(1);
+        self.inner.open_gauge.dec();
     }
 }
 

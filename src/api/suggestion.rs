@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use metrics::Counter;
+use enum_map::{Enum, EnumMap};
 
 use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
@@ -14,7 +14,7 @@ use super::openapi_components::{
 };
 use super::problem::Problem;
 use crate::etag;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain, Unavailable};
 
 /// Capacity for headers, including those of the layers.
@@ -41,22 +41,27 @@ impl FromRef<SuggestionState> for ChainStore {
     }
 }
 
-/// Counters of one chain's responses by freshness.
-#[derive(Debug)]
-pub(super) struct FreshnessCounters {
-    fresh: Counter,
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum ResponseFreshness {
+    Fresh,
     /// Stale because the newest block has not changed for too long, although polls succeed.
-    stalled: Counter,
+    Stalled,
     /// Stale because the last successful poll is too long ago.
-    old: Counter,
-    unavailable: Counter,
+    Old,
+    Unavailable,
 }
+
+/// Counters of one chain's responses.
+#[derive(Debug)]
+pub(super) struct FreshnessCounters(EnumMap<ResponseFreshness, Counter>);
 
 impl FreshnessCounters {
     pub(super) fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
-        let counter = |freshness| metrics.suggestion_responses(&chain.config().key, freshness);
-        let (fresh, stalled) = (counter("fresh"), counter("stalled"));
-        Self { fresh, stalled, old: counter("old"), unavailable: counter("unavailable") }
+        Self(counters(&metrics.suggestion_responses_total, |freshness| FreshnessLabels {
+            chain: chain.config().key.clone(),
+            freshness,
+        }))
     }
 
     pub(super) fn record(
@@ -64,13 +69,13 @@ impl FreshnessCounters {
         chain: &StoredChain,
         result: &Result<ServableSnapshot, Unavailable>,
     ) {
-        let counter = match result {
-            Err(_) => &self.unavailable,
-            Ok(current) if !current.is_stale => &self.fresh,
-            Ok(current) if current.age > chain.config().stale_after() => &self.old,
-            Ok(_) => &self.stalled,
+        let freshness = match result {
+            Err(_) => ResponseFreshness::Unavailable,
+            Ok(current) if !current.is_stale => ResponseFreshness::Fresh,
+            Ok(current) if current.age > chain.config().stale_after() => ResponseFreshness::Old,
+            Ok(_) => ResponseFreshness::Stalled,
         };
-        counter.increment(1);
+        self.0[freshness].increment();
     }
 }
 

@@ -17,13 +17,13 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use metrics::Counter;
+use enum_map::{Enum, EnumMap};
 use tokio::sync::Notify;
 
 pub(super) use permits::BudgetExhausted;
 use permits::{MAX_WAIT, PermitPool, Quota, REQUESTS_PER_WINDOW, RequestOutcome, WINDOW};
 
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics, OutcomeLabels, counters};
 use crate::replicas::{self, ReserveRequest, SharedBudget};
 
 /// Permits of one API. Cheap to clone.
@@ -34,7 +34,7 @@ pub(super) struct RateBudget {
     max_wait: Duration,
     /// `None`: this process shares the budget with no replica.
     shared: Option<Arc<SharedBudgetState>>,
-    counters: BudgetCounters,
+    counters: EnumMap<BudgetOutcome, Counter>,
 }
 
 /// State shared with other replicas.
@@ -72,11 +72,12 @@ enum RedisState {
     LostAt(Instant),
 }
 
-#[derive(Debug, Clone)]
-struct BudgetCounters {
-    shared: Counter,
-    local: Counter,
-    exhausted: Counter,
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum BudgetOutcome {
+    Shared,
+    Local,
+    Exhausted,
 }
 
 /// Permit of one request. Dropping it releases it.
@@ -116,16 +117,13 @@ impl RateBudget {
             snapshot_order: tokio::sync::Mutex::default(),
             heartbeat_due: Notify::new(),
         };
-        let counter = |outcome| metrics.delegation_budget(outcome);
         Self {
             pool: Arc::new(Mutex::new(PermitPool::new(timeout))),
             max_wait,
             shared: shared_budget.map(shared_state).map(Arc::new),
-            counters: BudgetCounters {
-                shared: counter("shared"),
-                local: counter("local"),
-                exhausted: counter("exhausted"),
-            },
+            counters: counters(&metrics.delegation_budget_total, |outcome| OutcomeLabels {
+                outcome,
+            }),
         }
     }
 
@@ -140,14 +138,14 @@ impl RateBudget {
             Some(shared) => self.acquire_shared(shared).await,
         };
         if outcome.is_err() {
-            self.counters.exhausted.increment(1);
+            self.counters[BudgetOutcome::Exhausted].increment();
         }
         outcome
     }
 
     fn acquire_local(&self, quota: Quota) -> Result<RequestPermit, BudgetExhausted> {
         let (index, send_at) = self.lock().acquire(quota, self.max_wait, Instant::now())?;
-        self.counters.local.increment(1);
+        self.counters[BudgetOutcome::Local].increment();
         Ok(self.permit(index, send_at))
     }
 
@@ -172,7 +170,7 @@ impl RateBudget {
                 shared.lock_view().record_contact(replicas, Instant::now());
                 permit.send_at = send_at.max(Instant::now() + wait);
                 self.lock().set_send_time(index, permit.send_at);
-                self.counters.shared.increment(1);
+                self.counters[BudgetOutcome::Shared].increment();
                 Ok(permit)
             }
             Err(replicas::Denied::Exhausted(wait)) => {

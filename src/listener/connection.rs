@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, Request, StatusCode, header};
+use enum_map::EnumMap;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,9 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{BUFFER_BYTES, ListenerCounters, Shutdown};
+use super::{BUFFER_BYTES, Shutdown, Timeout};
 use crate::api::App;
 use crate::client_limits::ConnectedPeer;
+use crate::metrics::Counter;
 
 /// Serves requests until the client leaves, misses a deadline or sends invalid bytes, or `shutdown` ends the listener.
 pub(super) async fn serve(
@@ -26,7 +28,7 @@ pub(super) async fn serve(
     http: http1::Builder,
     app: App,
     peer: ConnectedPeer,
-    counters: Arc<ListenerCounters>,
+    counters: Arc<EnumMap<Timeout, Counter>>,
     shutdown: Shutdown,
 ) {
     let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -62,9 +64,9 @@ pub(super) async fn serve(
         tracing::debug!(%error, "connection closed early");
         let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
         if error.is_timeout() {
-            counters.header_timeouts.increment(1);
+            counters[Timeout::Header].increment();
         } else if cause.is_some_and(|cause| cause.kind() == ErrorKind::TimedOut) {
-            counters.write_timeouts.increment(1);
+            counters[Timeout::Write].increment();
         } else if error.is_user() {
             // The response broke off, so the connection is reset. A client that reads until the connection closes, as
             // with HTTP/1.0, would take an orderly close for the end of the response.

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::config;
 use crate::fees::PricingError;
 use crate::fees::head_tracker::SuspiciousHead;
 use crate::log_on_change::LogOnChange;
-use crate::metrics::Metrics;
+use crate::metrics::{
+    AttemptLabels, ChainLabels, ChainOutcomeLabels, Counter, Metrics, UpstreamLabels,
+};
 use crate::upstream::{self, Candidate};
 
 /// Reason why an upstream returned nothing to publish.
@@ -56,35 +59,39 @@ pub(super) struct PollReporter {
 impl PollReporter {
     pub(super) fn new(metrics: Metrics, chain: &config::Chain) -> Self {
         let (key, upstreams) = (chain.key.as_str(), chain.rpc_urls.len());
-        let in_use_gauge = |index| {
-            let gauge = metrics.upstream_in_use(key, index);
-            gauge.set(0);
-            gauge
+        let labels = ChainLabels { chain: key.to_owned() };
+        let in_use_gauge = |upstream| {
+            let labels = UpstreamLabels { chain: key.to_owned(), upstream };
+            metrics.upstream_in_use.get_or_create_owned(&labels)
+        };
+        let polls = |outcome| {
+            let labels = ChainOutcomeLabels { chain: key.to_owned(), outcome };
+            metrics.polls_total.get_or_create_owned(&labels)
         };
         Self {
             chain: key.to_owned(),
             outcome_logs: (0..upstreams).map(|_| LogOnChange::default()).collect(),
             in_use_gauges: (0..upstreams).map(in_use_gauge).collect(),
-            ok_poll_counter: metrics.polls(key, "ok"),
-            failed_poll_counter: metrics.polls(key, "failed"),
-            poll_duration: metrics.poll_duration(key),
-            regression_counter: metrics.head_regressions(key),
+            ok_poll_counter: polls("ok"),
+            failed_poll_counter: polls("failed"),
+            poll_duration: metrics.poll_duration_seconds.get_or_create_owned(&labels),
+            regression_counter: metrics.head_regressions_total.get_or_create_owned(&labels),
             metrics,
         }
     }
 
     pub(super) fn record_poll(&self, is_success: bool, duration: Duration) {
         let count = if is_success { &self.ok_poll_counter } else { &self.failed_poll_counter };
-        count.increment(1);
-        self.poll_duration.record(duration);
+        count.increment();
+        self.poll_duration.observe(duration.as_secs_f64());
     }
 
     pub(super) fn record_published(&self, index: usize, is_regression: bool) {
         for (gauge_index, gauge) in self.in_use_gauges.iter().enumerate() {
-            gauge.set(u32::from(gauge_index == index));
+            gauge.set(i64::from(gauge_index == index));
         }
         if is_regression {
-            self.regression_counter.increment(1);
+            self.regression_counter.increment();
         }
     }
 
@@ -93,7 +100,7 @@ impl PollReporter {
             gauge.set(0);
         }
         if is_regression {
-            self.regression_counter.increment(1);
+            self.regression_counter.increment();
         }
     }
 
@@ -127,9 +134,10 @@ impl PollReporter {
         tracing::warn!(chain, upstream = index, newest_block, "unexpected newest block confirmed");
     }
 
-    fn count_attempt(&self, index: usize, outcome: &'static str) {
-        self.metrics.record_attempt(&self.chain, index, outcome);
-        tracing::trace!(chain = self.chain, upstream = index, outcome, "upstream polled");
+    fn count_attempt(&self, upstream: usize, outcome: &'static str) {
+        let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
+        self.metrics.upstream_attempts_total.get_or_create(&labels).increment();
+        tracing::trace!(chain = self.chain, upstream, outcome, "upstream polled");
     }
 
     fn outcome_changed(&self, index: usize, outcome: Result<(), &'static str>) -> bool {

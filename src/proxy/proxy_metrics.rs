@@ -1,59 +1,58 @@
 //! Counts outcomes of requests to an upstream and logs changes.
 
 use axum::http::Response;
-use metrics::Counter;
+use enum_map::{Enum, EnumMap};
 
 use super::{ProxyError, UpstreamBody};
 use crate::log_on_change::LogOnChange;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics, ProxyLabels, counters};
 
 #[derive(Debug)]
 pub(super) struct ProxyMetrics {
     /// Name of the upstream in the log, instead of its URL.
     name: &'static str,
     log_on_change: LogOnChange,
-    answered: Counter,
-    unreachable: Counter,
-    connection_lost: Counter,
-    request_body_aborted: Counter,
-    timeout: Counter,
-    invalid_response: Counter,
-    overloaded: Counter,
-    too_many_per_client: Counter,
-    abandoned: Counter,
-    truncated: Counter,
+    counters: EnumMap<ProxyOutcome, Counter>,
+}
+
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum ProxyOutcome {
+    Ok,
+    Unreachable,
+    ConnectionClosed,
+    RequestAborted,
+    Timeout,
+    Invalid,
+    Overloaded,
+    ClientLimit,
+    Cancelled,
+    Truncated,
 }
 
 /// A request with an unknown outcome. Dropping it counts it as cancelled.
 pub(super) struct OutcomeGuard<'a> {
     proxy_metrics: &'a ProxyMetrics,
-    counter: Option<&'a Counter>,
+    outcome: Option<ProxyOutcome>,
 }
 
 impl Drop for OutcomeGuard<'_> {
     fn drop(&mut self) {
-        if let Some(counter) = self.counter {
-            counter.increment(1);
+        if let Some(outcome) = self.outcome.take() {
+            self.proxy_metrics.counters[outcome].increment();
         }
     }
 }
 
 impl ProxyMetrics {
     pub(super) fn new(name: &'static str, metrics: &Metrics) -> Self {
-        let counter = |outcome| metrics.proxied_requests(name, outcome);
         Self {
             name,
             log_on_change: LogOnChange::default(),
-            answered: counter("ok"),
-            unreachable: counter("unreachable"),
-            connection_lost: counter("connection_closed"),
-            request_body_aborted: counter("request_aborted"),
-            timeout: counter("timeout"),
-            invalid_response: counter("invalid"),
-            overloaded: counter("overloaded"),
-            too_many_per_client: counter("client_limit"),
-            abandoned: counter("cancelled"),
-            truncated: counter("truncated"),
+            counters: counters(&metrics.proxied_requests_total, |outcome| ProxyLabels {
+                upstream: name,
+                outcome,
+            }),
         }
     }
 
@@ -63,11 +62,11 @@ impl ProxyMetrics {
 
     /// Counter of truncated responses.
     pub(super) fn truncated(&self) -> Counter {
-        self.truncated.clone()
+        self.counters[ProxyOutcome::Truncated].clone()
     }
 
     pub(super) fn start_request(&self) -> OutcomeGuard<'_> {
-        OutcomeGuard { proxy_metrics: self, counter: Some(&self.abandoned) }
+        OutcomeGuard { proxy_metrics: self, outcome: Some(ProxyOutcome::Cancelled) }
     }
 
     /// Logs why the upstream did not respond, with the underlying `error`.
@@ -83,22 +82,22 @@ impl ProxyMetrics {
 }
 
 impl OutcomeGuard<'_> {
-    pub(super) fn record(mut self, outcome: &Result<Response<UpstreamBody>, ProxyError>) {
+    pub(super) fn record(mut self, result: &Result<Response<UpstreamBody>, ProxyError>) {
         let proxy_metrics = self.proxy_metrics;
-        self.counter = match outcome {
+        self.outcome = match result {
             Ok(_) => {
                 if proxy_metrics.log_on_change.changed_to(Ok(())) {
                     tracing::info!(upstream = proxy_metrics.name, "upstream recovered");
                 }
-                Some(&proxy_metrics.answered)
+                Some(ProxyOutcome::Ok)
             }
-            Err(ProxyError::Overloaded) => Some(&proxy_metrics.overloaded),
-            Err(ProxyError::TooManyPerClient) => Some(&proxy_metrics.too_many_per_client),
-            Err(ProxyError::Unreachable) => Some(&proxy_metrics.unreachable),
-            Err(ProxyError::ConnectionLost) => Some(&proxy_metrics.connection_lost),
-            Err(ProxyError::RequestBodyAborted(_)) => Some(&proxy_metrics.request_body_aborted),
-            Err(ProxyError::Timeout) => Some(&proxy_metrics.timeout),
-            Err(ProxyError::InvalidResponse) => Some(&proxy_metrics.invalid_response),
+            Err(ProxyError::Overloaded) => Some(ProxyOutcome::Overloaded),
+            Err(ProxyError::TooManyPerClient) => Some(ProxyOutcome::ClientLimit),
+            Err(ProxyError::Unreachable) => Some(ProxyOutcome::Unreachable),
+            Err(ProxyError::ConnectionLost) => Some(ProxyOutcome::ConnectionClosed),
+            Err(ProxyError::RequestBodyAborted(_)) => Some(ProxyOutcome::RequestAborted),
+            Err(ProxyError::Timeout) => Some(ProxyOutcome::Timeout),
+            Err(ProxyError::InvalidResponse) => Some(ProxyOutcome::Invalid),
             Err(ProxyError::InvalidQuery | ProxyError::EscapesBaseUrl) => None,
         };
     }

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use metrics::Counter;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::InFlightPermit;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
+use crate::metrics::Counter;
 
 /// Body of an upstream's response.
 ///
@@ -137,7 +137,7 @@ fn len_u64(chunk: &Bytes) -> u64 {
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
         if self.rest.is_some() && self.deadline.deadline() <= Instant::now() {
-            self.truncated.increment(1);
+            self.truncated.increment();
         }
     }
 }
@@ -169,7 +169,7 @@ impl Body for UpstreamBody {
                 Some(Ok(Frame::data(chunk)))
             }
             Some(Err(error)) => {
-                this.truncated.increment(1);
+                this.truncated.increment();
                 this.rest = None;
                 Some(Err(error))
             }

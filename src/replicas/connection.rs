@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metrics::Gauge;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::RedisUrl;
 use crate::jitter;
 use crate::log_on_change::LogOnChange;
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics, ReasonLabels};
 use crate::redaction::Redactor;
 
 /// Longer than a round trip to another continent. If Redis does not respond, a poll is late by this much.
@@ -74,8 +75,8 @@ pub(super) struct ActiveConnection {
 #[derive(Debug)]
 struct RedisReporter {
     up: Gauge,
+    failure_counters: Family<ReasonLabels, Counter>,
     outcome_log: LogOnChange,
-    metrics: Metrics,
     redactor: Redactor,
 }
 
@@ -95,12 +96,16 @@ impl Connector {
         let client = Client::open(info.set_redis_settings(settings))?;
         let (status_sender, status_receiver) = watch::channel(ConnectionStatus::Connecting);
         let health = RedisReporter {
-            up: metrics.redis_up(),
+            up: Gauge::default(),
+            failure_counters: metrics.redis_failures_total.clone(),
             outcome_log: LogOnChange::default(),
-            metrics: metrics.clone(),
             redactor: Redactor::new(url.secrets()),
         };
-        health.up.set(0);
+        metrics.registry().register(
+            "gas_suggestion_redis_up",
+            "1 if the last Redis command succeeded",
+            health.up.clone(),
+        );
         let connector = Self {
             client,
             handlers: Arc::new(handlers),
@@ -265,7 +270,7 @@ impl RedisReporter {
     fn record_failure(&self, error: &RedisError) {
         self.up.set(0);
         let reason = failure_reason(error);
-        self.metrics.redis_failures(reason).increment(1);
+        self.failure_counters.get_or_create(&ReasonLabels { reason }).increment();
         if self.outcome_log.changed_to(Err(reason)) {
             // The client library's texts of other errors may contain whole values.
             let is_readable = error.code().is_some() || error.kind() == ErrorKind::Io;

@@ -8,6 +8,7 @@ mod action;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use enum_map::{Enum, EnumMap};
 use tokio::sync::watch;
 
 use action::ClaimPriority;
@@ -15,14 +16,13 @@ pub use action::{Action, PollGrant, PollOutcome, PublishedPoll};
 
 use super::chain_state::{PublishRequest, SharedChainState};
 use super::connection::ConnectionStatus;
-use super::counters::ReplicaCounters;
 use super::messages::{Inbox, ValueMessage};
 use super::redis_clock::RedisClock;
 use super::shared_fee_history::{AdoptOutcome, InvalidRecord, RecordOrigin, SharedFeeHistory};
 use crate::config;
 use crate::fees::FeeHistory;
 use crate::jitter;
-use crate::metrics::Metrics;
+use crate::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
 use crate::store::Timestamps;
 use crate::upstream::ChainUpstreams;
 
@@ -32,7 +32,9 @@ pub struct PollCoordinator {
     chain_state: SharedChainState,
     max_age: Duration,
     inbox: watch::Receiver<Inbox>,
-    counters: ReplicaCounters,
+    slot_counters: EnumMap<SlotOutcome, Counter>,
+    merge_counters: EnumMap<AdoptOutcome, Counter>,
+    invalid_counter: Counter,
     clock: Option<RedisClock>,
     epoch: u64,
     /// When to try the next claim.
@@ -56,6 +58,18 @@ pub struct PollCoordinator {
     unconfirmed_polls: u32,
     /// Receipt of the last handled value, and the last handled failure.
     handled: (Option<Instant>, Option<u64>),
+}
+
+/// How a poll slot was used.
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum SlotOutcome {
+    /// This replica polled.
+    Claimed,
+    /// Another replica polled.
+    Yielded,
+    /// This replica polled without a claim.
+    Standalone,
 }
 
 #[derive(Debug, Default)]
@@ -87,11 +101,14 @@ impl PollCoordinator {
         metrics: &Metrics,
     ) -> Self {
         let now = Instant::now();
+        let labels = |outcome| ChainOutcomeLabels { chain: chain.key.clone(), outcome };
         Self {
             chain_state,
             max_age: chain.max_age,
             inbox,
-            counters: ReplicaCounters::new(metrics, &chain.key),
+            slot_counters: counters(&metrics.poll_slots_total, labels),
+            merge_counters: counters(&metrics.replica_messages_total, labels),
+            invalid_counter: metrics.replica_messages_total.get_or_create_owned(&labels("invalid")),
             clock: None,
             epoch: 0,
             claim_at: now,
@@ -156,7 +173,7 @@ impl PollCoordinator {
     /// Records the outcome of merging a shared fee history. If it was unusable the slot stays open, and if that
     /// continues this replica polls standalone.
     pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
-        self.counters.for_merge(outcome).increment(1);
+        self.merge_counters[outcome].increment();
         match outcome {
             AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
                 self.epoch = self.epoch.max(received.epoch);
@@ -257,7 +274,7 @@ impl PollCoordinator {
     ) -> Result<Option<SharedFeeHistory>, InvalidRecord> {
         let parsed = SharedFeeHistory::parse(record, origin, clock);
         if parsed.is_err() {
-            self.counters.invalid.increment(1);
+            self.invalid_counter.increment();
         }
         Ok(Some(parsed?).filter(|found| found.replica_id != self.chain_state.replica_id))
     }
@@ -273,7 +290,7 @@ impl PollCoordinator {
 
     /// Yields `slot` to another replica, which has published for it or failed.
     fn yield_slot(&mut self, slot: u64) {
-        self.counters.yielded.increment(1);
+        self.slot_counters[SlotOutcome::Yielded].increment();
         self.demote();
         self.pending.retry = self.pending.retry.filter(|(_, own)| *own > slot);
         self.standalone_from =
@@ -331,7 +348,7 @@ impl PollCoordinator {
         let clock = reply.clock;
         self.clock = Some(clock);
         if reply.is_claimed {
-            self.counters.claimed.increment(1);
+            self.slot_counters[SlotOutcome::Claimed].increment();
             self.grant_poll(PollGrant::Claimed(reply.slot), now);
             self.schedule_claim(reply.slot.saturating_add(1));
         } else {
@@ -364,11 +381,11 @@ impl PollCoordinator {
             poll_deadline.as_nanos().div_ceil(self.chain_state.slots.length.as_nanos().max(1));
         let max_silent_slots = u32::try_from(slots).unwrap_or(u32::MAX).max(Self::MIN_SILENT_SLOTS);
         if self.silent_slots >= max_silent_slots {
-            self.counters.standalone.increment(1);
+            self.slot_counters[SlotOutcome::Standalone].increment();
             self.grant_poll(PollGrant::Standalone, now);
             return;
         }
-        self.counters.yielded.increment(1);
+        self.slot_counters[SlotOutcome::Yielded].increment();
         self.silent_slots = self.silent_slots.saturating_add(1);
         let retry_at = now + ChainUpstreams::MAX_RETRY_INTERVAL;
         if !self.has_snapshot && retry_at < self.claim_at {
@@ -380,7 +397,7 @@ impl PollCoordinator {
     fn poll_standalone(&mut self, now: Instant) {
         self.next_slot = None;
         if now >= self.standalone_from {
-            self.counters.standalone.increment(1);
+            self.slot_counters[SlotOutcome::Standalone].increment();
             self.grant_poll(PollGrant::Standalone, now);
         }
         self.claim_at = self.standalone_from;

@@ -27,7 +27,8 @@ pub struct SharedFeeHistory {
 }
 
 /// Outcome of merging a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, enum_map::Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum AdoptOutcome {
     /// It is now the published data.
     Adopted,

@@ -8,7 +8,9 @@ use tokio::sync::Notify;
 use super::node_health::Availability;
 use super::{JsonRpcClient, NodeEndpoint, NodeStatus, UpstreamNode};
 use crate::config::{self, UpstreamUrl, WebSocketUrl};
-use crate::metrics::Metrics;
+use prometheus_client::metrics::family::Family;
+
+use crate::metrics::{AttemptLabels, Counter, Metrics};
 use crate::redaction::Redactor;
 
 /// All upstreams of one chain, in order of preference.
@@ -19,7 +21,7 @@ pub struct ChainUpstreams {
     all: Vec<UpstreamNode>,
     attempt_deadline: Duration,
     redactor: Arc<Redactor>,
-    metrics: Metrics,
+    read_counters: Family<AttemptLabels, Counter>,
     rate_limit_notify: Arc<Notify>,
 }
 
@@ -64,7 +66,7 @@ impl ChainUpstreams {
             all,
             attempt_deadline: attempt_deadline(chain.block_time),
             redactor: Arc::clone(redactor),
-            metrics: metrics.clone(),
+            read_counters: metrics.upstream_reads_total.clone(),
             rate_limit_notify,
         }
     }
@@ -87,8 +89,10 @@ impl ChainUpstreams {
         &self.redactor
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.metrics
+    /// Counts a read at the upstream with this index: `ok`, or the reason of the failure.
+    pub(super) fn count_read(&self, upstream: usize, outcome: &'static str) {
+        let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
+        self.read_counters.get_or_create(&labels).increment();
     }
 
     /// Deadline of one attempt at one upstream.

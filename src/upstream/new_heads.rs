@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use metrics::{Counter, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use reqwest::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
@@ -29,7 +29,7 @@ use crate::config::{self, WebSocketUrl};
 use crate::http_client;
 use crate::jitter;
 use crate::log_on_change::LogOnChange;
-use crate::metrics::Metrics;
+use crate::metrics::{ChainLabels, Counter, Metrics};
 use crate::redaction::Redactor;
 
 /// Subscription to one chain's announcements.
@@ -134,16 +134,15 @@ impl NewHeadsSubscription {
             return Ok(None);
         }
         let (head_sender, head_receiver) = watch::channel(0);
-        let up_gauge = metrics.new_heads_up(&chain.key);
-        up_gauge.set(0);
+        let labels = ChainLabels { chain: chain.key.clone() };
         let listener = Self {
             chain: chain.key.clone(),
             urls: chain.ws_urls.clone(),
             http: http_client::builder().http1_only().pool_max_idle_per_host(0).build()?,
             head_timeout: chain.block_time.saturating_mul(10).max(Self::MIN_HEAD_TIMEOUT),
             head_sender,
-            up_gauge,
-            announcement_counter: metrics.new_heads(&chain.key),
+            up_gauge: metrics.new_heads_up.get_or_create_owned(&labels),
+            announcement_counter: metrics.new_heads_total.get_or_create_owned(&labels),
             outcome_log: LogOnChange::default(),
             redactor: Redactor::new(chain.ws_urls.iter().flat_map(WebSocketUrl::secrets)),
         };
@@ -210,7 +209,7 @@ impl NewHeadsSubscription {
             let message = message.ok_or(SubscriptionError::Closed)??;
             let Message::Text(text) = message else { continue };
             let Some(number) = parse_new_head(&text, &subscription) else { continue };
-            self.announcement_counter.increment(1);
+            self.announcement_counter.increment();
             if number > *newest {
                 *newest = number;
                 deadline = tokio::time::Instant::now() + self.head_timeout;

@@ -93,7 +93,7 @@ impl ChainUpstreams {
                 };
             pending.started.retain(|(pending_index, _)| *pending_index != index);
             let reason = reply.as_ref().map_or_else(Error::reason, |_| "ok");
-            self.metrics().record_read_attempt(self.chain(), index, reason);
+            self.count_read(index, reason);
             match reply {
                 Ok(answer) => {
                     pending.abandon_all("superseded");
@@ -170,7 +170,7 @@ struct InFlightAttempts<'a> {
 impl InFlightAttempts<'_> {
     fn abandon_all(&mut self, reason: &'static str) {
         for (index, since) in self.started.drain(..) {
-            self.upstreams.metrics().record_read_attempt(self.upstreams.chain(), index, reason);
+            self.upstreams.count_read(index, reason);
             if let Some(upstream) = self.upstreams.all().get(index) {
                 upstream.record_read_timeout(since);
             }

@@ -1,0 +1,94 @@
+//! Metrics of the whole process, read at scrape time.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType::{Counter, Gauge};
+
+use crate::{logging, traces};
+
+#[derive(Debug)]
+pub(super) struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encoder
+            .encode_descriptor(
+                "gas_suggestion_build_info",
+                "1 for the running version",
+                None,
+                Gauge,
+            )?
+            .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
+            .encode_gauge(&1)?;
+        let dropped: [Sample; 2] = [
+            (
+                "gas_suggestion_log_lines_dropped_total",
+                "Log lines dropped because the buffer was full or a write failed",
+                Some(logging::dropped_lines()),
+            ),
+            (
+                "gas_suggestion_spans_dropped_total",
+                "Spans dropped because the queue was full or the export failed",
+                Some(traces::dropped_spans()),
+            ),
+        ];
+        for (name, help, value) in dropped.into_iter().chain(system_metrics()) {
+            let Some(value) = value else { continue };
+            let metric_type = if name.ends_with("_total") { Counter } else { Gauge };
+            encoder.encode_descriptor(name, help, None, metric_type)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Name, help text and value of a metric. `None`: the system does not provide the value.
+type Sample = (&'static str, &'static str, Option<u64>);
+
+#[cfg(target_os = "linux")]
+fn system_metrics() -> impl IntoIterator<Item = Sample> {
+    use procfs::WithCurrentSystemInfo as _;
+    use procfs::process::{Limit, LimitValue, Process};
+
+    let process = Process::myself().ok();
+    let stat = process.as_ref().and_then(|process| process.stat().ok());
+    let stat = stat.as_ref();
+    let limits = process.as_ref().and_then(|process| process.limits().ok());
+    // No limit is written as 0.
+    let limit =
+        |limit: Limit| if let LimitValue::Value(value) = limit.soft_limit { value } else { 0 };
+    let max_fds = limits.as_ref().map(|limits| limit(limits.max_open_files));
+    let max_memory = limits.as_ref().map(|limits| limit(limits.max_address_space));
+    let seconds = |ticks: u64| ticks.checked_div(procfs::ticks_per_second());
+    let cpu = stat.and_then(|stat| seconds(stat.utime + stat.stime));
+    let started_at =
+        stat.and_then(|stat| Some(procfs::boot_time_secs().ok()? + seconds(stat.starttime)?));
+    let fds = process.as_ref().and_then(|process| process.fd_count().ok()?.try_into().ok());
+    let memory = stat.map(|stat| stat.vsize);
+    let resident = stat.map(|stat| stat.rss_bytes().get());
+    let threads = stat.and_then(|stat| stat.num_threads.try_into().ok());
+    [
+        ("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpu),
+        ("process_open_fds", "Number of open file descriptors.", fds),
+        ("process_max_fds", "Maximum number of open file descriptors.", max_fds),
+        ("process_virtual_memory_bytes", "Virtual memory size in bytes.", memory),
+        (
+            "process_virtual_memory_max_bytes",
+            "Maximum amount of virtual memory available in bytes.",
+            max_memory,
+        ),
+        ("process_resident_memory_bytes", "Resident memory size in bytes.", resident),
+        (
+            "process_start_time_seconds",
+            "Start time of the process since unix epoch in seconds.",
+            started_at,
+        ),
+        ("process_threads", "Number of OS threads in the process.", threads),
+    ]
+}
+
+#[cfg(not(target_os = "linux"))]
+fn system_metrics() -> impl IntoIterator<Item = Sample> {
+    []
+}
