@@ -7,9 +7,7 @@ use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi_components::{
-    CommonErrors, FeeMarketResponse, FeesUnavailable, UnknownChain, tag,
-};
+use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::config::RewardPercentiles;
 use crate::fees::{FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, Rewards, Trend};
@@ -59,9 +57,17 @@ struct AveragingWindow<'a> {
     get,
     path = "/v1/{chain}/fee-market",
     operation_id = "getFeeMarket",
-    tag = tag::GAS,
+    tag = "Gas",
     params(ChainParam),
-    responses(CommonErrors, FeeMarketResponse, UnknownChain, FeesUnavailable)
+    responses(
+        CommonErrors, UnknownChain, FeesUnavailable,
+        (
+            status = 200,
+            description = "The fee market.",
+            body = FeeMarketBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
+        ),
+    )
 )]
 pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     let current =
