@@ -23,7 +23,6 @@ mod freshness;
 mod health;
 mod metrics;
 mod openapi;
-mod openapi_components;
 mod pages;
 mod problem;
 mod request_body;
@@ -43,17 +42,19 @@ use axum::body::HttpBody;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{any, get};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
 use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 pub use health::ReadinessState;
 
 use crate::client_limits::ConnectedPeer;
-use crate::config::Config;
+use crate::config::{Config, DelegationSource};
 use crate::delegation::Delegations;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
@@ -63,6 +64,7 @@ use access_log::{AccessLog, RequestContext, RouteLabel};
 use cors::CorsPolicy;
 use fast_path::FastPath;
 use fee_history_chart::ChartRenderer;
+use openapi::SerializedDocument;
 use problem::Problem;
 use request_checks::RequestChecks;
 use request_id::RequestIdGenerator;
@@ -100,39 +102,35 @@ pub fn public(
     let max_body = config.verification.max_body;
     let (form_routes, forward) = if let Some(proxy) = verification_proxy {
         let state = VerificationState { proxy, max_body };
-        (pages::verification_form(), any(verification::forward).with_state(state))
+        (verification_form_routes().into(), any(verification::forward).with_state(state))
     } else {
         let disabled = any(verification::disabled);
         (Router::new().route("/verify", disabled.clone()), disabled)
     };
-    let (lookup_routes, transaction_routes) = delegation_routes(delegations);
-    let stream_state =
-        SuggestionStreams::new(store, &config.limits, health.shutdown_token(), metrics);
-    let stream_routes = Router::new()
-        .route("/v1/gas-suggestions/stream", get(stream::stream_all_suggestions))
-        .route("/v1/{chain}/gas-suggestion/stream", get(stream::stream_suggestion))
-        .with_state(stream_state);
-    let suggestion_routes = Router::new()
-        .route(AccessLog::SUGGESTION_ROUTE, get(suggestion::get_suggestion))
-        .with_state(SuggestionState::new(store, metrics));
-    let chart_routes = Router::new()
-        .route("/v1/{chain}/fee-history.svg", get(fee_history_chart::get_chart))
-        .with_state(ChartRenderer::new(store, metrics));
-    let timed_routes = Router::new()
-        .route("/v1/chains", get(chains::list_chains))
-        .route("/v1/gas-suggestions", get(suggestion::list_suggestions))
-        .route("/v1/{chain}/fee-market", get(fee_market::get_fee_market))
-        .route("/v1/{chain}/fee-history", get(fee_history::get_fee_history))
-        .with_state(store.clone())
-        .merge(suggestion_routes)
-        .merge(stream_routes)
-        .merge(chart_routes)
-        .merge(Router::new().route("/rpc/{chain}", post(rpc::call_rpc)).with_state(reads.clone()))
+    let (lookup_routes, transaction_routes) = if let Some(delegations) = delegations {
+        let lookup_routes = lookup_routes().with_state(delegations.clone());
+        (Router::from(lookup_routes), transaction_routes().with_state(delegations).into())
+    } else {
+        let disabled = any(delegation::disabled);
+        let lookups = Router::new()
+            .route("/registry/v2/{address}", disabled.clone())
+            .route("/registry/v2/check/{scope}", disabled.clone());
+        (lookups, Router::new().route("/v1/{chain}/delegations/transactions", disabled))
+    };
+    let streams = SuggestionStreams::new(store, &config.limits, health.shutdown_token(), metrics);
+    let document = SerializedDocument::new(&openapi::document(config));
+    let timed_routes = OpenApiRouter::new()
+        .merge(suggestion_routes().with_state(SuggestionState::new(store, metrics)))
+        .merge(stream_routes().with_state(streams))
+        .merge(fee_routes().with_state(store.clone()))
+        .merge(chart_routes().with_state(ChartRenderer::new(store, metrics)))
+        .merge(rpc_routes().with_state(reads.clone()))
+        .merge(page_routes())
+        .merge(document_routes().with_state(document));
+    let timed_routes = Router::from(timed_routes)
         .merge(transaction_routes)
         .merge(form_routes)
-        .merge(pages::dashboard_assets())
-        .merge(pages::docs())
-        .route("/openapi.json", openapi::document_route(&openapi::document(config)))
+        .merge(pages::assets())
         .fallback(verification::not_found)
         .layer(timeout_layer(config));
     // These routes have their own deadlines: a verification compiles code, and a look-up may query two sources in turn.
@@ -141,43 +139,99 @@ pub fn public(
         .route("/verification/", forward.clone())
         .route("/verification/{*path}", forward)
         .merge(lookup_routes);
-    let routes = timed_routes.merge(long_routes);
+    let probes = Router::from(probes().with_state(health));
+    let routes = timed_routes.merge(long_routes).merge(probes.clone());
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
-        "" => routes.route("/", pages::dashboard()).merge(probes(health)),
+        "" => routes,
         path => {
-            let below =
-                routes.route("/", pages::redirect_to_dashboard(path)).merge(probes(health.clone()));
-            let page = Router::new().route(&format!("{path}/"), pages::dashboard());
-            Router::new().nest(path, below).merge(page).merge(probes(health))
+            let page = Router::new().route(&format!("{path}/"), get(pages::dashboard));
+            Router::new().nest(path, routes).merge(page).merge(probes)
         }
     };
     let fast_path = FastPath::new(base_path, store, metrics);
     App::new("public", routes, Some(fast_path), config, metrics)
 }
 
-/// Routes of delegation look-ups and of transactions that change delegations.
-fn delegation_routes(delegations: Option<Delegations>) -> (Router, Router) {
-    let list_path = "/registry/v2/{address}";
-    let prepare_path = "/v1/{chain}/delegations/transactions";
-    if let Some(delegations) = delegations {
-        let lookups = Router::new()
-            .route(list_path, get(delegation::list_delegations))
-            .route("/registry/v2/check/all", get(delegation::check_all))
-            .route("/registry/v2/check/contract", get(delegation::check_contract))
-            .route("/registry/v2/check/erc721", get(delegation::check_erc721))
-            .route("/registry/v2/check/erc20", get(delegation::check_erc20))
-            .route("/registry/v2/check/erc1155", get(delegation::check_erc1155));
-        let transactions =
-            Router::new().route(prepare_path, post(delegation::transaction::prepare_transaction));
-        (lookups.with_state(delegations.clone()), transactions.with_state(delegations))
-    } else {
-        let disabled = any(delegation::disabled);
-        let lookups = Router::new()
-            .route(list_path, disabled.clone())
-            .route("/registry/v2/check/{scope}", disabled.clone());
-        (lookups, Router::new().route(prepare_path, disabled))
+fn suggestion_routes() -> OpenApiRouter<SuggestionState> {
+    OpenApiRouter::new().routes(routes!(suggestion::get_suggestion))
+}
+
+fn stream_routes() -> OpenApiRouter<SuggestionStreams> {
+    OpenApiRouter::new()
+        .routes(routes!(stream::stream_suggestion))
+        .routes(routes!(stream::stream_all_suggestions))
+}
+
+fn fee_routes() -> OpenApiRouter<ChainStore> {
+    OpenApiRouter::new()
+        .routes(routes!(suggestion::list_suggestions))
+        .routes(routes!(fee_market::get_fee_market))
+        .routes(routes!(fee_history::get_fee_history))
+        .routes(routes!(chains::list_chains))
+}
+
+fn chart_routes() -> OpenApiRouter<ChartRenderer> {
+    OpenApiRouter::new().routes(routes!(fee_history_chart::get_chart))
+}
+
+fn rpc_routes() -> OpenApiRouter<Reads> {
+    OpenApiRouter::new().routes(routes!(rpc::call_rpc))
+}
+
+fn lookup_routes() -> OpenApiRouter<Delegations> {
+    OpenApiRouter::new()
+        .routes(routes!(delegation::list_delegations))
+        .routes(routes!(delegation::check_all))
+        .routes(routes!(delegation::check_contract))
+        .routes(routes!(delegation::check_erc721))
+        .routes(routes!(delegation::check_erc20))
+        .routes(routes!(delegation::check_erc1155))
+}
+
+fn transaction_routes() -> OpenApiRouter<Delegations> {
+    OpenApiRouter::new().routes(routes!(delegation::transaction::prepare_transaction))
+}
+
+fn page_routes() -> OpenApiRouter {
+    OpenApiRouter::new().routes(routes!(pages::dashboard)).routes(routes!(pages::docs))
+}
+
+fn verification_form_routes() -> OpenApiRouter {
+    OpenApiRouter::new()
+        .routes(routes!(pages::verification_form))
+        .merge(pages::form_assets().into())
+}
+
+fn document_routes() -> OpenApiRouter<SerializedDocument> {
+    OpenApiRouter::new().routes(routes!(openapi::get_document))
+}
+
+/// Liveness and readiness probes.
+fn probes() -> OpenApiRouter<ReadinessState> {
+    OpenApiRouter::new()
+        .routes(routes!(health::get_liveness))
+        .routes(routes!(health::get_readiness))
+}
+
+/// Returns the descriptions of the public listener's routes that `config` enables.
+fn described_routes(config: &Config) -> utoipa::openapi::OpenApi {
+    let mut document = suggestion_routes().into_openapi();
+    document.merge(stream_routes().into_openapi());
+    document.merge(fee_routes().into_openapi());
+    document.merge(chart_routes().into_openapi());
+    document.merge(rpc_routes().into_openapi());
+    if config.delegation.source != DelegationSource::Off {
+        document.merge(lookup_routes().into_openapi());
+        document.merge(transaction_routes().into_openapi());
     }
+    document.merge(page_routes().into_openapi());
+    if config.verification.url.is_some() {
+        document.merge(verification_form_routes().into_openapi());
+    }
+    document.merge(probes().into_openapi());
+    document.merge(document_routes().into_openapi());
+    document
 }
 
 /// Returns the OpenAPI document of the public listener's routes.
@@ -189,12 +243,23 @@ pub fn document(config: &Config) -> serde_json::Result<String> {
     openapi::document(config).to_pretty_json()
 }
 
+/// Returns the OpenAPI document of the public listener's routes for any chain: it does not depend on the configured
+/// chains.
+///
+/// # Errors
+///
+/// Fails only if JSON serialisation fails, which no document causes.
+pub fn generic_document(config: &Config) -> serde_json::Result<String> {
+    openapi::generic_document(config).to_pretty_json()
+}
+
 /// Builds the routes of the admin listener.
 #[must_use]
 pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
     let metrics_routes =
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
-    let routes = probes(health).merge(metrics_routes).layer(timeout_layer(config));
+    let probes = Router::from(probes().with_state(health));
+    let routes = probes.merge(metrics_routes).layer(timeout_layer(config));
     App::new("admin", routes, None, config, metrics)
 }
 
@@ -202,14 +267,6 @@ pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App 
 fn timeout_layer(config: &Config) -> TimeoutLayer {
     let timeout = timeout_or_never(config.limits.request_timeout);
     TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
-}
-
-/// Liveness and readiness probes.
-fn probes(health: ReadinessState) -> Router {
-    Router::new()
-        .route("/livez", get(health::get_liveness))
-        .route("/readyz", get(health::get_readiness))
-        .with_state(health)
 }
 
 /// Future of a response: ready for the fast path, boxed for other routes.

@@ -57,7 +57,11 @@ enum Command {
     Healthcheck,
     /// Print the OpenAPI document of this configuration
     #[command(name = "openapi")]
-    OpenApi,
+    OpenApi {
+        /// Describe any chain instead of the configured ones
+        #[arg(long)]
+        generic: bool,
+    },
 }
 
 /// Error of a command. It decides the exit code.
@@ -104,8 +108,9 @@ impl Cli {
                 print(&backtest.run(&config)?).map_err(CommandError::Runtime)
             }
             Command::Healthcheck => check_health(&config).map_err(CommandError::Runtime),
-            Command::OpenApi => {
-                let document = api::document(&config).context("cannot write the document");
+            Command::OpenApi { generic } => {
+                let build = if generic { api::generic_document } else { api::document };
+                let document = build(&config).context("cannot write the document");
                 document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
         }

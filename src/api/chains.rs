@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::openapi_components::{ChainsResponse, CommonErrors, tag};
+use super::openapi::components::CommonErrors;
 use crate::store::{ChainStore, StoredChain};
 
 /// A configured chain.
@@ -42,8 +42,16 @@ enum ChainStatus {
     get,
     path = "/v1/chains",
     operation_id = "getChains",
-    tag = tag::GAS,
-    responses(CommonErrors, ChainsResponse)
+    tag = "Gas",
+    responses(
+        CommonErrors,
+        (
+            status = 200,
+            description = "The chains, in ascending order of chain id.",
+            body = Vec<ChainSummary>,
+            headers(("Cache-Control")),
+        ),
+    )
 )]
 pub(super) async fn list_chains(State(store): State<ChainStore>) -> Response {
     let summaries: Vec<ChainSummary> = store.chains().iter().map(ChainSummary::for_chain).collect();

@@ -18,10 +18,9 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 
-use super::openapi_components::{
-    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse as Checked, CommonErrors,
-    ContractQuery, DelegationAddress, DelegationDirection, DelegationsResponse as Listed,
-    LookupErrors, LookupQuery, TokenQuery, tag,
+use super::openapi::components::{
+    self, AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, CommonErrors, ContractQuery,
+    DirectionName, InvalidParameter, LookupQuery, TokenQuery, UpstreamErrors,
 };
 use super::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::client_limits::ClientHandle;
@@ -44,9 +43,25 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
     get,
     path = "/registry/v2/{address}",
     operation_id = "getDelegations",
-    tag = tag::DELEGATION,
-    params(DelegationAddress, DelegationDirection, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, LookupErrors, Listed)
+    tag = "Delegation",
+    params(
+        ("address" = components::Address, Path, description = "The address to look up."),
+        (
+            "direction" = inline(Option<DirectionName>),
+            Query,
+            description = "Delegations to the address (`incoming`) or from it (`outgoing`). Default: both.",
+        ),
+        LookupQuery, ApiKeyHeader
+    ),
+    responses(
+        CommonErrors, InvalidParameter, UpstreamErrors,
+        (
+            status = 200,
+            description = "The delegations.",
+            body = Vec<crate::wire::Delegation>,
+            headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
+        ),
+    )
 )]
 pub(super) async fn list_delegations(
     State(delegations): State<Delegations>,
@@ -72,9 +87,9 @@ pub(super) async fn list_delegations(
     get,
     path = "/registry/v2/check/all",
     operation_id = "checkAll",
-    tag = tag::DELEGATION,
+    tag = "Delegation",
     params(CheckQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, LookupErrors, Checked)
+    responses(CommonErrors, InvalidParameter, UpstreamErrors, CheckResponse)
 )]
 pub(super) async fn check_all(
     State(delegations): State<Delegations>,
@@ -88,9 +103,9 @@ pub(super) async fn check_all(
     get,
     path = "/registry/v2/check/contract",
     operation_id = "checkContract",
-    tag = tag::DELEGATION,
+    tag = "Delegation",
     params(CheckQuery, ContractQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, LookupErrors, Checked)
+    responses(CommonErrors, InvalidParameter, UpstreamErrors, CheckResponse)
 )]
 pub(super) async fn check_contract(
     State(delegations): State<Delegations>,
@@ -107,9 +122,9 @@ pub(super) async fn check_contract(
     get,
     path = "/registry/v2/check/erc721",
     operation_id = "checkErc721",
-    tag = tag::DELEGATION,
+    tag = "Delegation",
     params(CheckQuery, ContractQuery, TokenQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, LookupErrors, Checked)
+    responses(CommonErrors, InvalidParameter, UpstreamErrors, CheckResponse)
 )]
 pub(super) async fn check_erc721(
     State(delegations): State<Delegations>,
@@ -129,9 +144,9 @@ pub(super) async fn check_erc721(
     get,
     path = "/registry/v2/check/erc20",
     operation_id = "checkErc20",
-    tag = tag::DELEGATION,
+    tag = "Delegation",
     params(CheckQuery, ContractQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, LookupErrors, AmountResponse)
+    responses(CommonErrors, InvalidParameter, UpstreamErrors, AmountResponse)
 )]
 pub(super) async fn check_erc20(
     State(delegations): State<Delegations>,
@@ -148,9 +163,9 @@ pub(super) async fn check_erc20(
     get,
     path = "/registry/v2/check/erc1155",
     operation_id = "checkErc1155",
-    tag = tag::DELEGATION,
+    tag = "Delegation",
     params(CheckQuery, ContractQuery, TokenQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, LookupErrors, AmountResponse)
+    responses(CommonErrors, InvalidParameter, UpstreamErrors, AmountResponse)
 )]
 pub(super) async fn check_erc1155(
     State(delegations): State<Delegations>,

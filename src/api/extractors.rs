@@ -5,13 +5,19 @@ use std::convert::Infallible;
 use axum::extract::{FromRef, FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::problem::{Problem, ProblemCode};
 use crate::store::{ChainStore, StoredChain};
 
 /// The `{chain}` of a path, by key or decimal id.
-#[derive(Debug)]
-pub(super) struct ChainParam(pub(super) StoredChain);
+#[derive(Debug, IntoParams)]
+#[into_params(names("chain"), parameter_in = Path)]
+pub(super) struct ChainParam(
+    /// The chain, by its key in the configuration or by its id.
+    #[param(value_type = String)]
+    pub(super) StoredChain,
+);
 
 impl<S: Send + Sync> FromRequestParts<S> for ChainParam
 where
@@ -28,8 +34,13 @@ where
 }
 
 /// The `blocks` query parameter.
-#[derive(Debug)]
-pub(super) struct BlockCount(Option<String>);
+#[derive(Debug, IntoParams)]
+#[into_params(names("blocks"), parameter_in = Query)]
+pub(super) struct BlockCount(
+    /// Number of blocks, at most the chain's `history_blocks`.
+    #[param(value_type = Option<u64>, minimum = 1, default = 20)]
+    Option<String>,
+);
 
 impl BlockCount {
     /// Returns the count, from 1 to `max`. Default: 20, or `max` if that is less.

@@ -7,9 +7,7 @@ use utoipa::ToSchema;
 
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi_components::{
-    CommonErrors, FeeHistoryResponse, FeesUnavailable, InvalidParameter, UnknownChain, tag,
-};
+use super::openapi::components::{CommonErrors, FeesUnavailable, InvalidParameter, UnknownChain};
 use super::problem::Problem;
 use crate::fees::Rewards;
 use crate::store::{BlockWindow, StoredChain};
@@ -50,9 +48,17 @@ struct FeeHistoryBlock {
     get,
     path = "/v1/{chain}/fee-history",
     operation_id = "getFeeHistory",
-    tag = tag::GAS,
+    tag = "Gas",
     params(ChainParam, BlockCount),
-    responses(CommonErrors, FeeHistoryResponse, InvalidParameter, UnknownChain, FeesUnavailable)
+    responses(
+        CommonErrors, InvalidParameter, UnknownChain, FeesUnavailable,
+        (
+            status = 200,
+            description = "The available blocks, oldest first.",
+            body = FeeHistoryBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
+        ),
+    )
 )]
 pub(super) async fn get_fee_history(
     ChainParam(chain): ChainParam,

@@ -12,9 +12,8 @@ use tokio::task::JoinError;
 
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi_components::{
-    ChartResponse, CommonErrors, FeesUnavailable, IfNoneMatch, InvalidParameter, NotModified,
-    UnknownChain, tag,
+use super::openapi::components::{
+    CommonErrors, FeesUnavailable, IfNoneMatch, InvalidParameter, NotModified, UnknownChain,
 };
 use super::problem::Problem;
 use crate::chart::ChartSpec;
@@ -145,9 +144,18 @@ enum ChartError {
     get,
     path = "/v1/{chain}/fee-history.svg",
     operation_id = "getFeeHistoryChart",
-    tag = tag::GAS,
+    tag = "Gas",
     params(ChainParam, BlockCount, IfNoneMatch),
-    responses(CommonErrors, ChartResponse, NotModified, InvalidParameter, UnknownChain, FeesUnavailable)
+    responses(
+        CommonErrors, NotModified, InvalidParameter, UnknownChain, FeesUnavailable,
+        (
+            status = 200,
+            description = "An SVG document that follows the reader's light or dark colour scheme.",
+            content_type = "image/svg+xml",
+            body = String,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
+        ),
+    )
 )]
 pub(super) async fn get_chart(
     State(renderer): State<ChartRenderer>,

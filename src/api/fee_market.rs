@@ -7,9 +7,7 @@ use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi_components::{
-    CommonErrors, FeeMarketResponse, FeesUnavailable, UnknownChain, tag,
-};
+use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ServableSnapshot, StoredChain};
@@ -61,9 +59,17 @@ struct AveragingWindow {
     get,
     path = "/v1/{chain}/fee-market",
     operation_id = "getFeeMarket",
-    tag = tag::GAS,
+    tag = "Gas",
     params(ChainParam),
-    responses(CommonErrors, FeeMarketResponse, UnknownChain, FeesUnavailable)
+    responses(
+        CommonErrors, UnknownChain, FeesUnavailable,
+        (
+            status = 200,
+            description = "The fee market.",
+            body = FeeMarketBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
+        ),
+    )
 )]
 pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     let current =

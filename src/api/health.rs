@@ -5,7 +5,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
-use super::openapi_components::{CommonErrors, HealthResponse, NotReady, tag};
+use super::openapi::components::{CommonErrors, HealthBody, NotReady};
 use super::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
 
@@ -37,8 +37,17 @@ impl ReadinessState {
     get,
     path = "/livez",
     operation_id = "getLiveness",
-    tag = tag::OPERATION,
-    responses(CommonErrors, HealthResponse)
+    tag = "Operation",
+    responses(
+        CommonErrors,
+        (
+            status = 200,
+            description = "The check succeeded.",
+            body = HealthBody,
+            headers(("Cache-Control")),
+            example = json!({ "status": "live" }),
+        ),
+    )
 )]
 pub(super) async fn get_liveness() -> Response {
     status_response("live")
@@ -51,8 +60,17 @@ pub(super) async fn get_liveness() -> Response {
     get,
     path = "/readyz",
     operation_id = "getReadiness",
-    tag = tag::OPERATION,
-    responses(CommonErrors, HealthResponse, NotReady)
+    tag = "Operation",
+    responses(
+        CommonErrors, NotReady,
+        (
+            status = 200,
+            description = "The check succeeded.",
+            body = HealthBody,
+            headers(("Cache-Control")),
+            example = json!({ "status": "ready" }),
+        ),
+    )
 )]
 pub(super) async fn get_readiness(
     State(health): State<ReadinessState>,

@@ -5,14 +5,13 @@
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::OriginalUri;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::get;
 
-use super::openapi_components::{
-    CommonErrors, DashboardPage, DocsPage, IfNoneMatch, PageNotModified, VerificationFormPage, tag,
-};
+use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
 use crate::etag;
 
 /// A file and the path it is served at.
@@ -50,9 +49,11 @@ const DASHBOARD_ASSETS: [StaticFile; 8] = [
     StaticFile::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
 ];
 
-/// The form at `/verify`. It hashes with noble-hashes, whose files are unchanged copies of the published ones.
-const VERIFICATION_FORM: [StaticFile; 8] = [
-    StaticFile::html("/verify", include_str!("../pages/verify.html")),
+const VERIFICATION_FORM: StaticFile =
+    StaticFile::html("/verify", include_str!("../pages/verify.html"));
+
+/// Resources of the form. It hashes with noble-hashes, whose files are unchanged copies of the published ones.
+const FORM_ASSETS: [StaticFile; 7] = [
     StaticFile::css("/verify/style.css", include_str!("../pages/verify/style.css")),
     StaticFile::js("/verify/page.js", include_str!("../pages/verify/page.js")),
     StaticFile::js("/verify/files.js", include_str!("../pages/verify/files.js")),
@@ -62,9 +63,10 @@ const VERIFICATION_FORM: [StaticFile; 8] = [
     StaticFile::js("/verify/noble/utils.js", include_str!("../pages/verify/noble/utils.js")),
 ];
 
-/// The page at `/docs`, which shows the document at `/openapi.json`.
-const DOCS: [StaticFile; 8] = [
-    StaticFile::html("/docs", include_str!("../pages/docs.html")),
+/// The page that shows the document at `/openapi.json`.
+const DOCS: StaticFile = StaticFile::html("/docs", include_str!("../pages/docs.html"));
+
+const DOCS_ASSETS: [StaticFile; 7] = [
     StaticFile::css("/docs/style.css", include_str!("../pages/docs/style.css")),
     StaticFile::js("/docs/page.js", include_str!("../pages/docs/page.js")),
     StaticFile::js("/docs/document.js", include_str!("../pages/docs/document.js")),
@@ -101,27 +103,28 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
     get,
     path = "/",
     operation_id = "showDashboard",
-    tag = tag::PAGES,
+    tag = "Pages",
     params(IfNoneMatch),
-    responses(CommonErrors, DashboardPage, PageNotModified)
+    responses(
+        CommonErrors, PageNotModified,
+        (
+            status = 200,
+            description = "The dashboard.",
+            content_type = "text/html",
+            body = String,
+            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy")),
+        ),
+    )
 )]
-pub(super) fn dashboard() -> MethodRouter {
-    serve_file(&DASHBOARD, ImagePolicy::SameOrigin)
-}
-
-/// Redirects from `base_path`, which is not empty, to the dashboard below it.
-pub(super) fn redirect_to_dashboard(base_path: &str) -> MethodRouter {
-    // Relative, because a proxy may serve this path under another name.
-    let name = base_path.rsplit('/').next().unwrap_or_default();
-    let page = format!("{name}/");
-    get(async move || Redirect::permanent(&page))
-}
-
-/// Serves the resources of the dashboard.
-pub(super) fn dashboard_assets() -> Router {
-    DASHBOARD_ASSETS
-        .iter()
-        .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::SameOrigin))
+pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap) -> Response {
+    match uri.path().rsplit_once('/') {
+        // The base path without its slash. The redirect is relative, because a proxy may serve this path under another
+        // name.
+        Some((_, name)) if !name.is_empty() => {
+            Redirect::permanent(&format!("{name}/")).into_response()
+        }
+        _ => file_response(&DASHBOARD, ImagePolicy::SameOrigin, &request),
+    }
 }
 
 /// Form for contract verification
@@ -131,16 +134,21 @@ pub(super) fn dashboard_assets() -> Router {
     get,
     path = "/verify",
     operation_id = "showVerificationForm",
-    tag = tag::PAGES,
+    tag = "Pages",
     params(IfNoneMatch),
-    responses(CommonErrors, VerificationFormPage, PageNotModified)
+    responses(
+        CommonErrors, PageNotModified,
+        (
+            status = 200,
+            description = "The form.",
+            content_type = "text/html",
+            body = String,
+            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy")),
+        ),
+    )
 )]
-pub(super) fn verification_form() -> Router {
-    let to_page = || async { Redirect::permanent("../verify") };
-    let routes = VERIFICATION_FORM
-        .iter()
-        .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::DataOnly));
-    routes.route("/verify/", get(to_page))
+pub(super) async fn verification_form(request: HeaderMap) -> Response {
+    file_response(&VERIFICATION_FORM, ImagePolicy::DataOnly, &request)
 }
 
 /// This document as a web page
@@ -148,34 +156,49 @@ pub(super) fn verification_form() -> Router {
     get,
     path = "/docs",
     operation_id = "showDocument",
-    tag = tag::PAGES,
+    tag = "Pages",
     params(IfNoneMatch),
-    responses(CommonErrors, DocsPage, PageNotModified)
+    responses(
+        CommonErrors, PageNotModified,
+        (
+            status = 200,
+            description = "The page.",
+            content_type = "text/html",
+            body = String,
+            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy")),
+        ),
+    )
 )]
-pub(super) fn docs() -> Router {
-    let to_page = || async { Redirect::permanent("../docs") };
-    let routes = DOCS
-        .iter()
-        .fold(Router::new(), |routes, file| add_route(routes, file, ImagePolicy::SameOrigin));
-    routes.route("/docs/", get(to_page))
+pub(super) async fn docs(request: HeaderMap) -> Response {
+    file_response(&DOCS, ImagePolicy::SameOrigin, &request)
 }
 
-fn add_route(routes: Router, file: &'static StaticFile, image_policy: ImagePolicy) -> Router {
-    routes.route(file.path, serve_file(file, image_policy))
+/// Serves the resources of the dashboard and of the page that shows the document.
+pub(super) fn assets() -> Router {
+    let to_docs = || async { Redirect::permanent("../docs") };
+    serve_files(DASHBOARD_ASSETS.iter().chain(&DOCS_ASSETS), ImagePolicy::SameOrigin)
+        .route("/docs/", get(to_docs))
 }
 
-fn serve_file(file: &'static StaticFile, image_policy: ImagePolicy) -> MethodRouter {
-    let tag = etag::for_body(file.text.as_bytes());
-    get(move |request: HeaderMap| async move { file_response(file, image_policy, &tag, &request) })
+/// Serves the resources of the form for contract verification.
+pub(super) fn form_assets() -> Router {
+    let to_form = || async { Redirect::permanent("../verify") };
+    serve_files(&FORM_ASSETS, ImagePolicy::DataOnly).route("/verify/", get(to_form))
 }
 
-fn file_response(
-    file: &StaticFile,
+fn serve_files(
+    files: impl IntoIterator<Item = &'static StaticFile>,
     image_policy: ImagePolicy,
-    tag: &HeaderValue,
-    request: &HeaderMap,
-) -> Response {
-    let mut response = if etag::matches(tag, request) {
+) -> Router {
+    files.into_iter().fold(Router::new(), |routes, file| {
+        let serve = async move |request: HeaderMap| file_response(file, image_policy, &request);
+        routes.route(file.path, get(serve))
+    })
+}
+
+fn file_response(file: &StaticFile, image_policy: ImagePolicy, request: &HeaderMap) -> Response {
+    let tag = etag::for_body(file.text.as_bytes());
+    let mut response = if etag::matches(&tag, request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let content_type = HeaderValue::from_static(file.content_type);
@@ -184,7 +207,7 @@ fn file_response(
     let headers = response.headers_mut();
     headers.extend(PAGE_HEADERS);
     headers.insert(header::CONTENT_SECURITY_POLICY, image_policy.content_security_policy());
-    headers.insert(header::ETAG, tag.clone());
+    headers.insert(header::ETAG, tag);
     response
 }
 

@@ -222,10 +222,6 @@ impl Problem {
         &self.detail
     }
 
-    pub(super) fn code(&self) -> ProblemCode {
-        self.code
-    }
-
     /// Serialises the body with this request id.
     pub(super) fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
         let status = self.code.status();

@@ -16,8 +16,8 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 
 use super::extractors::ChainParam;
-use super::openapi_components::{
-    BodyErrors, CommonErrors, RpcRequest, RpcResponses, UnknownChain, tag,
+use super::openapi::components::{
+    CommonErrors, PayloadTooLarge, RpcRequest, RpcResponseBody, UnknownChain, UnsupportedMediaType,
 };
 use super::problem::Problem;
 use super::request_body;
@@ -36,10 +36,18 @@ const BATCH_CONCURRENCY: usize = 16;
     post,
     path = "/rpc/{chain}",
     operation_id = "callRpc",
-    tag = tag::RPC,
+    tag = "JSON-RPC",
     params(ChainParam),
     request_body(content = RpcRequest, content_type = "application/json"),
-    responses(CommonErrors, BodyErrors, RpcResponses, UnknownChain)
+    responses(
+        CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain,
+        (
+            status = 200,
+            description = "A JSON-RPC response, also for errors; for a batch a list of responses.",
+            body = inline(RpcResponseBody),
+        ),
+        (status = 204, description = "All calls were notifications."),
+    )
 )]
 pub(super) async fn call_rpc(
     State(reads): State<Reads>,

@@ -21,9 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::extractors::ChainParam;
 use super::freshness::Freshness;
-use super::openapi_components::{
-    CommonErrors, LastEventId, SuggestionStreamResponse, UnknownChain, tag,
-};
+use super::openapi::components::{CommonErrors, LastEventId, SuggestionEvent, UnknownChain};
 use super::problem::Problem;
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
@@ -156,9 +154,18 @@ impl Drop for StreamPermit {
     get,
     path = "/v1/{chain}/gas-suggestion/stream",
     operation_id = "streamGasSuggestion",
-    tag = tag::GAS,
+    tag = "Gas",
     params(ChainParam, LastEventId),
-    responses(CommonErrors, SuggestionStreamResponse, UnknownChain)
+    responses(
+        CommonErrors, UnknownChain,
+        (
+            status = 200,
+            description = "An endless stream of server-sent events. `retry` is sent once, and a comment line after 15 s without an event. The schema describes one event.",
+            content_type = "text/event-stream",
+            body = SuggestionEvent,
+            headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering")),
+        ),
+    )
 )]
 pub(super) async fn stream_suggestion(
     State(streams): State<SuggestionStreams>,
@@ -181,9 +188,18 @@ pub(super) async fn stream_suggestion(
     get,
     path = "/v1/gas-suggestions/stream",
     operation_id = "streamGasSuggestions",
-    tag = tag::GAS,
+    tag = "Gas",
     params(LastEventId),
-    responses(CommonErrors, SuggestionStreamResponse)
+    responses(
+        CommonErrors,
+        (
+            status = 200,
+            description = "An endless stream of server-sent events. `retry` is sent once, and a comment line after 15 s without an event. The schema describes one event.",
+            content_type = "text/event-stream",
+            body = SuggestionEvent,
+            headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering")),
+        ),
+    )
 )]
 pub(super) async fn stream_all_suggestions(
     State(streams): State<SuggestionStreams>,

@@ -8,14 +8,14 @@ use enum_map::{Enum, EnumMap};
 
 use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi_components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, SuggestionResponse,
-    SuggestionsResponse, UnknownChain, tag,
+use super::openapi::components::{
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
 use super::problem::Problem;
 use crate::etag;
 use crate::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain, Unavailable};
+use crate::wire::SuggestionBody;
 
 /// Capacity for headers, including those of the layers.
 const MAX_HEADERS: usize = 12;
@@ -86,9 +86,17 @@ impl FreshnessCounters {
     get,
     path = "/v1/{chain}/gas-suggestion",
     operation_id = "getGasSuggestion",
-    tag = tag::GAS,
+    tag = "Gas",
     params(ChainParam, IfNoneMatch),
-    responses(CommonErrors, SuggestionResponse, NotModified, UnknownChain, FeesUnavailable)
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (
+            status = 200,
+            description = "The suggestion.",
+            body = SuggestionBody,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
+        ),
+    )
 )]
 pub(super) async fn get_suggestion(
     State(SuggestionState { metrics, .. }): State<SuggestionState>,
@@ -137,8 +145,16 @@ pub(super) fn conditional_response(
     get,
     path = "/v1/gas-suggestions",
     operation_id = "getGasSuggestions",
-    tag = tag::GAS,
-    responses(CommonErrors, SuggestionsResponse)
+    tag = "Gas",
+    responses(
+        CommonErrors,
+        (
+            status = 200,
+            description = "One suggestion for each chain that has one, in ascending order of chain id.",
+            body = Vec<SuggestionBody>,
+            headers(("Cache-Control"), ("Age"), ("X-Stale")),
+        ),
+    )
 )]
 pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Response {
     let available: Vec<_> = store

@@ -16,9 +16,9 @@ use super::unsigned_transaction::UnsignedTransaction;
 use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
-use crate::api::openapi_components::{
-    BadGateway, BodyErrors, CommonErrors, FeesUnavailable, GatewayTimeout, InvalidParameter,
-    TransactionRequest, TransactionResponse, UnknownChain, tag,
+use crate::api::openapi::components::{
+    CommonErrors, FeesUnavailable, InvalidParameter, PayloadTooLarge, TransactionRequest,
+    UnknownChain, UnsupportedMediaType, UpstreamErrors,
 };
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request_body;
@@ -62,12 +62,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestField<'a> {
     post,
     path = "/v1/{chain}/delegations/transactions",
     operation_id = "prepareDelegation",
-    tag = tag::DELEGATION,
+    tag = "Delegation",
     params(ChainParam),
     request_body(content = TransactionRequest, content_type = "application/json"),
     responses(
-        CommonErrors, BodyErrors, TransactionResponse, InvalidParameter, UnknownChain, FeesUnavailable, BadGateway,
-        GatewayTimeout
+        CommonErrors, PayloadTooLarge, UnsupportedMediaType, InvalidParameter, UnknownChain, FeesUnavailable, UpstreamErrors,
+        (
+            status = 200,
+            description = "The transaction, in the format of `eth_sendTransaction`.",
+            body = UnsignedTransaction,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
+        ),
     )
 )]
 pub(in crate::api) async fn prepare_transaction(

@@ -9,9 +9,42 @@ use crate::fees::{PricingType, Suggestion};
 
 /// An unsigned transaction in the format of `eth_sendTransaction`, with quantities in hex.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(untagged)]
 #[schema(as = Transaction)]
-pub(in crate::api) struct UnsignedTransaction {
+pub(in crate::api) enum UnsignedTransaction {
+    Eip1559(Eip1559Transaction),
+    Legacy(LegacyTransaction),
+}
+
+/// A transaction with the fees of the medium tier.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Eip1559Transaction)]
+pub(in crate::api) struct Eip1559Transaction {
+    #[serde(flatten)]
+    call: ContractCall,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    max_fee_per_gas: String,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    max_priority_fee_per_gas: String,
+}
+
+/// A transaction with the gas price of the medium tier.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = LegacyTransaction)]
+pub(in crate::api) struct LegacyTransaction {
+    #[serde(flatten)]
+    call: ContractCall,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    gas_price: String,
+}
+
+/// A transaction without its fees.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ContractCall)]
+struct ContractCall {
     #[schema(pattern = "^0x[1-9a-f][0-9a-f]*$")]
     chain_id: String,
     /// The vault.
@@ -24,32 +57,11 @@ pub(in crate::api) struct UnsignedTransaction {
     data: String,
     #[schema(pattern = "^0x0$")]
     value: &'static str,
-    /// `0x0` under legacy pricing.
+    /// Transaction type (EIP-2718): `0x0` under legacy pricing.
     #[schema(pattern = "^0x[02]$")]
     r#type: &'static str,
     #[schema(pattern = "^0x[1-9a-f][0-9a-f]*$")]
     gas: String,
-    #[serde(flatten)]
-    fees: TransactionFees,
-}
-
-/// Fees of the medium tier.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = TransactionFees)]
-enum TransactionFees {
-    #[serde(rename_all = "camelCase")]
-    Eip1559 {
-        #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
-        max_fee_per_gas: String,
-        #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
-        max_priority_fee_per_gas: String,
-    },
-    #[serde(rename_all = "camelCase")]
-    Legacy {
-        #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
-        gas_price: String,
-    },
 }
 
 impl UnsignedTransaction {
@@ -60,8 +72,7 @@ impl UnsignedTransaction {
         prepared: &PreparedTransaction,
         suggestion: &Suggestion,
     ) -> Self {
-        let (r#type, fees) = TransactionFees::type_and_fees(suggestion);
-        Self {
+        let call = |r#type| ContractCall {
             chain_id: hex_quantity(chain_id),
             from: from.to_string(),
             to: prepared.registry.to_string(),
@@ -69,23 +80,19 @@ impl UnsignedTransaction {
             value: "0x0",
             r#type,
             gas: hex_quantity(prepared.gas),
-            fees,
-        }
-    }
-}
-
-impl TransactionFees {
-    /// Returns the transaction type (EIP-2718) and the fees.
-    fn type_and_fees(suggestion: &Suggestion) -> (&'static str, Self) {
+        };
         let medium = suggestion.medium;
         let max_fee_per_gas = hex_quantity(medium.max_fee_per_gas);
         match suggestion.pricing_type {
-            PricingType::Eip1559 => {
-                let max_priority_fee_per_gas = hex_quantity(medium.max_priority_fee_per_gas);
-                ("0x2", Self::Eip1559 { max_fee_per_gas, max_priority_fee_per_gas })
-            }
+            PricingType::Eip1559 => Self::Eip1559(Eip1559Transaction {
+                call: call("0x2"),
+                max_fee_per_gas,
+                max_priority_fee_per_gas: hex_quantity(medium.max_priority_fee_per_gas),
+            }),
             // Under legacy pricing both amounts of a tier are the gas price.
-            PricingType::Legacy => ("0x0", Self::Legacy { gas_price: max_fee_per_gas }),
+            PricingType::Legacy => {
+                Self::Legacy(LegacyTransaction { call: call("0x0"), gas_price: max_fee_per_gas })
+            }
         }
     }
 }

@@ -1,18 +1,23 @@
 //! Examples of responses, produced by the code of the routes from fixed blocks.
 
-use serde_json::{Value, json};
-use utoipa::openapi::path::Operation;
-use utoipa::openapi::{Components, OpenApi, RefOr};
+use std::time::Duration;
 
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use utoipa::openapi::example::{Example, ExampleBuilder};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::{OpenApi, RefOr};
+
+use super::components::{DELEGATE, VAULT};
 use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
-use crate::api::openapi_components::problems;
-use crate::api::openapi_components::schemas::{DELEGATE, VAULT};
+use crate::api::problem::{Problem, ProblemCode};
 use crate::api::{chains, fee_history, fee_market};
-use crate::config::{self, Config};
-use crate::delegation::PreparedTransaction;
+use crate::config::{Chain, Config};
+use crate::delegation::{LookupError, PreparedTransaction};
 use crate::fees::{self, Block, FeeHistory, Rewards};
-use crate::store::{ChainStore, ServableSnapshot, StoredChain};
+use crate::proxy::ProxyError;
+use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 const OLDEST_BLOCK: u64 = 43_447_681;
 const GWEI: u128 = 1_000_000_000;
@@ -22,8 +27,7 @@ const EXAMPLE_BLOCKS: usize = 2;
 const OBSERVED_AT: &str = "2026-11-20T17:31:34.123Z";
 
 /// Writes the examples into the document.
-pub(super) fn write_examples(document: &mut OpenApi, config: &Config) {
-    let Some(first) = config.chains.first() else { return };
+pub(super) fn write_examples(document: &mut OpenApi, config: &Config, first: &Chain) {
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(first));
     if let (Some(publisher), Some(history)) = (publishers.first_mut(), example_fee_history(first))
         && let Ok(market) = fees::price(&history, &first.pricing)
@@ -31,18 +35,17 @@ pub(super) fn write_examples(document: &mut OpenApi, config: &Config) {
         publisher.publish(&history, market);
     }
     for chain in store.chains() {
-        let components = document.components.get_or_insert_with(Components::new);
-        components.examples = problems::examples(chain);
+        let components = document.components.get_or_insert_default();
+        components.examples.extend(problem_examples(chain));
         write_chain_examples(document, chain);
         if let Ok(reading) = chain.servable_snapshot() {
             write_snapshot_examples(document, config, chain, &reading);
         }
     }
-    write_static_examples(document);
 }
 
 /// Builds a history as long as the chain's window.
-fn example_fee_history(chain: &config::Chain) -> Option<FeeHistory> {
+fn example_fee_history(chain: &Chain) -> Option<FeeHistory> {
     let has_high = chain.pricing.percentiles().has_high();
     let rewards = Rewards { medium: 20 * GWEI, high: has_high.then_some(24 * GWEI) };
     let block = |gas_used_ratio| Block {
@@ -66,6 +69,11 @@ fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     );
     let response = json!({ "jsonrpc": "2.0", "id": 1, "result": format!("{id:#x}") });
     set_response_example(document, "/rpc/{chain}", response);
+    let delegation = json!({
+        "type": "ALL", "from": VAULT, "to": DELEGATE, "contract": null, "tokenId": null,
+        "rights": format!("0x{}", "0".repeat(64)), "amount": null,
+    });
+    set_response_example(document, "/registry/v2/{address}", json!([delegation]));
 }
 
 fn write_snapshot_examples(
@@ -109,28 +117,6 @@ fn write_snapshot_examples(
     }
 }
 
-/// Writes examples that are the same for every chain.
-fn write_static_examples(document: &mut OpenApi) {
-    let no_rights = format!("0x{}", "0".repeat(64));
-    let delegation = json!({
-        "type": "ALL", "from": VAULT, "to": DELEGATE, "contract": null, "tokenId": null,
-        "rights": no_rights, "amount": null,
-    });
-    set_response_example(document, "/registry/v2/{address}", json!([delegation]));
-    for scope in ["all", "contract", "erc721"] {
-        set_response_example(document, &format!("/registry/v2/check/{scope}"), json!(true));
-    }
-    for scope in ["erc20", "erc1155"] {
-        set_response_example(
-            document,
-            &format!("/registry/v2/check/{scope}"),
-            json!("1000000000000000000"),
-        );
-    }
-    set_response_example(document, "/livez", json!({ "status": "live" }));
-    set_response_example(document, "/readyz", json!({ "status": "ready" }));
-}
-
 /// Sets the example response of the operation at `path`.
 fn set_response_example(document: &mut OpenApi, path: &str, example: Value) {
     let response = operation(document, path)
@@ -154,4 +140,61 @@ fn set_request_example(document: &mut OpenApi, path: &str, example: Value) {
 fn operation<'a>(document: &'a mut OpenApi, path: &str) -> Option<&'a mut Operation> {
     let item = document.paths.paths.get_mut(path)?;
     item.get.as_mut().or(item.post.as_mut())
+}
+
+/// Returns an example per code, as the service sends it.
+fn problem_examples(chain: &StoredChain) -> impl Iterator<Item = (String, RefOr<Example>)> {
+    const REQUEST_ID: &str = "3f0c7a52b1d94e68-17";
+    let upstream_problem = |failure| Problem::from_upstream(failure, "verification service");
+    let problems = [
+        Problem::from_status(StatusCode::BAD_REQUEST),
+        Problem::new(ProblemCode::InvalidParameter, "`from` is required"),
+        Problem::from_status(StatusCode::NOT_FOUND),
+        Problem::unknown_chain(),
+        Problem::from_status(StatusCode::METHOD_NOT_ALLOWED),
+        Problem::from_status(StatusCode::REQUEST_TIMEOUT),
+        Problem::from_status(StatusCode::PAYLOAD_TOO_LARGE),
+        Problem::from_status(StatusCode::URI_TOO_LONG),
+        Problem::unsupported_encoding(),
+        Problem::from_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR),
+        Problem::rate_limited(Duration::from_secs(1)),
+        Problem::unavailable(chain, Unavailable::NoData),
+        Problem::unavailable(chain, Unavailable::Expired),
+        Problem::overloaded(),
+        Problem::new(ProblemCode::NotReady, "no chain has been read yet"),
+        upstream_problem(ProxyError::Unreachable),
+        upstream_problem(ProxyError::InvalidResponse),
+        LookupError::RegistryAbsent.into(),
+        upstream_problem(ProxyError::Timeout),
+    ];
+    problems.into_iter().filter_map(|problem| {
+        let body: Value = serde_json::from_slice(&problem.body(REQUEST_ID, None)).ok()?;
+        let code = body.get("code")?.as_str()?.to_owned();
+        Some((code, ExampleBuilder::new().value(Some(body)).into()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::store::ChainStore;
+
+    #[test]
+    fn every_problem_code_has_an_example() {
+        let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]";
+        let (store, _) = ChainStore::new(&Config::from_toml(toml).unwrap().chains);
+        let examples: BTreeMap<_, _> = problem_examples(&store.chains()[0]).collect();
+        let RefOr::T(utoipa::openapi::Schema::Object(codes)) =
+            <ProblemCode as utoipa::PartialSchema>::schema()
+        else {
+            panic!("the codes are a list of values");
+        };
+        let mut codes: Vec<_> = codes.enum_values.unwrap();
+        codes.sort_by_key(ToString::to_string);
+        assert_eq!(examples.keys().map(|name| serde_json::json!(name)).collect::<Vec<_>>(), codes);
+    }
 }
