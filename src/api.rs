@@ -39,14 +39,16 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::{Request, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, Either, FutureExt, Ready, ready};
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::{BoxError, Layer, Service, ServiceBuilder, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use tower_http::cors::CorsLayer;
 use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -60,14 +62,12 @@ use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::store::ChainStore;
-use access_log::{AccessLog, RequestContext, RouteLabel};
-use cors::CorsPolicy;
+use access_log::{AccessLog, RequestContext};
 use fast_path::FastPath;
 use fee_history_chart::ChartRenderer;
 use openapi::SerializedDocument;
 use problem::Problem;
 use request_checks::RequestChecks;
-use request_id::RequestIdGenerator;
 use stream::SuggestionStreams;
 use suggestion::SuggestionState;
 use verification::VerificationState;
@@ -80,12 +80,11 @@ pub struct App {
 
 #[derive(Debug)]
 struct Inner {
-    routes: Router,
-    fast_path: Option<FastPath>,
-    request_checks: RequestChecks,
-    cors: CorsPolicy,
-    request_ids: RequestIdGenerator,
     access_log: AccessLog,
+    cors: CorsLayer,
+    request_checks: RequestChecks,
+    fast_path: Option<FastPath>,
+    routes: Router,
 }
 
 /// Builds the routes of the public listener.
@@ -269,10 +268,6 @@ fn timeout_layer(config: &Config) -> TimeoutLayer {
     TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
 }
 
-/// Future of a response: ready for the fast path, boxed for other routes.
-type ResponseFuture =
-    Either<Ready<Result<Response, Infallible>>, BoxFuture<'static, Result<Response, Infallible>>>;
-
 impl App {
     fn new(
         listener: &'static str,
@@ -281,28 +276,23 @@ impl App {
         config: &Config,
         metrics: &Metrics,
     ) -> Self {
-        let cors = CorsPolicy::new(&config.cors);
-        let limits = &config.limits;
-        // The first layer is the outermost, so the response to a panic has CORS headers too.
+        let body_timeout = timeout_or_never(config.limits.body_timeout);
         let layers = ServiceBuilder::new()
             .layer(middleware::from_fn(access_log::record_matched_path))
-            .layer(cors.layer())
             .layer(CatchPanicLayer::new())
-            .layer(RequestBodyTimeoutLayer::new(timeout_or_never(limits.body_timeout)));
-        let routes = routes.layer(layers);
+            .layer(RequestBodyTimeoutLayer::new(body_timeout))
+            .layer(compression_layer());
         let base_path = &config.server.base_path;
-        let request_checks =
-            RequestChecks::new(base_path, metrics.requests_rate_limited_total.clone());
-        let access_log = AccessLog::new(listener, base_path, fast_path.is_some(), metrics);
-        let request_ids = RequestIdGenerator::new();
         Self {
             inner: Arc::new(Inner {
-                routes,
+                access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
+                cors: cors::layer(&config.cors),
+                request_checks: RequestChecks::new(
+                    base_path,
+                    metrics.requests_rate_limited_total.clone(),
+                ),
                 fast_path,
-                request_checks,
-                cors,
-                request_ids,
-                access_log,
+                routes: routes.layer(layers),
             }),
         }
     }
@@ -313,60 +303,64 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Ok(response) = self.handle(request, &ConnectedPeer::unlimited()).await;
-        response
+        self.handle(request, Ok(&ConnectedPeer::unlimited())).await
     }
 
-    /// Handles a request of `peer`. Every response has a request id; every error has a problem body.
-    pub(crate) fn handle<B>(&self, mut request: Request<B>, peer: &ConnectedPeer) -> ResponseFuture
+    /// Handles a request of `peer`; `Err`: of a connection that was refused with this status. Every response has a
+    /// request id; every error has a problem body.
+    pub(crate) async fn handle<B>(
+        &self,
+        request: Request<B>,
+        peer: Result<&ConnectedPeer, StatusCode>,
+    ) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner { routes, fast_path, request_checks, cors, request_ids, access_log } =
-            &*self.inner;
-        let context = RequestContext::start(&request, request_ids.for_request(request.headers()));
-        if let Err(problem) = request_checks.check(&request, peer) {
-            let mut response = problem.into_response();
-            cors.write_static_headers(response.headers_mut());
-            cors.write_allow_origin(request.headers(), response.headers_mut());
-            return Either::Left(ready(Ok(access_log.finish(
-                context,
-                &RouteLabel::Unmatched,
-                response,
-            ))));
-        }
-        let fast_response =
-            fast_path.as_ref().and_then(|fast_path| fast_path.respond(&request, cors));
-        if let Some(response) = fast_response {
-            return Either::Left(ready(Ok(access_log.finish(
-                context,
-                &RouteLabel::Suggestion,
-                response,
-            ))));
+        let Inner { access_log, cors, .. } = &*self.inner;
+        let context = access_log.start(&request);
+        let route = service_fn(|request| self.inner.route(request, peer, &context));
+        let Ok(response) = cors.layer(route).call(request).await;
+        access_log.finish(context, response)
+    }
+}
+
+impl Inner {
+    async fn route<B>(
+        &self,
+        mut request: Request<B>,
+        peer: Result<&ConnectedPeer, StatusCode>,
+        context: &RequestContext,
+    ) -> Result<Response, Infallible>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
+            self.request_checks.check(&request, peer)?;
+            Ok(peer)
+        });
+        let peer = match admitted {
+            Ok(peer) => peer,
+            Err(problem) => return Ok(problem.into_response()),
+        };
+        if let Some(fast_path) = &self.fast_path
+            && let Some(response) = fast_path.respond(&request)
+        {
+            context.set_suggestion_route();
+            return Ok(response);
         }
         // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
         let client = peer.client_for(request.headers());
         request.extensions_mut().insert(client);
-        let response = context.span.instrument(routes.clone().call(request));
-        let inner = Arc::clone(&self.inner);
-        let response = response.map(move |Ok(mut response)| {
-            let route = response.extensions_mut().remove().unwrap_or(RouteLabel::Unmatched);
-            Ok(inner.access_log.finish(context, &route, response))
-        });
-        Either::Right(response.boxed())
+        context.span.instrument(self.routes.clone().call(request)).await
     }
+}
 
-    /// Builds the response to bytes that could not be parsed as a request.
-    pub(crate) fn rejection_response(&self, status: StatusCode) -> Response {
-        let mut response = Problem::from_status(status).into_response();
-        self.inner.cors.write_static_headers(response.headers_mut());
-        let id = self.inner.request_ids.for_request(&HeaderMap::new());
-        self.inner.access_log.finish(
-            RequestContext::for_unparsed(id),
-            &RouteLabel::Unmatched,
-            response,
-        )
-    }
+/// Compresses bodies of more than 1 KiB for clients that accept it; never images and event streams.
+fn compression_layer() -> CompressionLayer<impl Predicate> {
+    const MIN_BYTES: u64 = 1024;
+    CompressionLayer::new().compress_when(
+        SizeAbove::new(MIN_BYTES).and(NotForContentType::IMAGES).and(NotForContentType::SSE),
+    )
 }
 
 /// Returns the timeout, or a year if it is switched off with 0.

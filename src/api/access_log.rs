@@ -1,15 +1,17 @@
 //! Access log: metrics, log line and span of every request.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::body::Body;
+use axum::extract::MatchedPath;
+use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::problem;
-use super::request_id::X_REQUEST_ID;
+use super::request_id::{RequestIdGenerator, X_REQUEST_ID};
 use crate::metrics::{Counter, Metrics, RequestLabels, RouteLabels};
 use crate::traces::Span;
 
@@ -24,6 +26,7 @@ const NO_ROUTE: &str = "none";
 pub(super) struct AccessLog {
     listener: &'static str,
     base_path: String,
+    request_ids: RequestIdGenerator,
     metrics: Metrics,
     /// `None` if the listener has no suggestion route.
     suggestion_metrics: Option<RouteMetrics>,
@@ -36,17 +39,9 @@ pub(super) struct RequestContext {
     method: Method,
     uri: Uri,
     request_id: HeaderValue,
+    /// True once the fast path has responded. For other requests the router names the route.
+    is_suggestion: AtomicBool,
     pub(super) span: Span,
-}
-
-/// Route that handled a request.
-#[derive(Debug, Clone)]
-pub(super) enum RouteLabel {
-    /// The suggestion of one chain.
-    Suggestion,
-    /// Route that the router matched.
-    Matched(MatchedPath),
-    Unmatched,
 }
 
 /// Counters of the route that gets nearly all requests, looked up once.
@@ -67,27 +62,41 @@ impl AccessLog {
     ) -> Self {
         let suggestion_metrics = || RouteMetrics::new(listener, Self::SUGGESTION_ROUTE, metrics);
         let suggestion_metrics = has_suggestions.then(suggestion_metrics);
-        let (base_path, metrics) = (base_path.to_owned(), metrics.clone());
-        Self { listener, base_path, metrics, suggestion_metrics }
+        Self {
+            listener,
+            base_path: base_path.to_owned(),
+            request_ids: RequestIdGenerator::new(),
+            metrics: metrics.clone(),
+            suggestion_metrics,
+        }
+    }
+
+    /// Starts a request: takes the time and its id, and starts its span.
+    pub(super) fn start<B>(&self, request: &Request<B>) -> RequestContext {
+        RequestContext {
+            started_at: Instant::now(),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            request_id: self.request_ids.for_request(request.headers()),
+            is_suggestion: AtomicBool::new(false),
+            span: Span::for_request(request),
+        }
     }
 
     /// Finishes a request: adds the request id and, to an error, its problem body; counts and logs the response.
-    pub(super) fn finish(
-        &self,
-        mut context: RequestContext,
-        route: &RouteLabel,
-        mut response: Response,
-    ) -> Response {
+    pub(super) fn finish(&self, mut context: RequestContext, mut response: Response) -> Response {
         let status = response.status();
         let trace_id = context.span.trace_id();
         if status.is_client_error() || status.is_server_error() {
             problem::write_problem(&mut response, &context.request_id, trace_id);
         }
         let elapsed = context.started_at.elapsed();
-        let route_template = match route {
-            RouteLabel::Suggestion => Some(Self::SUGGESTION_ROUTE),
-            RouteLabel::Matched(path) => Some(self.route_template(path)),
-            RouteLabel::Unmatched => None,
+        let matched_path: Option<MatchedPath>;
+        let route_template = if *context.is_suggestion.get_mut() {
+            Some(Self::SUGGESTION_ROUTE)
+        } else {
+            matched_path = response.extensions_mut().remove();
+            matched_path.as_ref().map(|path| self.route_template(path))
         };
         context.span.record_response(&context.method, route_template, status);
         let route_name = route_template.unwrap_or(NO_ROUTE);
@@ -151,22 +160,9 @@ impl AccessLog {
 }
 
 impl RequestContext {
-    pub(super) fn start<B>(request: &axum::http::Request<B>, request_id: HeaderValue) -> Self {
-        let (method, uri) = (request.method().clone(), request.uri().clone());
-        Self {
-            started_at: Instant::now(),
-            method,
-            uri,
-            request_id,
-            span: Span::for_request(request),
-        }
-    }
-
-    /// Creates the context of bytes that could not be parsed as a request.
-    pub(super) fn for_unparsed(request_id: HeaderValue) -> Self {
-        let method = Method::from_bytes(b"UNKNOWN").expect("letters are a method");
-        let (started_at, uri) = (Instant::now(), Uri::default());
-        Self { started_at, method, uri, request_id, span: Span::default() }
+    /// Records that the fast path responds.
+    pub(super) fn set_suggestion_route(&self) {
+        self.is_suggestion.store(true, Ordering::Relaxed);
     }
 }
 
@@ -225,10 +221,12 @@ fn http_metrics(
 /// Middleware that records the matched route in the response's extensions.
 pub(super) async fn record_matched_path(
     path: Option<MatchedPath>,
-    request: Request,
+    request: Request<Body>,
     next: Next,
 ) -> Response {
     let mut response = next.run(request).await;
-    response.extensions_mut().insert(path.map_or(RouteLabel::Unmatched, RouteLabel::Matched));
+    if let Some(path) = path {
+        response.extensions_mut().insert(path);
+    }
     response
 }

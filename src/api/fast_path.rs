@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use axum::response::{IntoResponse, Response};
 
-use super::cors::CorsPolicy;
 use super::freshness::Freshness;
 use super::problem::Problem;
 use super::request_id::X_REQUEST_ID;
@@ -33,7 +33,7 @@ struct FastChain {
     last_headers: RwLock<Option<CachedHeaders>>,
 }
 
-/// Response headers including those of CORS, and the values that they depend on.
+/// Response headers and the values that they depend on.
 #[derive(Debug)]
 struct CachedHeaders {
     snapshot: Arc<Snapshot>,
@@ -54,7 +54,7 @@ impl FastPath {
     }
 
     /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
-    pub(super) fn respond<B>(&self, request: &Request<B>, cors: &CorsPolicy) -> Option<Response> {
+    pub(super) fn respond<B>(&self, request: &Request<B>) -> Option<Response> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
         }
@@ -63,24 +63,18 @@ impl FastPath {
         let fast_chain = self.chains.get(self.store.index_of(name)?)?;
         let result = fast_chain.chain.servable_snapshot();
         fast_chain.freshness_counters.record(&fast_chain.chain, &result);
-        let mut response = match result {
+        Some(match result {
             Ok(current) => {
-                let headers = fast_chain.headers(&current, cors);
+                let headers = fast_chain.headers(&current);
                 suggestion::conditional_response(&current.snapshot, headers, request.headers())
             }
-            Err(reason) => {
-                let mut response = Problem::unavailable(&fast_chain.chain, reason).into_response();
-                cors.write_static_headers(response.headers_mut());
-                response
-            }
-        };
-        cors.write_allow_origin(request.headers(), response.headers_mut());
-        Some(response)
+            Err(reason) => Problem::unavailable(&fast_chain.chain, reason).into_response(),
+        })
     }
 }
 
 impl FastChain {
-    fn headers(&self, current: &ServableSnapshot, cors: &CorsPolicy) -> HeaderMap {
+    fn headers(&self, current: &ServableSnapshot) -> HeaderMap {
         let snapshot = &current.snapshot;
         let freshness = Freshness::from_snapshot(&self.chain, current);
         let last_headers = self.last_headers.read().unwrap_or_else(PoisonError::into_inner);
@@ -91,9 +85,10 @@ impl FastChain {
         }
         drop(last_headers);
         let mut headers = suggestion::suggestion_headers(snapshot, freshness);
-        cors.write_static_headers(&mut headers);
-        // Reserves a place for the request id, so that a copied map does not have to grow.
-        headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
+        // Reserves places for what the layers add, so that a copied map does not have to grow.
+        for name in [X_REQUEST_ID, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS] {
+            headers.insert(name, HeaderValue::from_static(""));
+        }
         let entry =
             CachedHeaders { snapshot: Arc::clone(snapshot), freshness, headers: headers.clone() };
         *self.last_headers.write().unwrap_or_else(PoisonError::into_inner) = Some(entry);

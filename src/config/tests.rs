@@ -73,7 +73,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[server]\nport = 1\n",
-            "server.port: unknown key; allowed: listen, admin_listen, base_path, trusted_proxies, drain_delay, shutdown_grace",
+            "server.port: unknown key; allowed: listen, admin_listen, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
         ),
         (
             "[verification]\nurl = \"canary\"\n",

@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last.
 
+use std::convert::Infallible;
 use std::error::Error;
-use std::future::ready;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,20 +35,17 @@ pub(super) async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let handle = |request: Request<Incoming>| {
+    let (app, peer, draining) = (&app, &peer, &shutdown);
+    let handle = |request: Request<Incoming>| async move {
         // A proxy in front may have used a `Content-Length` that hyper removed. Closing the connection ensures that
         // nothing behind the body is taken for a request (RFC 9112, section 6.1).
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let shutdown = &shutdown;
-        app.handle(request, &peer).map(move |result| {
-            result.map(move |mut response| {
-                if is_chunked || shutdown.is_draining() {
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(header::CONNECTION, close);
-                }
-                response
-            })
-        })
+        let mut response = app.handle(request, Ok(peer)).await;
+        if is_chunked || draining.is_draining() {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        Ok::<_, Infallible>(response)
     };
     let mut connection = http.serve_connection(TokioIo::new(stream), service_fn(handle));
     let result = tokio::select! {
@@ -85,9 +82,8 @@ pub(super) async fn reject(stream: std::net::TcpStream, app: App, status: Status
     /// Time for the request, and then for the client to close.
     const TIMEOUT: Duration = Duration::from_secs(1);
     let Ok(stream) = TcpStream::from_std(stream) else { return };
-    let respond = |_: Request<Incoming>| {
-        ready(Ok::<_, std::convert::Infallible>(app.rejection_response(status)))
-    };
+    let respond =
+        |request: Request<Incoming>| app.handle(request, Err(status)).map(Ok::<_, Infallible>);
     let mut connection = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(BUFFER_BYTES)
