@@ -325,3 +325,51 @@ pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {
     // There is no lossy conversion trait for integers of this size; parsing rounds to the nearest.
     integer.to_string().parse().unwrap_or(f64::NAN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_format_has_suffixes_of_counters_and_whole_numbers_without_a_fraction() {
+        #[derive(Enum, strum::IntoStaticStr)]
+        #[strum(serialize_all = "snake_case")]
+        enum Outcome {
+            Ok,
+            RequestAborted,
+        }
+        let metrics = Metrics::new();
+        let proxied: EnumMap<Outcome, Counter> =
+            counters(&metrics.proxied_requests_total, |outcome| ProxyLabels {
+                upstream: "delegation",
+                outcome,
+            });
+        proxied[Outcome::RequestAborted].increment();
+        let labels = ChainLabels { chain: "a".to_owned() };
+        metrics.poll_duration_seconds.get_or_create(&labels).observe(1.5);
+        metrics.base_fee_wei.get_or_create(&labels).set(3e9);
+        metrics.base_fee_gwei.get_or_create(&labels).set(f64::NAN);
+        metrics.chain_max_age_seconds.get_or_create(&labels).set(0.5);
+        metrics.register_cache("reads", || [7, 700]);
+
+        let text = metrics.render();
+        for line in [
+            "# TYPE gas_suggestion_proxied_requests_total counter",
+            "gas_suggestion_proxied_requests_total{upstream=\"delegation\",outcome=\"ok\"} 0",
+            "gas_suggestion_proxied_requests_total{upstream=\"delegation\",outcome=\"request_aborted\"} 1",
+            "# TYPE gas_suggestion_poll_duration_seconds histogram",
+            "gas_suggestion_poll_duration_seconds_bucket{le=\"1\",chain=\"a\"} 0",
+            "gas_suggestion_poll_duration_seconds_bucket{le=\"2\",chain=\"a\"} 1",
+            "gas_suggestion_poll_duration_seconds_bucket{le=\"+Inf\",chain=\"a\"} 1",
+            "# TYPE gas_suggestion_base_fee_wei gauge",
+            "gas_suggestion_base_fee_wei{chain=\"a\"} 3000000000",
+            "gas_suggestion_base_fee_gwei{chain=\"a\"} NaN",
+            "gas_suggestion_chain_max_age_seconds{chain=\"a\"} 0.5",
+            "gas_suggestion_cache_bytes{cache=\"reads\"} 700",
+            "gas_suggestion_streams 0",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("gas_suggestion_redis_"), "{text}");
+    }
+}
