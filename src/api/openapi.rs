@@ -41,7 +41,7 @@ Every GET route also supports HEAD. Any web page may read the responses unless `
 the origins (then every response has `Vary: origin`). Every response has an `X-Request-Id`: the request's own if it \
 is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to switch on.";
 
-/// What the routes do not describe: the tags, and the schemas of errors and parameters.
+/// Parts of the document that no route describes: the tags, and the schemas of errors and parameters.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(description = DESCRIPTION),

@@ -86,7 +86,7 @@ fn generic_document_does_not_depend_on_the_configured_chains() {
         stdout
     };
     let text = generic(ANOTHER);
-    assert_eq!(text, generic(CHAIN));
+    assert!(text == generic(CHAIN), "the document differs");
     let generic: Value = serde_json::from_str(&text).unwrap();
     let parameters = &generic["components"]["parameters"];
     assert_eq!(parameters["path.chain"]["schema"], json!({ "type": "string" }));
