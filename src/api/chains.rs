@@ -45,12 +45,8 @@ enum ChainStatus {
     tag = "Gas",
     responses(
         CommonErrors,
-        (
-            status = 200,
-            description = "The chains, in ascending order of chain id.",
-            body = Vec<ChainSummary>,
-            headers(("Cache-Control")),
-        ),
+        (status = 200, description = "The chains, in ascending order of chain id.",
+            body = Vec<ChainSummary>, headers(("Cache-Control"))),
     )
 )]
 pub(super) async fn list_chains(State(store): State<ChainStore>) -> Response {

@@ -55,12 +55,8 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
     ),
     responses(
         CommonErrors, InvalidParameter, UpstreamErrors,
-        (
-            status = 200,
-            description = "The delegations.",
-            body = Vec<crate::wire::Delegation>,
-            headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
-        ),
+        (status = 200, description = "The delegations.", body = Vec<crate::wire::Delegation>,
+            headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
 )]
 pub(super) async fn list_delegations(

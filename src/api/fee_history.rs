@@ -52,12 +52,8 @@ struct FeeHistoryBlock {
     params(ChainParam, BlockCount),
     responses(
         CommonErrors, InvalidParameter, UnknownChain, FeesUnavailable,
-        (
-            status = 200,
-            description = "The available blocks, oldest first.",
-            body = FeeHistoryBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
-        ),
+        (status = 200, description = "The available blocks, oldest first.", body = FeeHistoryBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_fee_history(

@@ -148,13 +148,10 @@ enum ChartError {
     params(ChainParam, BlockCount, IfNoneMatch),
     responses(
         CommonErrors, NotModified, InvalidParameter, UnknownChain, FeesUnavailable,
-        (
-            status = 200,
+        (status = 200,
             description = "An SVG document that follows the reader's light or dark colour scheme.",
-            content_type = "image/svg+xml",
-            body = String,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
-        ),
+            content_type = "image/svg+xml", body = String,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_chart(

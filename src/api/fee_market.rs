@@ -63,12 +63,8 @@ struct AveragingWindow {
     params(ChainParam),
     responses(
         CommonErrors, UnknownChain, FeesUnavailable,
-        (
-            status = 200,
-            description = "The fee market.",
-            body = FeeMarketBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
-        ),
+        (status = 200, description = "The fee market.", body = FeeMarketBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {

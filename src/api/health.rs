@@ -40,13 +40,8 @@ impl ReadinessState {
     tag = "Operation",
     responses(
         CommonErrors,
-        (
-            status = 200,
-            description = "The check succeeded.",
-            body = HealthBody,
-            headers(("Cache-Control")),
-            example = json!({ "status": "live" }),
-        ),
+        (status = 200, description = "The check succeeded.", body = HealthBody,
+            headers(("Cache-Control")), example = json!({ "status": "live" })),
     )
 )]
 pub(super) async fn get_liveness() -> Response {
@@ -63,13 +58,8 @@ pub(super) async fn get_liveness() -> Response {
     tag = "Operation",
     responses(
         CommonErrors, NotReady,
-        (
-            status = 200,
-            description = "The check succeeded.",
-            body = HealthBody,
-            headers(("Cache-Control")),
-            example = json!({ "status": "ready" }),
-        ),
+        (status = 200, description = "The check succeeded.", body = HealthBody,
+            headers(("Cache-Control")), example = json!({ "status": "ready" })),
     )
 )]
 pub(super) async fn get_readiness(

@@ -20,8 +20,8 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
 use utoipa::openapi::{
-    Components, Content, Header, InfoBuilder, License, ObjectBuilder, OpenApi, Ref, RefOr,
-    Required, Response as ResponseObject, Schema, Server, Tag, Type,
+    Components, Content, Header, ObjectBuilder, OpenApi, Ref, RefOr, Required,
+    Response as ResponseObject, Schema, Server, Type,
 };
 use utoipa::{IntoParams, OpenApi as _};
 
@@ -35,37 +35,33 @@ use components::{
 
 const PROBLEM: &str = "application/problem+json";
 
-const TAGS: [(&str, &str); 6] = [
-    (
-        "Gas",
-        "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings.",
-    ),
-    ("JSON-RPC", "Reads of chain state, forwarded to the chain's nodes."),
-    ("Delegation", "Delegations of a vault, and transactions that change them."),
-    (verification::TAG, verification::DESCRIPTION),
-    ("Pages", "Web pages for people. The resources that these pages load are not listed."),
-    (
-        "Operation",
-        "Health checks and the API description. `/metrics` is on the admin listener only.",
-    ),
-];
-
 const DESCRIPTION: &str = "Gas price suggestions for wallets and dApps on EVM networks.
 
 Every GET route also supports HEAD. Any web page may read the responses unless `cors.allowed_origins` restricts \
 the origins (then every response has `Vary: origin`). Every response has an `X-Request-Id`: the request's own if it \
 is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to switch on.";
 
-/// Schemas that no route names, because they describe errors and parameters.
+/// Parts of the document that no route describes: the tags, and the schemas of errors and parameters.
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(
-    super::problem::ProblemBody,
-    components::Address,
-    components::Rights,
-    components::Uint256,
-    components::RpcCall,
-)))]
-struct SharedSchemas;
+#[openapi(
+    info(description = DESCRIPTION),
+    tags(
+        (name = "Gas", description = "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings."),
+        (name = "JSON-RPC", description = "Reads of chain state, forwarded to the chain's nodes."),
+        (name = "Delegation", description = "Delegations of a vault, and transactions that change them."),
+        (name = verification::TAG, description = verification::DESCRIPTION),
+        (name = "Pages", description = "Web pages for people. The resources that these pages load are not listed."),
+        (name = "Operation", description = "Health checks and the API description. `/metrics` is on the admin listener only."),
+    ),
+    components(schemas(
+        super::problem::ProblemBody,
+        components::Address,
+        components::Rights,
+        components::Uint256,
+        components::RpcCall,
+    ))
+)]
+struct SharedDescription;
 
 /// Builds the document of the public listener with `config`.
 pub(super) fn document(config: &Config) -> OpenApi {
@@ -81,16 +77,10 @@ pub(super) fn generic_document(config: &Config) -> OpenApi {
 
 /// Builds a document that lists `chains` and has examples of `example_chain`.
 fn build_document(config: &Config, chains: &[Chain], example_chain: Option<&Chain>) -> OpenApi {
-    let mut document = SharedSchemas::openapi().merge_from(super::described_routes(config));
+    let mut document = SharedDescription::openapi().merge_from(super::described_routes(config));
     if config.verification.url.is_some() {
         document.paths.paths.extend(verification::paths());
     }
-    document.info = InfoBuilder::new()
-        .title(env!("CARGO_PKG_NAME"))
-        .description(Some(DESCRIPTION))
-        .version(env!("CARGO_PKG_VERSION"))
-        .license(Some(License::new(env!("CARGO_PKG_LICENSE"))))
-        .build();
     let url = match config.server.base_path.as_str() {
         "" => "/",
         path => path,
@@ -105,7 +95,7 @@ fn build_document(config: &Config, chains: &[Chain], example_chain: Option<&Chai
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
             used_tags.extend(operation.tags.iter().flatten().cloned());
             let parameters = operation.parameters.get_or_insert_default();
-            parameters.extend(common_parameters());
+            parameters.extend(CommonParameters::into_params(|| None).into_iter().map(RefOr::T));
             if !chains.is_empty() {
                 let parameters = parameters.iter_mut().filter_map(as_object);
                 parameters.for_each(|parameter| apply_config(parameter, chains));
@@ -125,18 +115,13 @@ fn build_document(config: &Config, chains: &[Chain], example_chain: Option<&Chai
             }
         }
     }
-    document.tags = Some(tags(&used_tags));
+    document.tags.iter_mut().for_each(|tags| tags.retain(|tag| used_tags.contains(&tag.name)));
     remove_unused(&document, &mut components);
     document.components = Some(components);
     if let Some(chain) = example_chain {
         examples::write_examples(&mut document, config, chain);
     }
     document
-}
-
-/// Returns the parameters of every operation.
-fn common_parameters() -> impl Iterator<Item = RefOr<Parameter>> {
-    CommonParameters::into_params(|| None).into_iter().map(RefOr::T)
 }
 
 /// Converts a description of a response header. utoipa has no field for `required`.
@@ -224,17 +209,6 @@ fn as_object<T>(object: &mut RefOr<T>) -> Option<&mut T> {
         RefOr::T(object) => Some(object),
         RefOr::Ref(_) => None,
     }
-}
-
-/// Returns the tags that operations have.
-fn tags(used: &[String]) -> Vec<Tag> {
-    let used = TAGS.into_iter().filter(|(name, _)| used.iter().any(|tag| tag == name));
-    used.map(|(name, about)| {
-        let mut tag = Tag::new(name);
-        tag.description = Some(about.to_owned());
-        tag
-    })
-    .collect()
 }
 
 /// Adds the values of the configuration that a parameter allows.

@@ -107,13 +107,8 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
     params(IfNoneMatch),
     responses(
         CommonErrors, PageNotModified,
-        (
-            status = 200,
-            description = "The dashboard.",
-            content_type = "text/html",
-            body = String,
-            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy")),
-        ),
+        (status = 200, description = "The dashboard.", content_type = "text/html", body = String,
+            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
 )]
 pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap) -> Response {
@@ -138,13 +133,8 @@ pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap)
     params(IfNoneMatch),
     responses(
         CommonErrors, PageNotModified,
-        (
-            status = 200,
-            description = "The form.",
-            content_type = "text/html",
-            body = String,
-            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy")),
-        ),
+        (status = 200, description = "The form.", content_type = "text/html", body = String,
+            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
 )]
 pub(super) async fn verification_form(request: HeaderMap) -> Response {
@@ -160,13 +150,8 @@ pub(super) async fn verification_form(request: HeaderMap) -> Response {
     params(IfNoneMatch),
     responses(
         CommonErrors, PageNotModified,
-        (
-            status = 200,
-            description = "The page.",
-            content_type = "text/html",
-            body = String,
-            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy")),
-        ),
+        (status = 200, description = "The page.", content_type = "text/html", body = String,
+            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
 )]
 pub(super) async fn docs(request: HeaderMap) -> Response {

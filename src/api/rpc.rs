@@ -41,11 +41,9 @@ const BATCH_CONCURRENCY: usize = 16;
     request_body(content = RpcRequest, content_type = "application/json"),
     responses(
         CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain,
-        (
-            status = 200,
+        (status = 200,
             description = "A JSON-RPC response, also for errors; for a batch a list of responses.",
-            body = inline(RpcResponseBody),
-        ),
+            body = inline(RpcResponseBody)),
         (status = 204, description = "All calls were notifications."),
     )
 )]

@@ -158,13 +158,10 @@ impl Drop for StreamPermit {
     params(ChainParam, LastEventId),
     responses(
         CommonErrors, UnknownChain,
-        (
-            status = 200,
+        (status = 200,
             description = "An endless stream of server-sent events. `retry` is sent once, and a comment line after 15 s without an event. The schema describes one event.",
-            content_type = "text/event-stream",
-            body = SuggestionEvent,
-            headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering")),
-        ),
+            content_type = "text/event-stream", body = SuggestionEvent,
+            headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering"))),
     )
 )]
 pub(super) async fn stream_suggestion(
@@ -192,13 +189,10 @@ pub(super) async fn stream_suggestion(
     params(LastEventId),
     responses(
         CommonErrors,
-        (
-            status = 200,
+        (status = 200,
             description = "An endless stream of server-sent events. `retry` is sent once, and a comment line after 15 s without an event. The schema describes one event.",
-            content_type = "text/event-stream",
-            body = SuggestionEvent,
-            headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering")),
-        ),
+            content_type = "text/event-stream", body = SuggestionEvent,
+            headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering"))),
     )
 )]
 pub(super) async fn stream_all_suggestions(

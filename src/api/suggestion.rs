@@ -90,12 +90,8 @@ impl FreshnessCounters {
     params(ChainParam, IfNoneMatch),
     responses(
         CommonErrors, NotModified, UnknownChain, FeesUnavailable,
-        (
-            status = 200,
-            description = "The suggestion.",
-            body = SuggestionBody,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
-        ),
+        (status = 200, description = "The suggestion.", body = SuggestionBody,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_suggestion(
@@ -148,12 +144,9 @@ pub(super) fn conditional_response(
     tag = "Gas",
     responses(
         CommonErrors,
-        (
-            status = 200,
+        (status = 200,
             description = "One suggestion for each chain that has one, in ascending order of chain id.",
-            body = Vec<SuggestionBody>,
-            headers(("Cache-Control"), ("Age"), ("X-Stale")),
-        ),
+            body = Vec<SuggestionBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
 pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Response {

@@ -19,13 +19,13 @@ fn chain(node: &MockNode) -> String {
 #[tokio::test]
 async fn request_in_flight_is_completed_during_shutdown() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::start(&chain(&node)).await;
+    let service = TestServer::with_server("threads = 1", &chain(&node)).await;
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     let mut client = TcpStream::connect(service.address()).await.unwrap();
     // The shutdown begins when half of the request has been sent.
     let request = format!("GET {SUGGESTION} HTTP/1.1\r\nHost: a\r\n");
     client.write_all(request.as_bytes()).await.unwrap();
-    // Connections are accepted in order: after this response, the service has accepted the first one too.
+    // One thread serves connections in order: after this response, it has read from the first one too.
     service.get("/livez").await;
     let stopping = tokio::spawn(service.stop());
     tokio::task::yield_now().await;
@@ -40,7 +40,7 @@ async fn request_in_flight_is_completed_during_shutdown() {
 #[tokio::test]
 async fn draining_service_is_not_ready_and_accepts_no_connections() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::start(&chain(&node)).await;
+    let service = TestServer::with_server("threads = 1", &chain(&node)).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
     // A request in flight keeps the service running.
     let mut client = TcpStream::connect(service.address()).await.unwrap();

@@ -100,7 +100,7 @@ scenario("a route has its parameters, responses, headers and examples", async ()
         assert.deepEqual(names, ["chain", "blocks", "X-Request-Id"]);
         const [chain, blocks] = await operation.locator("h3:text('Parameters') + dl dd").allInnerTexts();
         assert.match(chain, /^"one" or "1" path\n/);
-        assert.match(blocks, /^integer, at least 1, at most 1024, default 20 query, optional\n/);
+        assert.match(blocks, /^integer, int64, at least 1, at most 1024, default 20 query, optional\n/);
         const statuses = await operation.locator(".answer h4, .statuses dt").allInnerTexts();
         const described = api.paths["/v1/{chain}/fee-history"].get.responses;
         assert.deepEqual(statuses, Object.keys(described));
@@ -115,8 +115,9 @@ scenario("a route has its parameters, responses, headers and examples", async ()
         assert.deepEqual(members,
             ["chain_name", "chain_id", "reward_percentiles", "blocks", "next_base_fee_per_gas"]);
         await operation.getByRole("link", { name: "503" }).click();
-        await page.waitForURL("**#answer-FeesUnavailable");
-        const examples = await page.locator("#answer-FeesUnavailable .mark").allInnerTexts();
+        await page.waitForURL("**#answer-no_data.overloaded.stale_data");
+        const answer = page.locator('[id="answer-no_data.overloaded.stale_data"]');
+        const examples = await answer.locator(".mark").allInnerTexts();
         assert.deepEqual(examples, ["no_data", "overloaded", "stale_data"].map((code) => `Example: ${code}`));
     });
 });

@@ -67,12 +67,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestField<'a> {
     request_body(content = TransactionRequest, content_type = "application/json"),
     responses(
         CommonErrors, PayloadTooLarge, UnsupportedMediaType, InvalidParameter, UnknownChain, FeesUnavailable, UpstreamErrors,
-        (
-            status = 200,
-            description = "The transaction, in the format of `eth_sendTransaction`.",
+        (status = 200, description = "The transaction, in the format of `eth_sendTransaction`.",
             body = UnsignedTransaction,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")),
-        ),
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(in crate::api) async fn prepare_transaction(

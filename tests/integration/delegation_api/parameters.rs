@@ -248,7 +248,8 @@ async fn non_utf8_targets_are_refused() {
                 [before.as_bytes(), invalid, after.as_bytes(), b" HTTP/1.1\r\nHost: a\r\n\r\n"];
             let (status, code) = harness.send(request.concat()).await.outcome();
             assert!(matches!(status, 400 | 404), "{before}: {status}");
-            assert!(["invalid_parameter", "bad_request", "not_found"].contains(&code.as_str()));
+            // hyper responds to bytes that no path may contain, without a body.
+            assert!(["invalid_parameter", "not_found", ""].contains(&code.as_str()));
         }
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
