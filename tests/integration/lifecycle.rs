@@ -16,6 +16,14 @@ fn chain(node: &MockNode) -> String {
     format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\n", node.url())
 }
 
+/// Waits until the service's only serving thread has read what was sent before: it looks for readable connections each
+/// time it has nothing to do, as between these requests.
+async fn wait_until_read(service: &TestServer) {
+    for _ in 0..5 {
+        service.get("/livez").await;
+    }
+}
+
 #[tokio::test]
 async fn request_in_flight_is_completed_during_shutdown() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
@@ -25,8 +33,7 @@ async fn request_in_flight_is_completed_during_shutdown() {
     // The shutdown begins when half of the request has been sent.
     let request = format!("GET {SUGGESTION} HTTP/1.1\r\nHost: a\r\n");
     client.write_all(request.as_bytes()).await.unwrap();
-    // One thread serves connections in order: after this response, it has read from the first one too.
-    service.get("/livez").await;
+    wait_until_read(&service).await;
     let stopping = tokio::spawn(service.stop());
     tokio::task::yield_now().await;
     client.write_all(b"\r\n").await.unwrap();
@@ -45,7 +52,7 @@ async fn draining_service_is_not_ready_and_accepts_no_connections() {
     // A request in flight keeps the service running.
     let mut client = TcpStream::connect(service.address()).await.unwrap();
     client.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n").await.unwrap();
-    service.get("/livez").await;
+    wait_until_read(&service).await;
     let (address, admin) = (service.address(), service.admin_url("/readyz"));
     let stopping = tokio::spawn(service.stop());
     while TcpStream::connect(address).await.is_ok() {

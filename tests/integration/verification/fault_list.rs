@@ -181,7 +181,7 @@ pub(super) fn short_bodies() -> Vec<Fault> {
     let length = || write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345");
     let chunks = || write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n");
     let open = || write("HTTP/1.1 200 OK\r\n\r\n12345");
-    let slowly = |text: &str| Drip(Duration::from_millis(100), text.as_bytes().to_vec());
+    let slowly = |text: &str| Drip(Duration::from_secs(1), text.as_bytes().to_vec());
     vec![
         fault("it closes before its length", Unreachable, [ReadRequest, length(), Close]),
         fault("it resets before its length", Unreachable, [ReadRequest, length(), Reset]),
