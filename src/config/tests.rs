@@ -144,14 +144,6 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (
-            "[server]\nthreads = 0\n",
-            "server.threads: found 0, expected \"auto\" or a number from 1 to 256",
-        ),
-        (
-            "[server]\nthreads = \"all\"\n",
-            "server.threads: found \"all\", expected \"auto\" or a number from 1 to 256",
-        ),
-        (
             "[limits]\nmax_connections = -1\n",
             "limits.max_connections: found -1, expected a whole number, 0 or more",
         ),
@@ -366,4 +358,18 @@ fn ignored_keys_are_reported_when_redis_is_configured() {
     let alone =
         Config::from_toml(&chain_toml("a", 1, "ws_urls = [\"ws://localhost:8546\"]")).unwrap();
     assert!(alone.ignored_keys.is_empty());
+}
+
+#[test]
+fn number_of_threads_is_auto_or_from_1_to_256() {
+    let chain = chain_toml("a", 7, "");
+    let threads = |value: &str| Config::from_toml(&format!("[server]\nthreads = {value}\n{chain}"));
+    assert_eq!(threads("\"auto\"").unwrap().server.threads, Threads::Auto);
+    assert_eq!(threads("256").unwrap().server.threads.count().get(), 256);
+    for wrong in ["0", "257", "-1", "\"all\""] {
+        let expected = "expected \"auto\" or a number from 1 to 256";
+        let expected = format!("server.threads: found {wrong}, {expected}");
+        let error = threads(wrong).unwrap_err().to_string();
+        assert!(error.starts_with(&expected), "{error}");
+    }
 }
