@@ -318,14 +318,14 @@ impl App {
     {
         let Inner { access_log, cors, .. } = &*self.inner;
         let context = access_log.start(&request);
-        let route = service_fn(|request| self.inner.route(request, peer, &context));
+        let route = service_fn(|request| self.inner.respond(request, peer, &context));
         let Ok(response) = cors.layer(route).call(request).await;
         access_log.finish(context, response)
     }
 }
 
 impl Inner {
-    async fn route<B>(
+    async fn respond<B>(
         &self,
         mut request: Request<B>,
         peer: Result<&ConnectedPeer, StatusCode>,
