@@ -267,7 +267,7 @@ fn share<T: Clone + PartialEq>(
     }
 }
 
-/// Removes headers and schemas that nothing refers to.
+/// Removes headers and schemas that nothing refers to, but not `RpcCall`, which only a description names.
 fn remove_unused(document: &OpenApi, components: &mut Components) {
     loop {
         let count = components.headers.len() + components.schemas.len();
@@ -275,7 +275,7 @@ fn remove_unused(document: &OpenApi, components: &mut Components) {
         let is_used =
             |kind: &str, name: &str| json.contains(&format!("\"#/components/{kind}/{name}\""));
         components.headers.retain(|name, _| is_used("headers", name));
-        components.schemas.retain(|name, _| is_used("schemas", name));
+        components.schemas.retain(|name, _| name == "RpcCall" || is_used("schemas", name));
         if components.headers.len() + components.schemas.len() == count {
             return;
         }

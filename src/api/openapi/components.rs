@@ -4,7 +4,7 @@
 #![expect(dead_code, reason = "only the derived descriptions are used")]
 
 use serde_json::{Value, json};
-use utoipa::openapi::schema::{AdditionalProperties, AnyOfBuilder, ArrayBuilder, SchemaType};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, SchemaType};
 use utoipa::openapi::{
     KnownFormat, Object, ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
 };
@@ -366,22 +366,9 @@ fn event_data() -> Object {
         .build()
 }
 
-pub(in crate::api) struct RpcRequest;
-
-impl ToSchema for RpcRequest {}
-
-impl PartialSchema for RpcRequest {
-    fn schema() -> RefOr<Schema> {
-        let description = "An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so \
-            this schema allows it.";
-        AnyOfBuilder::new()
-            .description(Some(description))
-            .item(schema_ref::<RpcCall>())
-            .item(ArrayBuilder::new().items(schema_ref::<RpcCall>()))
-            .item(ObjectBuilder::new().schema_type(SchemaType::AnyValue))
-            .into()
-    }
-}
+/// An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it.
+#[derive(ToSchema)]
+pub(in crate::api) struct RpcRequest(Value);
 
 /// A JSON-RPC 2.0 call. Without `id` it is a notification, which is ignored.
 #[derive(ToSchema)]

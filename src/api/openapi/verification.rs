@@ -135,11 +135,11 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Parameter> {
 }
 
 fn any_body() -> RequestBody {
-    let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
+    let any = || Content::new(Some(ObjectBuilder::new().schema_type(SchemaType::AnyValue)));
     RequestBodyBuilder::new()
         .description(Some("The request body for the verification service; any body is forwarded."))
-        .content("application/json", Content::new(Some(any)))
-        .content("multipart/form-data", Content::new(Some(ObjectBuilder::new())))
+        .content("application/json", any())
+        .content("multipart/form-data", any())
         .build()
 }
 
