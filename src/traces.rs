@@ -7,7 +7,6 @@
 //! become fields of log lines.
 
 mod otlp_client;
-mod queue;
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -24,7 +23,9 @@ use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider,
+};
 use tracing::Instrument;
 
 use crate::config;
@@ -61,7 +62,7 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
     };
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let provider = SdkTracerProvider::builder()
-        .with_span_processor(queue::batch_processor(exporter))
+        .with_span_processor(batch_processor(exporter))
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
             config.sample_ratio,
         ))))
@@ -69,6 +70,20 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
         .build();
     TRACER.get_or_init(|| provider.tracer(env!("CARGO_PKG_NAME")));
     Ok(TraceExport(Some(provider)))
+}
+
+/// Creates a processor that exports spans in batches and drops spans while its queue is full.
+fn batch_processor(exporter: SpanExporter) -> BatchSpanProcessor {
+    const MAX_QUEUED_SPANS: usize = 2048;
+    const MAX_BATCH_SPANS: usize = 512;
+    /// Delay until an incomplete batch is exported.
+    const BATCH_DELAY: Duration = Duration::from_secs(1);
+    // Explicit limits override environment variables, which the builder reads without validation.
+    let limits = BatchConfigBuilder::default()
+        .with_max_queue_size(MAX_QUEUED_SPANS)
+        .with_max_export_batch_size(MAX_BATCH_SPANS)
+        .with_scheduled_delay(BATCH_DELAY);
+    BatchSpanProcessor::builder(exporter).with_batch_config(limits.build()).build()
 }
 
 impl TraceExport {
@@ -232,11 +247,6 @@ impl Drop for Span {
             context.span().end();
         }
     }
-}
-
-/// Number of spans that this process has dropped.
-pub(crate) fn dropped_spans() -> u64 {
-    queue::dropped()
 }
 
 /// Runs `future` within the current span, for a new task.
