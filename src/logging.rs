@@ -57,7 +57,7 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
         }
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    // A list without the layer of spans keeps disabled spans cheaper than `None` in its place.
+    // With an `Option` as layer, each disabled span would be checked again every time.
     let mut layers = vec![lines.with_filter(filter).boxed()];
     layers.extend(spans);
     tracing_subscriber::registry().with(layers).try_init()?;

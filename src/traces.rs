@@ -42,9 +42,9 @@ pub type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;
 #[must_use]
 pub struct TraceExport(Option<SdkTracerProvider>);
 
-/// Sets up tracing as `config` says, and returns the layer for the log's subscriber; `None` if tracing is off. Call it
-/// once, in a runtime that outlives the returned value. The standard variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and
-/// `OTEL_EXPORTER_OTLP_HEADERS` apply.
+/// Sets up tracing as `config` says. Call it once, in a runtime that outlives the returned value. The standard
+/// variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` apply. Spans are exported
+/// once the returned layer is in the log's subscriber; `None`: tracing is off.
 ///
 /// # Errors
 ///
@@ -132,15 +132,15 @@ impl From<tracing::Span> for Span {
 impl Span {
     /// Starts the span of a client's request, within the client's trace if it has one.
     pub(crate) fn for_request<B>(request: &Request<B>) -> Self {
-        let method = known_method(request.method());
+        let method = || known_method(request.method());
         let span = info_span!(
             target: TARGET,
             parent: None,
             "request",
-            otel.name = method.unwrap_or("HTTP"),
+            otel.name = method().unwrap_or("HTTP"),
             otel.kind = "server",
-            http.request.method = method.unwrap_or("_OTHER"),
-            http.request.method_original = method.is_none().then(|| request.method().as_str()),
+            http.request.method = method().unwrap_or("_OTHER"),
+            http.request.method_original = method().is_none().then(|| request.method().as_str()),
             url.path = request.uri().path(),
             url.scheme = "http",
         );
@@ -153,9 +153,7 @@ impl Span {
 
     /// Starts the span of a poll of this chain.
     pub(crate) fn for_poll(chain: &str) -> Self {
-        let kind = "internal";
-        info_span!(target: TARGET, parent: None, "poll", otel.kind = kind, gas_suggestion.chain = chain)
-            .into()
+        info_span!(target: TARGET, parent: None, "poll", gas_suggestion.chain = chain).into()
     }
 
     /// Starts the span of a JSON-RPC call to the node at this index, as a child of the current span.
@@ -176,13 +174,13 @@ impl Span {
 
     /// Starts the span of a request to the upstream with this name, as a child of the current span.
     pub(crate) fn for_upstream_request(method: &Method, upstream: &'static str) -> Self {
-        let method = known_method(method).unwrap_or("_OTHER");
+        let method = || known_method(method).unwrap_or("_OTHER");
         info_span!(
             target: TARGET,
             "upstream",
-            otel.name = method,
+            otel.name = method(),
             otel.kind = "client",
-            http.request.method = method,
+            http.request.method = method(),
             gas_suggestion.upstream = upstream,
         )
         .into()

@@ -121,7 +121,8 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [log]\nformat = \"json\"\n[tracing]\notlp_endpoint = \"{}\"\n\
-         [verification]\nurl = \"http://127.0.0.1:9\"\n{}",
+         [verification]\nurl = \"http://127.0.0.1:9\"\n\
+         [delegation]\napi_url = \"http://127.0.0.1:9\"\n{}",
         collector.url(),
         chain(&node)
     );
@@ -134,6 +135,8 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     let unreachable = client.request(get("/verification/health", "")).await;
     let problem: Value = serde_json::from_str(unreachable.text()).unwrap();
     let trace = problem["trace_id"].as_str().unwrap().to_owned();
+    let look_up = "/registry/v2/0x0000000000000000000000000000000000000001?chainId=2020";
+    client.request(get(look_up, "")).await;
     client.request("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
     // The process exports the remaining spans before it exits.
     let log = service.stop();
@@ -165,6 +168,13 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
             ("http.request.method", "GET"),
         ])
     );
+    // The task of a shared look-up belongs to the request that started it.
+    let look_up = one("GET /registry/v2/{address}");
+    let api_call = spans
+        .iter()
+        .find(|span| span.parent == look_up.id)
+        .unwrap_or_else(|| panic!("{spans:#?}"));
+    assert_eq!(api_call.attributes["gas_suggestion.upstream"], "delegation");
     let odd = one("HTTP /v1/chains");
     assert_eq!(odd.attributes["http.request.method"], "_OTHER");
     assert_eq!(odd.attributes["http.request.method_original"], "BREW");
@@ -175,7 +185,8 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     assert_eq!(line("/verification/health")["trace_id"], json!(trace));
     // Lines that are logged while the request is handled have the trace id too.
     let warned = entries.iter().find(|entry| entry["message"] == "upstream failed").unwrap();
-    assert_eq!(warned["span"]["trace_id"], json!(trace), "{warned}");
+    let span = json!({"name": "trace", "trace_id": trace});
+    assert_eq!((&warned["span"], &warned["spans"]), (&span, &json!([span])), "{warned}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
