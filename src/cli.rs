@@ -120,8 +120,8 @@ impl Cli {
 /// Runs the service; with `demo`, on recorded chains with this block timing.
 #[tokio::main(worker_threads = 2)]
 async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::Result<()> {
-    let _logs = logging::init(&config.log)?;
-    let traces = traces::init(&config.tracing)?;
+    let (traces, spans) = traces::init(&config.tracing)?;
+    let _logs = logging::init(&config.log, spans)?;
     let mut signals = Signals::listen()?;
     for key in &config.ignored_keys {
         tracing::warn!(

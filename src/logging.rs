@@ -8,11 +8,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::config::{Log, LogFormat};
+use crate::traces::{self, SpanLayer};
 
 /// Capacity of the queue in lines, about 4 MiB.
 const MAX_QUEUED_LINES: usize = 16 * 1024;
@@ -29,32 +30,37 @@ pub struct LogGuard {
     _writer: WorkerGuard,
 }
 
-/// Sets up logging for the process until the returned guard is dropped. Call it once, before anything is logged.
+/// Sets up logging for the process until the returned guard is dropped, and the export of spans by `spans`. Call it
+/// once, before anything is logged.
 ///
 /// # Errors
 ///
 /// Fails if logging is set up already.
-pub fn init(config: &Log) -> Result<LogGuard, TryInitError> {
+pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitError> {
     // The configuration check has validated the filter.
     let filter = config.directives().unwrap_or_default();
     // At `debug` this library logs the hosts that it connects to. No part of a URL may be logged.
-    let filter = match "hyper_util=info".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
-    };
+    let hosts = "hyper_util=info".parse();
+    // The attributes of exported spans are no fields of log lines.
+    let exported_spans = format!("{}=off", traces::TARGET).parse();
+    let filter =
+        [hosts, exported_spans].into_iter().flatten().fold(filter, EnvFilter::add_directive);
     let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_QUEUED_LINES);
     // The buffer combines lines that arrive together into one write.
     let (writer, guard) = builder.finish(CountingWriter::new(BufWriter::new(std::io::stderr())));
     QUEUE_OVERFLOWS.get_or_init(|| writer.error_counter());
-    let registry = tracing_subscriber::registry().with(filter);
     let lines = fmt::layer().with_writer(writer);
-    match config.format {
+    let lines = match config.format {
         LogFormat::Text => {
             let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            registry.with(lines.with_ansi(is_terminal)).try_init()
+            lines.with_ansi(is_terminal).boxed()
         }
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
-    }?;
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    // With an `Option` as layer, each disabled span would be checked again every time.
+    let mut layers = vec![lines.with_filter(filter).boxed()];
+    layers.extend(spans);
+    tracing_subscriber::registry().with(layers).try_init()?;
     Ok(LogGuard { _writer: guard })
 }
 

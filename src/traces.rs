@@ -3,34 +3,39 @@
 //! Without an endpoint there are no spans, and the cost is reading a flag. Names and attributes are those of
 //! OpenTelemetry's semantic conventions for HTTP (stable) and JSON-RPC (in development), and some of our own below
 //! `gas_suggestion.`. No attribute has an upstream's URL. A client's `traceparent` is continued; upstreams receive no
-//! trace headers. The code uses OpenTelemetry's API rather than a bridge from `tracing`, so that span attributes do not
-//! become fields of log lines.
+//! trace headers. A layer of `tracing` exports the spans with the target [`TARGET`] and no others. The log leaves them
+//! out, so that span attributes do not become fields of log lines.
 
 mod otlp_client;
-mod queue;
 
 use std::future::Future;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
-use futures_util::future::Either;
-use opentelemetry::context::FutureExt;
 use opentelemetry::propagation::TextMapPropagator;
-use opentelemetry::trace::{SpanKind, Status, TraceContextExt, TraceId, Tracer, TracerProvider};
+use opentelemetry::trace::{Status, TraceContextExt, TraceId, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
-use tracing::Instrument;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
+};
+use tracing::{Instrument, error_span, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::{Layer, Registry};
 
 use crate::config;
 use otlp_client::OtlpHttpClient;
 
-static TRACER: OnceLock<SdkTracer> = OnceLock::new();
+/// Target of exported spans.
+pub(crate) const TARGET: &str = "gas_suggestion::spans";
+
+/// Layer that exports spans.
+pub type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Export of this process's spans.
 #[derive(Debug)]
@@ -38,13 +43,14 @@ static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 pub struct TraceExport(Option<SdkTracerProvider>);
 
 /// Sets up tracing as `config` says. Call it once, in a runtime that outlives the returned value. The standard
-/// variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` apply.
+/// variables `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` apply. Spans are exported
+/// once the returned layer is in the log's subscriber; `None`: tracing is off.
 ///
 /// # Errors
 ///
 /// Fails if the HTTP client cannot be set up, or if the endpoint is unusable.
-pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
-    let Some(endpoint) = &config.otlp_endpoint else { return Ok(TraceExport(None)) };
+pub fn init(config: &config::Tracing) -> anyhow::Result<(TraceExport, Option<SpanLayer>)> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok((TraceExport(None), None)) };
     let base = endpoint.expose().as_str().trim_end_matches('/');
     let exporter = SpanExporter::builder()
         .with_http()
@@ -61,14 +67,34 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<TraceExport> {
     };
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let provider = SdkTracerProvider::builder()
-        .with_span_processor(queue::batch_processor(exporter))
+        .with_span_processor(batch_processor(exporter))
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(
             config.sample_ratio,
         ))))
         .with_resource(resource.with_attribute(version).build())
         .build();
-    TRACER.get_or_init(|| provider.tracer(env!("CARGO_PKG_NAME")));
-    Ok(TraceExport(Some(provider)))
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer(env!("CARGO_PKG_NAME")))
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_filter(Targets::new().with_target(TARGET, LevelFilter::INFO));
+    Ok((TraceExport(Some(provider)), Some(layer.boxed())))
+}
+
+/// Creates a processor that exports spans in batches and drops spans while its queue is full.
+fn batch_processor(exporter: SpanExporter) -> BatchSpanProcessor {
+    const MAX_QUEUED_SPANS: usize = 2048;
+    const MAX_BATCH_SPANS: usize = 512;
+    /// Delay until an incomplete batch is exported.
+    const BATCH_DELAY: Duration = Duration::from_secs(1);
+    // Explicit limits override environment variables, which the builder reads without validation.
+    let limits = BatchConfigBuilder::default()
+        .with_max_queue_size(MAX_QUEUED_SPANS)
+        .with_max_export_batch_size(MAX_BATCH_SPANS)
+        .with_scheduled_delay(BATCH_DELAY);
+    BatchSpanProcessor::builder(exporter).with_batch_config(limits.build()).build()
 }
 
 impl TraceExport {
@@ -84,80 +110,88 @@ impl TraceExport {
 }
 
 /// A span, which ends when this is dropped. Does nothing while tracing is off.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Span {
-    context: Option<Context>,
+    span: tracing::Span,
     /// True if the outcome is recorded.
     has_outcome: bool,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        tracing::Span::none().into()
+    }
+}
+
+impl From<tracing::Span> for Span {
+    fn from(span: tracing::Span) -> Self {
+        Self { span, has_outcome: false }
+    }
 }
 
 impl Span {
     /// Starts the span of a client's request, within the client's trace if it has one.
     pub(crate) fn for_request<B>(request: &Request<B>) -> Self {
-        let Some(tracer) = TRACER.get() else { return Self::default() };
-        let parent = parent_context(request.headers());
-        let method = known_method(request.method());
-        let mut attributes = vec![
-            KeyValue::new("http.request.method", method.unwrap_or("_OTHER")),
-            KeyValue::new("url.path", request.uri().path().to_owned()),
-            KeyValue::new("url.scheme", "http"),
-        ];
-        if method.is_none() {
-            attributes
-                .push(KeyValue::new("http.request.method_original", request.method().to_string()));
+        let method = || known_method(request.method());
+        let span = info_span!(
+            target: TARGET,
+            parent: None,
+            "request",
+            otel.name = method().unwrap_or("HTTP"),
+            otel.kind = "server",
+            http.request.method = method().unwrap_or("_OTHER"),
+            http.request.method_original = method().is_none().then(|| request.method().as_str()),
+            url.path = request.uri().path(),
+            url.scheme = "http",
+        );
+        if !span.is_disabled() {
+            // Fails only on a span that has started or that no layer exports.
+            let _ = span.set_parent(parent_context(request.headers()));
         }
-        Self::start(tracer, method.unwrap_or("HTTP").into(), SpanKind::Server, attributes, &parent)
+        span.into()
     }
 
     /// Starts the span of a poll of this chain.
     pub(crate) fn for_poll(chain: &str) -> Self {
-        let Some(tracer) = TRACER.get() else { return Self::default() };
-        let attributes = vec![KeyValue::new("gas_suggestion.chain", chain.to_owned())];
-        Self::start(tracer, "poll".into(), SpanKind::Internal, attributes, &Context::new())
+        info_span!(target: TARGET, parent: None, "poll", gas_suggestion.chain = chain).into()
     }
 
     /// Starts the span of a JSON-RPC call to the node at this index, as a child of the current span.
     pub(crate) fn for_rpc_call(method: &str, chain_id: u64, upstream: usize) -> Self {
-        let Some(tracer) = TRACER.get() else { return Self::default() };
-        let attributes = vec![
-            KeyValue::new("rpc.system.name", "jsonrpc"),
-            KeyValue::new("jsonrpc.protocol.version", "2.0"),
-            KeyValue::new("rpc.method", method.to_owned()),
-            number_attribute("gas_suggestion.chain_id", chain_id),
-            number_attribute("gas_suggestion.upstream", upstream),
-        ];
-        let parent = Context::current();
-        Self::start(tracer, method.to_owned(), SpanKind::Client, attributes, &parent)
+        info_span!(
+            target: TARGET,
+            "rpc",
+            otel.name = method,
+            otel.kind = "client",
+            rpc.system.name = "jsonrpc",
+            jsonrpc.protocol.version = "2.0",
+            rpc.method = method,
+            gas_suggestion.chain_id = to_i64(chain_id),
+            gas_suggestion.upstream = to_i64(upstream),
+        )
+        .into()
     }
 
     /// Starts the span of a request to the upstream with this name, as a child of the current span.
     pub(crate) fn for_upstream_request(method: &Method, upstream: &'static str) -> Self {
-        let Some(tracer) = TRACER.get() else { return Self::default() };
-        let method = known_method(method).unwrap_or("_OTHER");
-        let attributes = vec![
-            KeyValue::new("http.request.method", method),
-            KeyValue::new("gas_suggestion.upstream", upstream),
-        ];
-        let parent = Context::current();
-        Self::start(tracer, method.to_owned(), SpanKind::Client, attributes, &parent)
-    }
-
-    fn start(
-        tracer: &SdkTracer,
-        name: String,
-        kind: SpanKind,
-        attributes: Vec<KeyValue>,
-        parent: &Context,
-    ) -> Self {
-        let span = tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
-        let span = span.start_with_context(tracer, parent);
-        Self { context: Some(parent.with_span(span)), has_outcome: false }
+        let method = || known_method(method).unwrap_or("_OTHER");
+        info_span!(
+            target: TARGET,
+            "upstream",
+            otel.name = method(),
+            otel.kind = "client",
+            http.request.method = method(),
+            gas_suggestion.upstream = upstream,
+        )
+        .into()
     }
 
     /// Id of the span's trace.
     pub(crate) fn trace_id(&self) -> Option<TraceId> {
-        let context = self.context.as_ref()?;
-        Some(context.span().span_context().trace_id())
+        if self.span.is_disabled() {
+            return None;
+        }
+        Some(self.span.context().span().span_context().trace_id())
     }
 
     /// Runs `future` inside this span: child spans and log lines carry its trace id.
@@ -165,11 +199,11 @@ impl Span {
         &self,
         future: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        let Some(context) = &self.context else { return Either::Left(future) };
-        let id = self.trace_id().unwrap_or(TraceId::INVALID);
         // At the highest level, so that every log line has it.
-        let future = future.instrument(tracing::error_span!("trace", trace_id = %id));
-        Either::Right(future.with_context(context.clone()))
+        let log_span = self.trace_id().map(|id| error_span!("trace", trace_id = %id));
+        future
+            .instrument(log_span.unwrap_or_else(tracing::Span::none))
+            .instrument(self.span.clone())
     }
 
     /// Records the response to a request and the matched route, if any.
@@ -179,29 +213,28 @@ impl Span {
         route: Option<&str>,
         status: StatusCode,
     ) {
-        let Some(context) = &self.context else { return };
-        let span = context.span();
-        if let Some(route) = route {
-            span.update_name(format!("{} {route}", known_method(method).unwrap_or("HTTP")));
-            span.set_attribute(KeyValue::new("http.route", route.to_owned()));
+        if self.span.is_disabled() {
+            return;
         }
-        span.set_attribute(number_attribute("http.response.status_code", status.as_u16()));
+        if let Some(route) = route {
+            let name = format!("{} {route}", known_method(method).unwrap_or("HTTP"));
+            // `tracing` cannot rename a span that has started.
+            self.span.context().span().update_name(name);
+            self.span.set_attribute("http.route", route.to_owned());
+        }
         // Client errors are not errors of the server (semantic conventions, HTTP spans).
-        self.record_outcome(status, status.is_server_error());
+        self.record_http_status(status, status.is_server_error());
     }
 
     /// Records the status of an upstream's response.
     pub(crate) fn record_status(&mut self, status: StatusCode) {
-        let Some(context) = &self.context else { return };
-        context
-            .span()
-            .set_attribute(number_attribute("http.response.status_code", status.as_u16()));
-        self.record_outcome(status, status.is_client_error() || status.is_server_error());
+        self.record_http_status(status, status.is_client_error() || status.is_server_error());
     }
 
-    fn record_outcome(&mut self, status: StatusCode, is_error: bool) {
+    fn record_http_status(&mut self, status: StatusCode, is_error: bool) {
+        self.span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
         if is_error {
-            self.record_failure(&status.as_u16().to_string());
+            self.record_failure(status.as_str());
         } else {
             self.has_outcome = true;
         }
@@ -215,10 +248,11 @@ impl Span {
     /// Records a failure with a reason from a closed list.
     pub(crate) fn record_failure(&mut self, reason: &str) {
         self.has_outcome = true;
-        let Some(context) = &self.context else { return };
-        let span = context.span();
-        span.set_attribute(KeyValue::new("error.type", reason.to_owned()));
-        span.set_status(Status::error(reason.to_owned()));
+        if self.span.is_disabled() {
+            return;
+        }
+        self.span.set_attribute("error.type", reason.to_owned());
+        self.span.set_status(Status::error(reason.to_owned()));
     }
 }
 
@@ -228,24 +262,6 @@ impl Drop for Span {
             // Dropped before an outcome: the client disconnected or a deadline passed.
             self.record_failure("cancelled");
         }
-        if let Some(context) = &self.context {
-            context.span().end();
-        }
-    }
-}
-
-/// Number of spans that this process has dropped.
-pub(crate) fn dropped_spans() -> u64 {
-    queue::dropped()
-}
-
-/// Runs `future` within the current span, for a new task.
-pub(crate) fn with_current_context<F: Future>(
-    future: F,
-) -> impl Future<Output = F::Output> + use<F> {
-    match TRACER.get() {
-        Some(_) => Either::Right(future.with_context(Context::current())),
-        None => Either::Left(future),
     }
 }
 
@@ -261,7 +277,7 @@ fn known_method(method: &Method) -> Option<&'static str> {
     KNOWN.into_iter().find(|known| *known == method.as_str())
 }
 
-/// Creates an integer attribute. OpenTelemetry's integers are signed; all values here fit.
-fn number_attribute(name: &'static str, value: impl TryInto<i64>) -> KeyValue {
-    KeyValue::new(name, value.try_into().unwrap_or(i64::MAX))
+/// Converts to OpenTelemetry's integers, which are signed; all values here fit.
+fn to_i64(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
 }

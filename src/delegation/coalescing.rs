@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, Shared};
 use moka::future::Cache;
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -19,7 +21,6 @@ use super::api_client::{ApiClient, ApiError, ApiRequest, ApiResponse, Caller};
 use super::lookup::DelegationLookup;
 use crate::metrics::Metrics;
 use crate::proxy::ProxyError;
-use crate::traces;
 
 /// The API behind a cache, with one request in flight per look-up.
 #[derive(Debug)]
@@ -158,7 +159,7 @@ impl CoalescingClient {
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(traces::with_current_context(task));
+        tasks.spawn(task.with_context(Context::current()));
         (pending, ResponseSource::Api)
     }
 }

@@ -1,12 +1,12 @@
 //! Metrics of the whole process, read at scrape time.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType::{Counter, Gauge};
 
-use crate::{logging, traces};
+use crate::logging;
 
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
@@ -22,19 +22,12 @@ impl Collector for ProcessCollector {
             )?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
             .encode_gauge(&1)?;
-        let dropped: [Sample; 2] = [
-            (
-                "gas_suggestion_log_lines_dropped_total",
-                "Log lines dropped because the buffer was full or a write failed",
-                Some(logging::dropped_lines()),
-            ),
-            (
-                "gas_suggestion_spans_dropped_total",
-                "Spans dropped because the queue was full or the export failed",
-                Some(traces::dropped_spans()),
-            ),
-        ];
-        for (name, help, value) in dropped.into_iter().chain(system_metrics()) {
+        let dropped_lines: Sample = (
+            "gas_suggestion_log_lines_dropped_total",
+            "Log lines dropped because the buffer was full or a write failed",
+            Some(logging::dropped_lines()),
+        );
+        for (name, help, value) in iter::once(dropped_lines).chain(system_metrics()) {
             let Some(value) = value else { continue };
             let metric_type = if name.ends_with("_total") { Counter } else { Gauge };
             encoder.encode_descriptor(name, help, None, metric_type)?.encode_gauge(&value)?;
