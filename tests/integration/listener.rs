@@ -390,16 +390,7 @@ async fn service_survives_running_out_of_file_descriptors() {
         assert_eq!(admin.request(get("/readyz", "")).await.status(), 200);
     }
     drop(flood);
-    // The service accepts again: a connection over the limit gets 503. While the flood is still processed, some
-    // are closed without a response.
-    let since = Instant::now();
-    loop {
-        match rejected(service.address).await.as_slice() {
-            [] => assert!(since.elapsed() < TIMEOUT, "no connection gets a response"),
-            rejected => break assert_eq!(outcomes(rejected), [(503, "overloaded".into())]),
-        }
-    }
-    drop(client);
+    // The service accepts again. While the flood is still processed, some connections get 503 or no response.
     wait_for_free_slot(service.address).await;
     let (code, log) = service.stop_with("-TERM");
     assert_eq!(code, Some(0), "{log}");
