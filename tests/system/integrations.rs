@@ -212,8 +212,9 @@ impl Program {
     /// Waits for the exit and returns success, the rest of standard output, and standard error.
     async fn wait(mut self) -> (bool, String, String) {
         let output = async { (all(&mut self.stdout).await, all(&mut self.stderr).await) };
-        let (stdout, stderr) =
-            timeout(TIMEOUT, output).await.unwrap_or_else(|_| panic!("{} does not end", self.line));
+        // Several Node processes and nodes at a time can take a minute on a busy machine.
+        let output = timeout(3 * TIMEOUT, output).await;
+        let (stdout, stderr) = output.unwrap_or_else(|_| panic!("{} does not end", self.line));
         (self.process.wait().unwrap().success(), stdout, stderr)
     }
 
