@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_format_has_suffixes_of_counters_and_whole_numbers_without_a_fraction() {
+    fn text_format_has_counter_suffixes_and_plain_whole_numbers() {
         #[derive(Enum, strum::IntoStaticStr)]
         #[strum(serialize_all = "snake_case")]
         enum Outcome {
