@@ -41,7 +41,7 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
     let filter = config.directives().unwrap_or_default();
     // At `debug` this library logs the hosts that it connects to. No part of a URL may be logged.
     let hosts = "hyper_util=info".parse();
-    // The attributes of exported spans are no fields of log lines.
+    // Exported spans are not for log lines; without an exporter they cost nothing.
     let exported_spans = format!("{}=off", traces::TARGET).parse();
     let filter =
         [hosts, exported_spans].into_iter().flatten().fold(filter, EnvFilter::add_directive);

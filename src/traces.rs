@@ -3,8 +3,8 @@
 //! Without an endpoint there are no spans, and the cost is reading a flag. Names and attributes are those of
 //! OpenTelemetry's semantic conventions for HTTP (stable) and JSON-RPC (in development), and some of our own below
 //! `gas_suggestion.`. No attribute has an upstream's URL. A client's `traceparent` is continued; upstreams receive no
-//! trace headers. A layer of `tracing` exports the spans with the target [`TARGET`] and no others. The log leaves them
-//! out, so that span attributes do not become fields of log lines.
+//! trace headers. A layer of `tracing` exports the spans with the target `gas_suggestion::spans` and no others. The log
+//! leaves them out, so that span attributes do not become fields of log lines.
 
 mod otlp_client;
 
@@ -188,10 +188,9 @@ impl Span {
 
     /// Id of the span's trace.
     pub(crate) fn trace_id(&self) -> Option<TraceId> {
-        if self.span.is_disabled() {
-            return None;
-        }
-        Some(self.span.context().span().span_context().trace_id())
+        let trace_id = || self.span.context().span().span_context().trace_id();
+        // A log filter can enable the span without an exporter. Then it has no id.
+        (!self.span.is_disabled()).then(trace_id).filter(|id| *id != TraceId::INVALID)
     }
 
     /// Runs `future` inside this span: child spans and log lines carry its trace id.

@@ -170,8 +170,7 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     );
     // The task of a shared look-up belongs to the request that started it.
     let look_up = one("GET /registry/v2/{address}");
-    let api_call =
-        spans.iter().find(|span| span.parent == look_up.id).unwrap_or_else(|| panic!("{spans:#?}"));
+    let api_call = spans.iter().find(|span| span.parent == look_up.id).unwrap();
     assert_eq!(api_call.attributes["gas_suggestion.upstream"], "delegation");
     let odd = one("HTTP /v1/chains");
     assert_eq!(odd.attributes["http.request.method"], "_OTHER");
