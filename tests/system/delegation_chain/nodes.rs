@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::missing_registry::look_ups;
 use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
 use crate::registry::{ADDRESS, DELEGATE, VAULT, assert_problem, look_up, post, request};
-use crate::test_server::{Response, TestServer};
+use crate::test_server::{Response, TestServer, wait_until};
 
 const TRANSACTIONS: &str = "/v1/ronin/delegations/transactions";
 const UNREACHABLE: (u16, &str, &str) =
@@ -193,6 +193,12 @@ async fn concurrent_identical_look_ups_make_one_call() {
     let look_ups = join_all((0..100).map(|index| look_up(&service, &paths[index % 2])));
     let opening = async {
         node.wait_for_pending(1).await;
+        // All look-ups have begun once their connections are accepted and a further request is served on each thread.
+        let accepted = "gas_suggestion_connections_total{listener=\"public\",outcome=\"accepted\"}";
+        wait_until("connections", async || service.count(accepted).await >= 100).await;
+        for _ in 0..4 {
+            assert_eq!(reqwest::get(service.url("/livez")).await.unwrap().status(), 200);
+        }
         node.release_reads();
     };
     let (found, ()) = tokio::join!(look_ups, opening);
