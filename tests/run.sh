@@ -81,7 +81,7 @@ step cargo fmt --check
 step cargo clippy --locked --all-targets -- -D warnings
 step cargo clippy --locked --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
-# At most three tests of each run may fail beside others, if they pass alone in one of two attempts: a busy machine can delay them.
+# At most three tests of each run may fail beside others, if they pass alone afterwards: a busy machine can delay them.
 # They are named at the end.
 delayed=()
 run_tests() { # number of threads, arguments of `cargo test`, --, filters
@@ -105,8 +105,7 @@ run_tests() { # number of threads, arguments of `cargo test`, --, filters
         return 1
     fi
     for test in "${failed[@]}"; do
-        step cargo test --locked "${arguments[@]}" -- --exact "$test" ||
-            step cargo test --locked "${arguments[@]}" -- --exact "$test"
+        step cargo test --locked "${arguments[@]}" -- --exact "$test"
     done
     delayed+=("${failed[@]}")
 }

@@ -19,9 +19,10 @@ use axum::http::header::{
 use axum::response::{IntoResponse, Response};
 
 use super::openapi::components::{
-    self, AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, CommonErrors, ContractQuery,
-    DirectionName, InvalidParameter, LookupQuery, TokenQuery, UpstreamErrors,
+    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, CommonErrors, ContractQuery,
+    InvalidParameter, LookupQuery, TokenQuery, UpstreamErrors,
 };
+use super::openapi::schemas::{self, DirectionName};
 use super::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::client_limits::ClientHandle;
 use crate::delegation::{
@@ -45,7 +46,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
     operation_id = "getDelegations",
     tag = "Delegation",
     params(
-        ("address" = components::Address, Path, description = "The address to look up."),
+        ("address" = schemas::Address, Path, description = "The address to look up."),
         (
             "direction" = inline(Option<DirectionName>),
             Query,

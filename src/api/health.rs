@@ -5,7 +5,8 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
-use super::openapi::components::{CommonErrors, HealthBody, NotReady};
+use super::openapi::components::{CommonErrors, NotReady};
+use super::openapi::schemas::HealthBody;
 use super::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
 

@@ -5,6 +5,7 @@
 
 pub(super) mod components;
 mod examples;
+pub(super) mod schemas;
 mod verification;
 
 use std::collections::BTreeMap;
@@ -28,10 +29,8 @@ use utoipa::{IntoParams, OpenApi as _};
 use crate::config::{Chain, Config, DelegationSource};
 use crate::etag;
 use crate::wire::Delegation;
-use components::{
-    CommonErrors, CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders, Uint256,
-    schema_ref,
-};
+use components::{CommonErrors, CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
+use schemas::{Uint256, schema_ref};
 
 const PROBLEM: &str = "application/problem+json";
 
@@ -55,10 +54,10 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
     ),
     components(schemas(
         super::problem::ProblemBody,
-        components::Address,
-        components::Rights,
-        components::Uint256,
-        components::RpcCall,
+        schemas::Address,
+        schemas::Rights,
+        schemas::Uint256,
+        schemas::RpcCall,
     ))
 )]
 struct SharedDescription;

@@ -17,8 +17,9 @@ use serde_json::value::RawValue;
 
 use super::extractors::ChainParam;
 use super::openapi::components::{
-    CommonErrors, PayloadTooLarge, RpcRequest, RpcResponseBody, UnknownChain, UnsupportedMediaType,
+    CommonErrors, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
 };
+use super::openapi::schemas::{RpcRequest, RpcResponseBody};
 use super::problem::Problem;
 use super::request_body;
 use crate::client_limits::ClientHandle;

@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::extractors::ChainParam;
 use super::freshness::Freshness;
-use super::openapi::components::{CommonErrors, LastEventId, SuggestionEvent, UnknownChain};
+use super::openapi::components::{CommonErrors, LastEventId, UnknownChain};
+use super::openapi::schemas::SuggestionEvent;
 use super::problem::Problem;
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;

@@ -61,10 +61,15 @@ pub(super) async fn serve(
         tracing::debug!(%error, "connection closed early");
         let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
         if error.is_timeout() {
+            // No response is on its way, so there is nothing to linger for.
             counters[Timeout::Header].increment();
-        } else if cause.is_some_and(|cause| cause.kind() == ErrorKind::TimedOut) {
+            return;
+        }
+        if cause.is_some_and(|cause| cause.kind() == ErrorKind::TimedOut) {
             counters[Timeout::Write].increment();
-        } else if error.is_user() {
+            return;
+        }
+        if error.is_user() {
             // The response broke off, so the connection is reset. A client that reads until the connection closes, as
             // with HTTP/1.0, would take an orderly close for the end of the response.
             let _ = stream.set_zero_linger();

@@ -1,6 +1,7 @@
 //! The whole service in this process, on free ports.
 
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::Config;
@@ -12,12 +13,16 @@ use tokio::task::JoinHandle;
 
 use crate::raw_client::TIMEOUT;
 
+/// Client of all tests, which reads the system's certificates once. It keeps no connection: the service may close an idle
+/// one just when the next request is sent.
+static CLIENT: LazyLock<Client> =
+    LazyLock::new(|| Client::builder().pool_max_idle_per_host(0).build().unwrap());
+
 /// A running service. Stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct TestServer {
     address: SocketAddr,
     admin: SocketAddr,
-    client: Client,
     stop: oneshot::Sender<()>,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -49,7 +54,7 @@ impl TestServer {
             // The service stops when the sender is used or dropped.
             let _ = stopped.await;
         }));
-        Self { address, admin, client: Client::new(), stop, task }
+        Self { address, admin, stop, task }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -69,7 +74,7 @@ impl TestServer {
     }
 
     pub(crate) async fn admin(&self, path: &str) -> Response {
-        Response::read(self.client.get(self.admin_url(path)).send().await.unwrap()).await
+        Response::read(CLIENT.get(self.admin_url(path)).send().await.unwrap()).await
     }
 
     /// Returns the value of a counter, given as `name{a="b",c="d"}`.
@@ -86,7 +91,7 @@ impl TestServer {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Response {
-        let mut request = self.client.request(method, self.url(path));
+        let mut request = CLIENT.request(method, self.url(path));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -99,7 +104,7 @@ impl TestServer {
         path: &str,
         as_expected: impl Fn(&Response) -> bool,
     ) -> Response {
-        wait_for(&self.client, &self.url(path), as_expected).await
+        wait_for(&CLIENT, &self.url(path), as_expected).await
     }
 
     /// Like [`wait_for`](Self::wait_for), on the admin listener, which has no rate limit.
@@ -108,7 +113,7 @@ impl TestServer {
         path: &str,
         as_expected: impl Fn(&Response) -> bool,
     ) -> Response {
-        wait_for(&self.client, &self.admin_url(path), as_expected).await
+        wait_for(&CLIENT, &self.admin_url(path), as_expected).await
     }
 
     /// Stops the service and returns the result of its run.

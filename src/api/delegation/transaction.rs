@@ -17,9 +17,10 @@ use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
 use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, InvalidParameter, PayloadTooLarge, TransactionRequest,
-    UnknownChain, UnsupportedMediaType, UpstreamErrors,
+    CommonErrors, FeesUnavailable, InvalidParameter, PayloadTooLarge, UnknownChain,
+    UnsupportedMediaType, UpstreamErrors,
 };
+use crate::api::openapi::schemas::TransactionRequest;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request_body;
 use crate::delegation::Delegations;

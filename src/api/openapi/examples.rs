@@ -8,7 +8,7 @@ use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
-use super::components::{DELEGATE, VAULT};
+use super::schemas::{DELEGATE, VAULT};
 use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
 use crate::api::problem::{Problem, ProblemCode};

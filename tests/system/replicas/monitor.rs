@@ -37,6 +37,8 @@ struct MonitorState {
     stats: ReadStats,
     /// Incremented each time the process is killed, started, frozen or thawed.
     epoch: u64,
+    /// Incremented each time the head of the chain is set back.
+    resets: u64,
     /// Reads that begin at or after this time count. `None` while the process is down or frozen.
     counts_from: Option<Instant>,
     /// Time at which the process was thawed. `None` once it has caught up.
@@ -97,6 +99,7 @@ impl Monitor {
         let state = Arc::new(Mutex::new(MonitorState {
             stats: ReadStats::default(),
             epoch: 0,
+            resets: 0,
             counts_from: Some(Instant::now()),
             thawed: None,
             last: None,
@@ -125,6 +128,13 @@ impl Monitor {
         let mut state = self.state();
         state.epoch += 1;
         (state.counts_from, state.last, state.thawed) = (None, None, None);
+    }
+
+    /// Pauses reading; called before the head of the chain is set back. A read that this interrupts may still return the
+    /// old head or the new one.
+    pub(crate) fn pause_for_reset(&self) {
+        self.state().resets += 1;
+        self.pause();
     }
 
     /// Resumes reading; called when the restarted process is ready.
@@ -185,21 +195,22 @@ struct Reader {
 
 impl Reader {
     async fn read(&self) {
-        let epoch = {
+        let (epoch, resets) = {
             let state = self.state.lock().unwrap();
             if state.counts_from.is_none() {
                 return;
             }
-            state.epoch
+            (state.epoch, state.resets)
         };
         let (requested, head) = (Instant::now(), self.clock.head());
         let response = self.replica.try_get(&self.path, TIMEOUT).await;
         let mut state = self.state.lock().unwrap();
-        if state.epoch != epoch {
-            // The process was killed or frozen during the read, or the chain was reset.
+        let is_same_epoch = state.epoch == epoch;
+        if state.resets != resets || !is_same_epoch && response.is_err() {
+            // The chain was reset, or the process was killed or frozen during the read.
             return;
         }
-        let counts = state.counts_from.is_some_and(|from| requested >= from);
+        let counts = is_same_epoch && state.counts_from.is_some_and(|from| requested >= from);
         state.stats.reads += 1;
         let checked = response.and_then(|response| {
             let newest = self.check(&response)?;
@@ -225,7 +236,8 @@ impl Reader {
         };
         state.stats.newest = newest;
         let lag = head.saturating_sub(newest);
-        if lag <= MAX_GAP
+        if is_same_epoch
+            && lag <= MAX_GAP
             && let Some(thawed) = state.thawed.take()
         {
             state.stats.catching_up = state.stats.catching_up.max(thawed.elapsed());

@@ -475,7 +475,7 @@ async fn chain_reset_reaches_all_replicas() {
             harness.redis.kill();
             harness.redis.start_again();
         }
-        harness.monitors.iter().for_each(Monitor::pause);
+        harness.monitors.iter().for_each(Monitor::pause_for_reset);
         // One replica is frozen during the reset, another one restarts after it.
         let (frozen, new) = (&harness.monitors[0].replica, &harness.monitors[1].replica);
         frozen.freeze();

@@ -1,0 +1,251 @@
+//! Schemas that have no type in the code of the routes, for the same reason as the components.
+
+#![expect(dead_code, reason = "only the derived descriptions are used")]
+
+use serde_json::{Value, json};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, SchemaType};
+use utoipa::openapi::{
+    KnownFormat, Object, ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::wire::SuggestionBody;
+
+/// The first two accounts of Hardhat's and Anvil's test networks.
+pub(super) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub(super) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+
+/// An address. Mixed case must be a valid checksum (EIP-55).
+#[derive(ToSchema)]
+#[schema(pattern = "^0x[0-9a-fA-F]{40}$", format = "address", examples(json!(VAULT)))]
+pub(in crate::api) struct Address(String);
+
+/// The rights: 32 bytes in hex, or a string of at most 31 bytes. Empty: all rights.
+#[derive(ToSchema)]
+#[schema(
+    pattern = "^(0x[0-9a-fA-F]{64}|(?!0x)[^\\u0000-\\u001f\\u007f-\\u009f]{0,31})$",
+    format = "rights",
+    examples("claim")
+)]
+pub(super) struct Rights(String);
+
+/// A number from 0 to 2^256 - 1, as a decimal string.
+#[derive(ToSchema)]
+#[schema(pattern = "^[0-9]+$", format = "uint256", examples("1000000000000000000"))]
+pub(super) struct Uint256(String);
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(in crate::api) enum DirectionName {
+    Incoming,
+    Outgoing,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum LookupBlock {
+    Latest,
+    Pending,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum ResponseSource {
+    Api,
+    Chain,
+}
+
+#[derive(ToSchema)]
+pub(super) enum OnlyTrue {
+    #[schema(rename = "true")]
+    True,
+}
+
+#[derive(ToSchema)]
+pub(super) enum OnlyNo {
+    #[schema(rename = "no")]
+    No,
+}
+
+#[derive(ToSchema)]
+enum JsonRpcVersion {
+    #[schema(rename = "2.0")]
+    V2,
+}
+
+#[derive(ToSchema)]
+enum EventName {
+    #[schema(rename = "gas-suggestion")]
+    GasSuggestion,
+}
+
+#[derive(ToSchema)]
+pub(in crate::api) struct HealthBody {
+    #[schema(inline)]
+    status: HealthStatus,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum HealthStatus {
+    Live,
+    Ready,
+}
+
+/// A server-sent event: a suggestion with a new newest block, or a new price.
+#[derive(ToSchema)]
+pub(in crate::api) struct SuggestionEvent {
+    #[schema(inline)]
+    event: EventName,
+    /// The newest block, a dash and the entity tag; in the stream of all chains the chain id and a dash before that.
+    #[schema(pattern = "^([0-9]+-)?[0-9]+-[0-9a-f]{16}$")]
+    id: String,
+    #[schema(schema_with = event_data)]
+    data: String,
+}
+
+fn event_data() -> Object {
+    let schema = ObjectBuilder::new().schema_type(Type::String);
+    schema
+        .content_media_type("application/json")
+        .content_schema(Some(schema_ref::<SuggestionBody>()))
+        .build()
+}
+
+/// An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it.
+#[derive(ToSchema)]
+pub(in crate::api) struct RpcRequest(Value);
+
+/// A JSON-RPC 2.0 call. Without `id` it is a notification, which is ignored.
+#[derive(ToSchema)]
+pub(in crate::api) struct RpcCall {
+    #[schema(inline)]
+    jsonrpc: JsonRpcVersion,
+    #[schema(schema_with = rpc_id, required = false)]
+    id: Value,
+    method: String,
+    #[schema(schema_with = rpc_params, required = false)]
+    params: Value,
+}
+
+/// A response for a call, or a list of them for a batch.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(in crate::api) enum RpcResponseBody {
+    Single(RpcOutcome),
+    Batch(Vec<RpcOutcome>),
+}
+
+/// The outcome of a call: `result` or `error`.
+#[derive(ToSchema)]
+pub(in crate::api) struct RpcOutcome {
+    #[schema(inline)]
+    jsonrpc: JsonRpcVersion,
+    #[schema(schema_with = rpc_id)]
+    id: Value,
+    #[schema(required = false)]
+    result: Value,
+    #[schema(inline, nullable = false)]
+    error: Option<RpcError>,
+}
+
+#[derive(ToSchema)]
+struct RpcError {
+    code: i64,
+    message: String,
+    #[schema(required = false)]
+    data: Value,
+}
+
+fn rpc_id() -> Object {
+    let types = SchemaType::from_iter([Type::String, Type::Number, Type::Null]);
+    ObjectBuilder::new().schema_type(types).description(Some("The id of the call.")).build()
+}
+
+fn rpc_params() -> Schema {
+    let types = SchemaType::from_iter([Type::Array, Type::Object, Type::Null]);
+    ArrayBuilder::new()
+        .schema_type(types)
+        .items(ObjectBuilder::new().schema_type(SchemaType::AnyValue))
+        .into()
+}
+
+pub(super) fn schema_ref<T: ToSchema>() -> Ref {
+    Ref::from_schema_name(T::name())
+}
+
+pub(in crate::api) struct TransactionRequest;
+
+impl ToSchema for TransactionRequest {}
+
+impl PartialSchema for TransactionRequest {
+    fn schema() -> RefOr<Schema> {
+        /// Actions with the members that they require. An action with an amount has three variants: without `enable`,
+        /// granting and revoking.
+        const VARIANTS: [(&str, &[&str], Option<bool>); 9] = [
+            ("delegate_all", &[], None),
+            ("delegate_contract", &["contract"], None),
+            ("delegate_erc721", &["contract", "token_id"], None),
+            ("delegate_erc20", &["contract", "amount"], None),
+            ("delegate_erc20", &["contract", "amount", "enable"], Some(true)),
+            ("delegate_erc20", &["contract", "enable"], Some(false)),
+            ("delegate_erc1155", &["contract", "token_id", "amount"], None),
+            ("delegate_erc1155", &["contract", "token_id", "amount", "enable"], Some(true)),
+            ("delegate_erc1155", &["contract", "token_id", "enable"], Some(false)),
+        ];
+        let request = OneOfBuilder::new().description(Some(
+            "The rights that `from` delegates to `to` or revokes. Members that do not apply to the action are rejected.",
+        ));
+        let variants = VARIANTS.into_iter().map(transaction_variant);
+        variants.fold(request, OneOfBuilder::item).into()
+    }
+}
+
+fn transaction_variant((action, members, enable): (&str, &[&str], Option<bool>)) -> ObjectBuilder {
+    let string = || ObjectBuilder::new().schema_type(Type::String);
+    let flag = ObjectBuilder::new().schema_type(Type::Boolean);
+    let number =
+        |minimum| OneOfBuilder::new().item(schema_ref::<Uint256>()).item(safe_integer(minimum));
+    let mut schema = ObjectBuilder::new()
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
+        .property("from", schema_ref::<Address>())
+        .property("to", schema_ref::<Address>())
+        .property("action", string().enum_values(Some([action])))
+        .property("rights", schema_ref::<Rights>());
+    if members.contains(&"contract") {
+        schema = schema.property("contract", schema_ref::<Address>());
+    }
+    if members.contains(&"token_id") {
+        schema = schema.property("token_id", number(0));
+    }
+    let takes_amount = matches!(action, "delegate_erc20" | "delegate_erc1155");
+    if takes_amount {
+        let positive = string()
+            .pattern(Some("^0*[1-9][0-9]*$"))
+            .format(Some(SchemaFormat::Custom("uint256".into())));
+        schema = schema.property(
+            "amount",
+            match enable {
+                Some(true) => OneOfBuilder::new().item(positive).item(safe_integer(1)),
+                _ => number(0),
+            },
+        );
+    }
+    if enable.is_some() || !takes_amount {
+        schema = schema.property("enable", flag.enum_values(enable.map(|value| [json!(value)])));
+    }
+    ["from", "to", "action"]
+        .iter()
+        .chain(members)
+        .fold(schema, |schema, name| schema.required(*name))
+}
+
+/// An integer that no JSON implementation rounds.
+fn safe_integer(minimum: u64) -> ObjectBuilder {
+    const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(minimum))
+        .maximum(Some(MAX_SAFE_INTEGER))
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+}
