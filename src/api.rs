@@ -56,7 +56,7 @@ use utoipa_axum::routes;
 pub use health::ReadinessState;
 
 use crate::client_limits::ConnectedPeer;
-use crate::config::{Config, DelegationSource};
+use crate::config::{self, Config, DelegationSource};
 use crate::delegation::Delegations;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
@@ -76,15 +76,23 @@ use verification::VerificationState;
 #[derive(Debug, Clone)]
 pub struct App {
     inner: Arc<Inner>,
+    per_thread: Arc<PerThread>,
 }
 
 #[derive(Debug)]
 struct Inner {
     access_log: AccessLog,
-    cors: CorsLayer,
+    cors: config::Cors,
     request_checks: RequestChecks,
-    fast_path: Option<FastPath>,
     routes: Router,
+}
+
+/// The values that responses of the fast path share. Each is counted when a response takes and drops it, and processors
+/// that count at the same place delay each other.
+#[derive(Debug)]
+struct PerThread {
+    cors: CorsLayer,
+    fast_path: Option<FastPath>,
 }
 
 /// Builds the routes of the public listener.
@@ -283,18 +291,23 @@ impl App {
             .layer(RequestBodyTimeoutLayer::new(body_timeout))
             .layer(compression_layer());
         let base_path = &config.server.base_path;
+        let rate_limited = metrics.requests_rate_limited_total.clone();
         Self {
             inner: Arc::new(Inner {
                 access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
-                cors: cors::layer(&config.cors),
-                request_checks: RequestChecks::new(
-                    base_path,
-                    metrics.requests_rate_limited_total.clone(),
-                ),
-                fast_path,
+                cors: config.cors.clone(),
+                request_checks: RequestChecks::new(base_path, rate_limited),
                 routes: routes.layer(layers),
             }),
+            per_thread: Arc::new(PerThread { cors: cors::layer(&config.cors), fast_path }),
         }
+    }
+
+    /// Returns the same routes for another serving thread.
+    pub(crate) fn for_thread(&self) -> Self {
+        let fast_path = self.per_thread.fast_path.as_ref().map(FastPath::for_thread);
+        let per_thread = PerThread { cors: cors::layer(&self.inner.cors), fast_path };
+        Self { inner: Arc::clone(&self.inner), per_thread: Arc::new(per_thread) }
     }
 
     /// Handles a request without a connection, so no per-client limit applies. Needs a Tokio runtime with time.
@@ -316,16 +329,14 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner { access_log, cors, .. } = &*self.inner;
+        let access_log = &self.inner.access_log;
         let context = access_log.start(&request);
-        let route = service_fn(|request| self.inner.respond(request, peer, &context));
-        let Ok(response) = cors.layer(route).call(request).await;
+        let route = service_fn(|request| self.route(request, peer, &context));
+        let Ok(response) = self.per_thread.cors.layer(route).call(request).await;
         access_log.finish(context, response)
     }
-}
 
-impl Inner {
-    async fn respond<B>(
+    async fn route<B>(
         &self,
         mut request: Request<B>,
         peer: Result<&ConnectedPeer, StatusCode>,
@@ -335,14 +346,14 @@ impl Inner {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
-            self.request_checks.check(&request, peer)?;
+            self.inner.request_checks.check(&request, peer)?;
             Ok(peer)
         });
         let peer = match admitted {
             Ok(peer) => peer,
             Err(problem) => return Ok(problem.into_response()),
         };
-        if let Some(fast_path) = &self.fast_path
+        if let Some(fast_path) = &self.per_thread.fast_path
             && let Some(response) = fast_path.respond(&request)
         {
             context.set_suggestion_route();
@@ -351,7 +362,7 @@ impl Inner {
         // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
         let client = peer.client_for(request.headers());
         request.extensions_mut().insert(client);
-        context.span.instrument(self.routes.clone().call(request)).await
+        context.span.instrument(self.inner.routes.clone().call(request)).await
     }
 }
 

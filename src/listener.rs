@@ -131,7 +131,9 @@ impl Listener {
         let mut accept_errors = AcceptErrors::default();
         let mut connections = JoinSet::new();
         let mut rejections = JoinSet::new();
-        for runtime in runtimes.iter().cycle() {
+        let threads: Vec<_> =
+            runtimes.iter().map(|runtime| (runtime, self.app.for_thread())).collect();
+        for (runtime, app) in threads.iter().cycle() {
             let (stream, address) = loop {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
@@ -152,14 +154,14 @@ impl Listener {
             let Ok(stream) = stream.into_std() else { continue };
             match self.admit(address, connections.len()) {
                 Ok(peer) => {
-                    let (http, app) = (self.http.clone(), self.app.clone());
+                    let (http, app) = (self.http.clone(), app.clone());
                     let (counters, shutdown) =
                         (Arc::clone(&self.timeout_counters), shutdown.clone());
                     let task = connection::serve(stream, http, app, peer, counters, shutdown);
                     connections.spawn_on(task, runtime);
                 }
                 Err(status) if rejections.len() < MAX_REJECTIONS => {
-                    let task = connection::reject(stream, self.app.clone(), status);
+                    let task = connection::reject(stream, app.clone(), status);
                     rejections.spawn_on(task, runtime);
                 }
                 Err(_) => {}

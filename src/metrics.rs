@@ -8,12 +8,13 @@ mod process;
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use enum_map::{Enum, EnumMap};
 use prometheus_client::encoding::text::encode_registry;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -69,8 +70,7 @@ metrics! {
     /// HTTP requests by listener, route, method and response status
     http_requests_total: Family<RequestLabels, Counter> = Family::default(),
     /// Time from a request's headers to its response headers
-    http_request_duration_seconds: HistogramFamily<RouteLabels> =
-        Family::new_with_constructor(|| Histogram::new(REQUEST_BOUNDS)),
+    http_request_duration_seconds: Family<RouteLabels, RequestDurations> = Family::default(),
     /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
     /// moved for stall_after), old (data older than two block times), unavailable (503)
     suggestion_responses_total: Family<FreshnessLabels, Counter> = Family::default(),
@@ -285,6 +285,51 @@ impl TypedMetric for Counter {
 impl EncodeMetric for Counter {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         encoder.encode_gauge(&self.0.get())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+/// Histogram of request durations. Every request on every serving thread records in it, so it has no lock: a thread that
+/// the system interrupts while it holds one would stop the others. The library's histogram has a mutex.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestDurations(Arc<DurationCounts>);
+
+#[derive(Debug, Default)]
+struct DurationCounts {
+    /// Number of durations up to each of `REQUEST_BOUNDS` and above the previous one; the last: of longer ones.
+    buckets: [AtomicU64; REQUEST_BOUNDS.len() + 1],
+    total_nanoseconds: AtomicU64,
+}
+
+impl RequestDurations {
+    /// Counts a request that took `elapsed`.
+    pub(crate) fn record(&self, elapsed: Duration) {
+        let seconds = elapsed.as_secs_f64();
+        let index = REQUEST_BOUNDS.iter().position(|bound| seconds <= *bound);
+        if let Some(bucket) = self.0.buckets.get(index.unwrap_or(REQUEST_BOUNDS.len())) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.0.total_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+impl TypedMetric for RequestDurations {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+impl EncodeMetric for RequestDurations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let counts = self.0.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
+        // The library writes the last bound as `+Inf`.
+        let bounds = REQUEST_BOUNDS.into_iter().chain([f64::MAX]);
+        let buckets: Vec<_> = bounds.zip(counts).collect();
+        let total = Duration::from_nanos(self.0.total_nanoseconds.load(Ordering::Relaxed));
+        let count = counts.iter().sum();
+        encoder.encode_histogram::<NoLabelSet>(total.as_secs_f64(), count, &buckets, None)
     }
 
     fn metric_type(&self) -> MetricType {

@@ -8,11 +8,10 @@ use axum::extract::MatchedPath;
 use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus_client::metrics::histogram::Histogram;
 
 use super::problem;
 use super::request_id::{RequestIdGenerator, X_REQUEST_ID};
-use crate::metrics::{Counter, Metrics, RequestLabels, RouteLabels};
+use crate::metrics::{Counter, Metrics, RequestDurations, RequestLabels, RouteLabels};
 use crate::traces::Span;
 
 /// Target of request log lines, for log filters.
@@ -47,7 +46,7 @@ pub(super) struct RequestContext {
 /// Counters of the route that gets nearly all requests, looked up once.
 #[derive(Debug)]
 struct RouteMetrics {
-    duration: Histogram,
+    durations: RequestDurations,
     counters: Vec<(Method, StatusCode, Counter)>,
 }
 
@@ -122,10 +121,10 @@ impl AccessLog {
         if preregistered.is_some_and(|counts| counts.try_record(method, status, elapsed)) {
             return;
         }
-        let (requests, duration) =
+        let (requests, durations) =
             http_metrics(&self.metrics, self.listener, route, method, status);
         requests.increment();
-        duration.observe(elapsed.as_secs_f64());
+        durations.record(elapsed);
     }
 
     fn log_request(
@@ -176,7 +175,7 @@ impl RouteMetrics {
         });
         Self {
             counters: counters.collect(),
-            duration: http_metrics(&Method::GET, StatusCode::OK).1,
+            durations: http_metrics(&Method::GET, StatusCode::OK).1,
         }
     }
 
@@ -187,19 +186,19 @@ impl RouteMetrics {
             counters.find(|(counted_method, with, _)| counted_method == method && *with == status);
         let Some((_, _, counter)) = found else { return false };
         counter.increment();
-        self.duration.observe(elapsed.as_secs_f64());
+        self.durations.record(elapsed);
         true
     }
 }
 
-/// Counter of requests with this response, and duration of the route's requests.
+/// Counter of requests with this response, and durations of the route's requests.
 fn http_metrics(
     metrics: &Metrics,
     listener: &'static str,
     route: &str,
     method: &Method,
     status: StatusCode,
-) -> (Counter, Histogram) {
+) -> (Counter, RequestDurations) {
     let method = match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

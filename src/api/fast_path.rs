@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use axum::http::header::ACCESS_CONTROL_EXPOSE_HEADERS;
+use axum::http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 
 use super::freshness::Freshness;
 use super::problem::Problem;
@@ -14,7 +15,7 @@ use super::suggestion::{self, FreshnessCounters};
 use crate::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
-/// Shortcut for the suggestion route of all chains.
+/// Shortcut for the suggestion route of all chains. Each serving thread has its own.
 #[derive(Debug)]
 pub(super) struct FastPath {
     /// Path before `{chain}`.
@@ -28,17 +29,18 @@ pub(super) struct FastPath {
 struct FastChain {
     chain: StoredChain,
     freshness_counters: FreshnessCounters,
-    /// Headers of the last response. Within a second nearly all responses have the same headers, and copying a map
-    /// takes a fraction of the time of filling one.
-    last_headers: RwLock<Option<CachedHeaders>>,
+    /// The last response. Within a second nearly all responses are the same, and copying one takes a fraction of the
+    /// time of building one.
+    last_response: RwLock<Option<CachedResponse>>,
 }
 
-/// Response headers and the values that they depend on.
+/// A response and the values that it depends on.
 #[derive(Debug)]
-struct CachedHeaders {
+struct CachedResponse {
     snapshot: Arc<Snapshot>,
     freshness: Freshness,
     headers: HeaderMap,
+    body: Bytes,
 }
 
 impl FastPath {
@@ -47,10 +49,21 @@ impl FastPath {
         let fast_chain = |chain: &StoredChain| FastChain {
             chain: chain.clone(),
             freshness_counters: FreshnessCounters::new(chain, metrics),
-            last_headers: RwLock::new(None),
+            last_response: RwLock::new(None),
         };
         let chains = store.chains().iter().map(fast_chain).collect();
         Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains }
+    }
+
+    /// Returns a shortcut that shares no cached response with this one.
+    pub(super) fn for_thread(&self) -> Self {
+        let fast_chain = |FastChain { chain, freshness_counters, .. }: &FastChain| FastChain {
+            chain: chain.clone(),
+            freshness_counters: freshness_counters.clone(),
+            last_response: RwLock::new(None),
+        };
+        let chains = self.chains.iter().map(fast_chain).collect();
+        Self { prefix: self.prefix.clone(), store: self.store.clone(), chains }
     }
 
     /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
@@ -65,8 +78,8 @@ impl FastPath {
         fast_chain.freshness_counters.record(&fast_chain.chain, &result);
         Some(match result {
             Ok(current) => {
-                let headers = fast_chain.headers(&current);
-                suggestion::conditional_response(&current.snapshot, headers, request.headers())
+                let (headers, body) = fast_chain.headers_and_body(&current);
+                suggestion::conditional_response(headers, body, request.headers())
             }
             Err(reason) => Problem::unavailable(&fast_chain.chain, reason).into_response(),
         })
@@ -74,28 +87,34 @@ impl FastPath {
 }
 
 impl FastChain {
-    fn headers(&self, current: &ServableSnapshot) -> HeaderMap {
+    fn headers_and_body(&self, current: &ServableSnapshot) -> (HeaderMap, Bytes) {
         let snapshot = &current.snapshot;
         let freshness = Freshness::from_snapshot(&self.chain, current);
-        let last_headers = self.last_headers.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached_headers) =
-            last_headers.as_ref().filter(|head| head.is_for(snapshot, freshness))
+        let last_response = self.last_response.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = last_response.as_ref().filter(|last| last.is_for(snapshot, freshness))
         {
-            return cached_headers.headers.clone();
+            return (cached.headers.clone(), cached.body.clone());
         }
-        drop(last_headers);
+        drop(last_response);
         let mut headers = suggestion::suggestion_headers(snapshot, freshness);
+        let etag = HeaderValue::from_bytes(snapshot.etag.as_bytes());
+        headers.insert(ETAG, etag.expect("a copy of a header value is one"));
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));
-        let entry =
-            CachedHeaders { snapshot: Arc::clone(snapshot), freshness, headers: headers.clone() };
-        *self.last_headers.write().unwrap_or_else(PoisonError::into_inner) = Some(entry);
-        headers
+        let body = Bytes::copy_from_slice(&snapshot.body);
+        let entry = CachedResponse {
+            snapshot: Arc::clone(snapshot),
+            freshness,
+            headers: headers.clone(),
+            body: body.clone(),
+        };
+        *self.last_response.write().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        (headers, body)
     }
 }
 
-impl CachedHeaders {
+impl CachedResponse {
     fn is_for(&self, snapshot: &Arc<Snapshot>, freshness: Freshness) -> bool {
         Arc::ptr_eq(&self.snapshot, snapshot) && self.freshness == freshness
     }

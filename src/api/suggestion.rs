@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use bytes::Bytes;
 use enum_map::{Enum, EnumMap};
 
 use super::extractors::ChainParam;
@@ -53,7 +54,7 @@ enum ResponseFreshness {
 }
 
 /// Counters of one chain's responses.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct FreshnessCounters(EnumMap<ResponseFreshness, Counter>);
 
 impl FreshnessCounters {
@@ -103,7 +104,7 @@ pub(super) async fn get_suggestion(
     FreshnessCounters::new(&chain, &metrics).record(&chain, &result);
     let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
     let headers = suggestion_headers(&current.snapshot, Freshness::from_snapshot(&chain, &current));
-    Ok(conditional_response(&current.snapshot, headers, &request))
+    Ok(conditional_response(headers, current.snapshot.body.clone(), &request))
 }
 
 /// Builds the headers of a suggestion with this freshness.
@@ -116,19 +117,20 @@ pub(super) fn suggestion_headers(snapshot: &Snapshot, freshness: Freshness) -> H
     headers
 }
 
-/// Builds the response with these headers; 304 if `If-None-Match` contains the entity tag.
+/// Builds the response with these headers; 304 if `If-None-Match` contains their entity tag.
 pub(super) fn conditional_response(
-    snapshot: &Snapshot,
     mut headers: HeaderMap,
+    body: Bytes,
     request_headers: &HeaderMap,
 ) -> Response {
-    let is_not_modified = etag::matches(&snapshot.etag, request_headers);
+    let tag = headers.get(header::ETAG);
+    let is_not_modified = tag.is_some_and(|tag| etag::matches(tag, request_headers));
     let mut response = Response::new(Body::empty());
     if is_not_modified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         headers.remove(header::CONTENT_TYPE);
     } else {
-        *response.body_mut() = Body::from(snapshot.body.clone());
+        *response.body_mut() = Body::from(body);
     }
     *response.headers_mut() = headers;
     response

@@ -48,9 +48,11 @@ pub(super) async fn serve(
         Ok::<_, Infallible>(response)
     };
     let mut connection = http.serve_connection(TokioIo::new(stream), service_fn(handle));
+    // A token of its own, because checking one takes its lock.
+    let closing = shutdown.closing.child_token();
     let result = tokio::select! {
         result = &mut connection => result,
-        () = shutdown.closing.cancelled() => {
+        () = closing.cancelled() => {
             Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
@@ -78,7 +80,7 @@ pub(super) async fn serve(
     }
     tokio::select! {
         () = lingering_close(stream) => {}
-        () = shutdown.closing.cancelled() => {}
+        () = closing.cancelled() => {}
     }
 }
 
