@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # GET /v1/{chain}/gas-suggestion with every feature enabled, compared with an empty hyper service and with nginx, which
 # serves the same body as a static file. Measures requests per second, the 99th percentile of the latency and processor
-# time per request on 64 and on 1,000 keep-alive connections, and also 304 and HEAD. Prints Markdown tables.
+# time per request on 64 and on 1,000 keep-alive connections, and also 304, HEAD, and with a log line per request. Prints
+# Markdown tables.
 # Usage: benches/serving.sh [rounds]
 #
 # PEERS="NAME=URL=PID …" adds other running services.
@@ -26,6 +27,9 @@ empty_binary=$(build_bench empty_hyper)
 
 create_workspace
 
+start_service demo --block-time 1h
+started+=("$service")
+logging=$service logging_url=$url
 # No access log, as with nginx; rate limits stay enabled.
 export GAS_LOG__FILTER="info,gas_suggestion::requests=warn"
 start_service demo --block-time 1h
@@ -37,16 +41,20 @@ read -r -u "${EMPTY[0]}" empty_address
 
 mkdir -p "$directory/files$(dirname "$path")"
 curl -sSf "$url$path" >"$directory/files$path"
-port=$(free_port)
-cat >"$directory/nginx.conf" <<CONF
+# Starts nginx. Sets `nginx_url` and `nginx_processes`.
+start_nginx() { # value of access_log
+    local port folder deadline
+    port=$(free_port)
+    folder=$(mktemp -d -p "$directory")
+    cat >"$folder/nginx.conf" <<CONF
 worker_processes $(nproc);
 worker_rlimit_nofile 8192;
 daemon off;
-pid $directory/nginx.pid;
-error_log $directory/nginx.log;
+pid $folder/nginx.pid;
+error_log $folder/nginx.log;
 events { worker_connections 4096; }
 http {
-    access_log off;
+    access_log $1;
     sendfile on;
     tcp_nopush on;
     open_file_cache max=1000 inactive=1h;
@@ -54,20 +62,26 @@ http {
     keepalive_requests 100000000;
     keepalive_timeout 1h;
     default_type application/json;
-    client_body_temp_path $directory; proxy_temp_path $directory; fastcgi_temp_path $directory;
-    uwsgi_temp_path $directory; scgi_temp_path $directory;
+    client_body_temp_path $folder; proxy_temp_path $folder; fastcgi_temp_path $folder;
+    uwsgi_temp_path $folder; scgi_temp_path $folder;
     server { listen 127.0.0.1:$port backlog=4096; root $directory/files; }
 }
 CONF
-nginx -c "$directory/nginx.conf" 2>/dev/null &
-nginx=$!
-started+=("$nginx")
-deadline=$((SECONDS + 10))
-until curl -sf "http://127.0.0.1:$port$path" >/dev/null; do
-    [ $SECONDS -lt $deadline ] || { cat "$directory/nginx.log" >&2; echo "nginx did not start" >&2; exit 1; }
-    sleep 0.05
-done
-cmp "$directory/files$path" <(curl -sSf "http://127.0.0.1:$port$path")
+    nginx -c "$folder/nginx.conf" 2>/dev/null &
+    nginx_processes=$!
+    started+=("$nginx_processes")
+    nginx_url=http://127.0.0.1:$port$path
+    deadline=$((SECONDS + 10))
+    until curl -sf "$nginx_url" >/dev/null; do
+        [ $SECONDS -lt $deadline ] || { cat "$folder/nginx.log" >&2; echo "nginx did not start" >&2; exit 1; }
+        sleep 0.05
+    done
+    cmp "$directory/files$path" <(curl -sSf "$nginx_url")
+    nginx_processes="$nginx_processes $(pgrep -P "$nginx_processes" | tr '\n' ' ')"
+}
+start_nginx "$directory/access.log"
+logging_nginx=$nginx_processes logging_nginx_url=$nginx_url
+start_nginx off
 
 tag=$(curl -sSf -D- -o/dev/null "$url$path" | tr -d '\r' | sed -n 's/^etag: //ip')
 
@@ -79,7 +93,8 @@ ticks() { # processes
     echo "$total"
 }
 
-declare -A processes=([service]=$service [empty]=$EMPTY_PID [nginx]="$nginx $(pgrep -P "$nginx" | tr '\n' ' ')")
+declare -A processes=([service]=$service [empty]=$EMPTY_PID [nginx]=$nginx_processes
+    [logging]=$logging [logging-nginx]=$logging_nginx)
 
 # One run. Appends requests per second, 99th percentile in ms and processor time per request in µs to the result file.
 run() { # result file, server, connections, URL, more arguments for wrk
@@ -130,13 +145,16 @@ run warm service 64 "$url$path"
 before=$(served)
 for _ in $(seq "$rounds"); do
     run service-64 service 64 "$url$path"
-    run nginx-64 nginx 64 "http://127.0.0.1:$port$path"
+    run nginx-64 nginx 64 "$nginx_url"
     run empty-64 empty 64 "http://$empty_address/"
     run not-modified-64 service 64 "$url$path" -H "If-None-Match: $tag"
+    run logging-64 logging 64 "$logging_url$path"
+    run logging-nginx-64 logging-nginx 64 "$logging_nginx_url"
+    : >"$directory/access.log"
     run_ab head-64 -i
     run_ab get-64
     run service-1000 service 1000 "$url$path"
-    run nginx-1000 nginx 1000 "http://127.0.0.1:$port$path"
+    run nginx-1000 nginx 1000 "$nginx_url"
     run empty-1000 empty 1000 "http://$empty_address/"
     for peer in "${peers[@]}"; do
         run "${peer%%=*}-64" "${peer%%=*}" 64 "${peer#*=}"
@@ -163,6 +181,7 @@ for connections in 64 1000; do
     row "empty hyper service" "empty-$connections" "nginx-$connections"
     [ $connections = 64 ] || continue
     row "304" not-modified-64 nginx-64
+    row "the service with its log, to nginx with its access log" logging-64 logging-nginx-64
     for peer in "${peers[@]}"; do
         row "${peer%%=*}" "${peer%%=*}-64" nginx-64
     done

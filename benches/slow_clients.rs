@@ -176,7 +176,8 @@ async fn hold_connection(kind: Kind, client: SocketAddr, mut stream: TcpStream) 
             Kind::Dripping => {
                 let (mut from, mut to) = stream.split();
                 let mut ticker = interval(Duration::from_secs(1));
-                let mut head = GOOD.iter().copied().cycle();
+                let mut head =
+                    b"GET / HTTP/1.1\r\nHost: ".iter().copied().chain(std::iter::repeat(b'a'));
                 let dripping = async {
                     loop {
                         ticker.tick().await;
@@ -191,7 +192,8 @@ async fn hold_connection(kind: Kind, client: SocketAddr, mut stream: TcpStream) 
                 }
             }
             Kind::Stalling => {
-                let begin = b"POST /v1/chains HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{";
+                let begin =
+                    b"POST /rpc/ethereum HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{";
                 if stream.write_all(begin).await.is_ok() {
                     until_closed(&mut stream).await;
                 }

@@ -131,9 +131,13 @@ impl Listener {
         let mut accept_errors = AcceptErrors::default();
         let mut connections = JoinSet::new();
         let mut rejections = JoinSet::new();
-        let threads: Vec<_> =
-            runtimes.iter().map(|runtime| (runtime, self.app.for_thread())).collect();
-        for (runtime, app) in threads.iter().cycle() {
+        let threads = runtimes.iter().map(|runtime| {
+            // Checking a token takes its lock, so each thread has its own.
+            let closing = shutdown.closing.child_token();
+            (runtime, self.app.for_thread(), Shutdown { closing, ..shutdown.clone() })
+        });
+        let threads: Vec<_> = threads.collect();
+        for (runtime, app, shutdown) in threads.iter().cycle() {
             let (stream, address) = loop {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {

@@ -1,7 +1,10 @@
 //! The web pages and their resources, compiled into the binary.
 //!
-//! The pages load resources from this service only, which their Content-Security-Policy enforces. No script builds HTML
-//! from text.
+//! The pages load resources from this service only, which their Content-Security-Policy enforces. No script of this
+//! service builds HTML from text. Resources are compressed once, pages on each request.
+
+use std::io::Read;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -10,6 +13,9 @@ use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::{GzDecoder, GzEncoder};
 
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
 use crate::etag;
@@ -66,23 +72,19 @@ const FORM_ASSETS: [StaticFile; 7] = [
 /// The page that shows the document at `/openapi.json`.
 const DOCS: StaticFile = StaticFile::html("/docs", include_str!("../pages/docs.html"));
 
-const DOCS_ASSETS: [StaticFile; 7] = [
-    StaticFile::css("/docs/style.css", include_str!("../pages/docs/style.css")),
-    StaticFile::js("/docs/page.js", include_str!("../pages/docs/page.js")),
-    StaticFile::js("/docs/document.js", include_str!("../pages/docs/document.js")),
-    StaticFile::js("/docs/element.js", include_str!("../pages/docs/element.js")),
-    StaticFile::js("/docs/schema.js", include_str!("../pages/docs/schema.js")),
-    StaticFile::js("/docs/operation.js", include_str!("../pages/docs/operation.js")),
-    StaticFile::js("/docs/request.js", include_str!("../pages/docs/request.js")),
-];
+/// The page's script. Swagger UI, which it starts, comes from the crate `utoipa-swagger-ui`.
+const DOCS_SCRIPT: StaticFile =
+    StaticFile::js("/docs/initializer.js", include_str!("../pages/docs/initializer.js"));
 
-/// Sources of images that a page may show.
+/// What a page may load besides scripts, styles and data of this service.
 #[derive(Clone, Copy)]
-enum ImagePolicy {
-    /// Only `data:` URLs in the page itself, such as its empty icon.
-    DataOnly,
+enum ContentPolicy {
+    /// Images in `data:` URLs, such as the page's empty icon.
+    DataImages,
     /// Also images of this service.
-    SameOrigin,
+    OwnImages,
+    /// Also what Swagger UI builds itself: styles, and images and markup from responses.
+    SwaggerUi,
 }
 
 const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
@@ -118,7 +120,7 @@ pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap)
         Some((_, name)) if !name.is_empty() => {
             Redirect::permanent(&format!("{name}/")).into_response()
         }
-        _ => file_response(&DASHBOARD, ImagePolicy::SameOrigin, &request),
+        _ => page_response(&DASHBOARD, ContentPolicy::OwnImages, &request),
     }
 }
 
@@ -138,7 +140,7 @@ pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap)
     )
 )]
 pub(super) async fn verification_form(request: HeaderMap) -> Response {
-    file_response(&VERIFICATION_FORM, ImagePolicy::DataOnly, &request)
+    page_response(&VERIFICATION_FORM, ContentPolicy::DataImages, &request)
 }
 
 /// This document as a web page
@@ -155,58 +157,140 @@ pub(super) async fn verification_form(request: HeaderMap) -> Response {
     )
 )]
 pub(super) async fn docs(request: HeaderMap) -> Response {
-    file_response(&DOCS, ImagePolicy::SameOrigin, &request)
+    page_response(&DOCS, ContentPolicy::SwaggerUi, &request)
 }
 
 /// Serves the resources of the dashboard and of the page that shows the document.
 pub(super) fn assets() -> Router {
     let to_docs = || async { Redirect::permanent("../docs") };
-    serve_files(DASHBOARD_ASSETS.iter().chain(&DOCS_ASSETS), ImagePolicy::SameOrigin)
+    serve_files(&DASHBOARD_ASSETS, ContentPolicy::OwnImages)
+        .merge(serve_files([&DOCS_SCRIPT], ContentPolicy::SwaggerUi))
+        .merge(swagger_ui("swagger-ui.css", "text/css; charset=utf-8"))
+        .merge(swagger_ui("swagger-ui-bundle.js", "text/javascript; charset=utf-8"))
         .route("/docs/", get(to_docs))
 }
 
 /// Serves the resources of the form for contract verification.
 pub(super) fn form_assets() -> Router {
     let to_form = || async { Redirect::permanent("../verify") };
-    serve_files(&FORM_ASSETS, ImagePolicy::DataOnly).route("/verify/", get(to_form))
+    serve_files(&FORM_ASSETS, ContentPolicy::DataImages).route("/verify/", get(to_form))
 }
 
 fn serve_files(
     files: impl IntoIterator<Item = &'static StaticFile>,
-    image_policy: ImagePolicy,
+    content_policy: ContentPolicy,
 ) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
-        let serve = async move |request: HeaderMap| file_response(file, image_policy, &request);
-        routes.route(file.path, get(serve))
+        let mut gzip = Vec::new();
+        GzEncoder::new(file.text.as_bytes(), Compression::best())
+            .read_to_end(&mut gzip)
+            .expect("memory can be read");
+        let asset = Asset::new(file.content_type, gzip.into(), content_policy);
+        routes.merge(asset.serve_at(file.path))
     })
 }
 
-fn file_response(file: &StaticFile, image_policy: ImagePolicy, request: &HeaderMap) -> Response {
-    let tag = etag::for_body(file.text.as_bytes());
-    let mut response = if etag::matches(&tag, request) {
+/// Serves a file of Swagger UI, which the crate has compressed.
+fn swagger_ui(name: &str, content_type: &'static str) -> Router {
+    let config = utoipa_swagger_ui::Config::new([""]);
+    let file = utoipa_swagger_ui::serve(name, Arc::new(config)).ok().flatten();
+    let file = file.filter(|file| file.gzpipped).expect("the crate has this file, compressed");
+    Asset::new(content_type, file.bytes.into_owned().into(), ContentPolicy::SwaggerUi)
+        .serve_at(&format!("/docs/{name}"))
+}
+
+/// A compressed resource of a page.
+struct Asset {
+    content_type: &'static str,
+    gzip: Bytes,
+    etag: HeaderValue,
+    content_policy: ContentPolicy,
+}
+
+impl Asset {
+    fn new(content_type: &'static str, gzip: Bytes, content_policy: ContentPolicy) -> Self {
+        Self { content_type, etag: etag::for_body(&gzip), gzip, content_policy }
+    }
+
+    fn serve_at(self, path: &str) -> Router {
+        let asset = Arc::new(self);
+        Router::new().route(path, get(async move |request: HeaderMap| asset.response(&request)))
+    }
+
+    fn response(&self, request: &HeaderMap) -> Response {
+        let is_compressed = accepts_gzip(request);
+        let body = || {
+            if is_compressed {
+                return self.gzip.clone();
+            }
+            let mut bytes = Vec::new();
+            let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
+            read.expect("the resource was compressed by this program");
+            bytes.into()
+        };
+        let mut response =
+            conditional_response(&self.etag, self.content_type, body, self.content_policy, request);
+        let headers = response.headers_mut();
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        if is_compressed && !response.status().is_redirection() {
+            let gzip = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+        }
+        response
+    }
+}
+
+/// Returns true if `Accept-Encoding` lists gzip with a weight above 0.
+fn accepts_gzip(request: &HeaderMap) -> bool {
+    let values = request.get_all(header::ACCEPT_ENCODING).iter();
+    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|entry| {
+        let (coding, weight) = entry.split_once(';').unwrap_or((entry, ""));
+        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
+        coding.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
+    })
+}
+
+fn page_response(
+    page: &StaticFile,
+    content_policy: ContentPolicy,
+    request: &HeaderMap,
+) -> Response {
+    let tag = etag::for_body(page.text.as_bytes());
+    let body = || Bytes::from_static(page.text.as_bytes());
+    conditional_response(&tag, page.content_type, body, content_policy, request)
+}
+
+fn conditional_response(
+    tag: &HeaderValue,
+    content_type: &'static str,
+    body: impl FnOnce() -> Bytes,
+    content_policy: ContentPolicy,
+    request: &HeaderMap,
+) -> Response {
+    let mut response = if etag::matches(tag, request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        let content_type = HeaderValue::from_static(file.content_type);
-        ([(header::CONTENT_TYPE, content_type)], Body::from(file.text)).into_response()
+        let content_type = HeaderValue::from_static(content_type);
+        ([(header::CONTENT_TYPE, content_type)], Body::from(body())).into_response()
     };
     let headers = response.headers_mut();
     headers.extend(PAGE_HEADERS);
-    headers.insert(header::CONTENT_SECURITY_POLICY, image_policy.content_security_policy());
-    headers.insert(header::ETAG, tag);
+    headers.insert(header::CONTENT_SECURITY_POLICY, content_policy.header());
+    headers.insert(header::ETAG, tag.clone());
     response
 }
 
-impl ImagePolicy {
-    /// Returns the policy of a page with these image sources.
-    fn content_security_policy(self) -> HeaderValue {
-        let sources = match self {
-            Self::DataOnly => "data:",
-            Self::SameOrigin => "'self' data:",
+impl ContentPolicy {
+    /// Returns the `Content-Security-Policy`.
+    fn header(self) -> HeaderValue {
+        let [styles, images, types] = match self {
+            Self::DataImages => ["", "data:", "; require-trusted-types-for 'script'"],
+            Self::OwnImages => ["", "'self' data:", "; require-trusted-types-for 'script'"],
+            Self::SwaggerUi => [" 'unsafe-inline'", "'self' data: blob:", ""],
         };
         let policy = format!(
-            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-             img-src {sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-             require-trusted-types-for 'script'"
+            "default-src 'none'; script-src 'self'; style-src 'self'{styles}; connect-src 'self'; \
+             img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'{types}"
         );
         HeaderValue::try_from(policy).expect("letters and punctuation are a header value")
     }

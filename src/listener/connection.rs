@@ -48,11 +48,9 @@ pub(super) async fn serve(
         Ok::<_, Infallible>(response)
     };
     let mut connection = http.serve_connection(TokioIo::new(stream), service_fn(handle));
-    // A token of its own, because checking one takes its lock.
-    let closing = shutdown.closing.child_token();
     let result = tokio::select! {
         result = &mut connection => result,
-        () = closing.cancelled() => {
+        () = shutdown.closing.cancelled() => {
             Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
@@ -80,7 +78,7 @@ pub(super) async fn serve(
     }
     tokio::select! {
         () = lingering_close(stream) => {}
-        () = closing.cancelled() => {}
+        () = shutdown.closing.cancelled() => {}
     }
 }
 

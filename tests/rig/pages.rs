@@ -74,7 +74,14 @@ async fn check_resource(service: &TestServer, path: &str) -> (String, String) {
 /// because comments in noble-hashes contain other paths.
 fn loaded_paths(path: &str, text: &str) -> Vec<String> {
     let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();
-    ["from \"", "from './", "<link rel=\"stylesheet\" href=\"", "<script type=\"module\" src=\""]
+    let prefixes = [
+        "from \"",
+        "from './",
+        "<link rel=\"stylesheet\" href=\"",
+        "<script type=\"module\" src=\"",
+        "<script src=\"",
+    ];
+    prefixes
         .iter()
         .flat_map(|prefix| {
             let start = if prefix.ends_with('/') { "./" } else { "" };

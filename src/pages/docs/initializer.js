@@ -1,0 +1,20 @@
+// Shows openapi.json with Swagger UI.
+
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+const applyScheme = () => document.documentElement.classList.toggle("dark-mode", darkScheme.matches);
+darkScheme.addEventListener("change", applyScheme);
+applyScheme();
+
+const banner = document.getElementById("banner");
+try {
+    const response = await fetch("openapi.json");
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    const spec = await response.json();
+    document.title = `${spec.info.title} – API`;
+    // Requests go to where the page came from: a proxy may serve it below a path that the document does not name.
+    spec.servers = [{ url: new URL(".", location.href).href }];
+    SwaggerUIBundle({ spec, dom_id: "#swagger-ui", deepLinking: true, tryItOutEnabled: true, docExpansion: "list" });
+    banner.remove();
+} catch (error) {
+    banner.textContent = `The document could not be loaded: ${error.message}`;
+}
