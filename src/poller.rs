@@ -22,7 +22,7 @@ use crate::replicas::{
 };
 use crate::store::Publisher;
 use crate::traces::Span;
-use crate::upstream::{Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 use reporter::{PollError, PollReporter};
 
 /// Polls one chain.
@@ -186,7 +186,8 @@ impl Poller {
 
     /// Calls the first healthy upstream. If it returns nothing to publish, calls all others at once; the first good
     /// reply is published. This takes at most two attempt deadlines, however many upstreams are silent. The others are
-    /// also called if the head seems late; then a higher head wins.
+    /// also called if the head seems late; then a higher head wins. If every upstream timed out, the next poll waits
+    /// longer.
     async fn poll_upstreams(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
         let now = Instant::now();
         let Self { chain, request, upstreams, head_tracker, publisher, reporter, .. } = self;
@@ -197,12 +198,21 @@ impl Poller {
         };
 
         let round = head_tracker.start_round(now);
-        let mut active_poll =
-            ActivePoll { round, publisher, reporter, unconfirmed: Vec::new(), published: None };
+        let mut active_poll = ActivePoll {
+            called_at: now,
+            round,
+            publisher,
+            reporter,
+            unconfirmed: Vec::new(),
+            published: None,
+            reply_time: None,
+            all_timed_out: true,
+        };
         let reply = fetch_priced_history(first.upstream, request, chain, deadline).await;
         let is_published = active_poll.evaluate_reply(first, reply);
         let seeks_newer = is_published && active_poll.round.should_query_others();
         if is_published && !seeks_newer {
+            active_poll.adapt_deadline(upstreams);
             return (PollOutcome::Accepted, active_poll.published);
         }
         let published = active_poll.publisher.chain().newest_block();
@@ -213,6 +223,7 @@ impl Poller {
             let Candidate { upstream, .. } = other;
             (other, fetch_priced_history(upstream, request, chain, deadline).await)
         };
+        active_poll.called_at = Instant::now();
         let mut replies: FuturesUnordered<_> = others.map(fetch_from).collect();
         let mut is_success = is_published;
         while let Some((other, reply)) = replies.next().await {
@@ -224,6 +235,7 @@ impl Poller {
         if seeks_newer && active_poll.publisher.chain().newest_block() > published {
             active_poll.reporter.record_failure(first, &PollError::HeadStalled);
         }
+        active_poll.adapt_deadline(upstreams);
         let has_unconfirmed = !active_poll.unconfirmed.is_empty();
         let published = active_poll.finish();
         let outcome = match is_success || published.is_some() {
@@ -237,15 +249,29 @@ impl Poller {
 
 /// A poll in progress.
 struct ActivePoll<'a> {
+    /// When the upstreams that have not replied yet were called.
+    called_at: Instant,
     round: PollRound<'a>,
     publisher: &'a mut Publisher,
     reporter: &'a PollReporter,
     /// Histories with an unconfirmed head, by index of the upstream.
     unconfirmed: Vec<(usize, PricedHistory)>,
     published: Option<PublishedPoll>,
+    /// Time that the first good reply took.
+    reply_time: Option<Duration>,
+    all_timed_out: bool,
 }
 
 impl ActivePoll<'_> {
+    /// Adapts the deadline of the next polls to the replies of this one.
+    fn adapt_deadline(&self, upstreams: &ChainUpstreams) {
+        match self.reply_time {
+            Some(took) => upstreams.record_reply_time(took),
+            None if self.all_timed_out => upstreams.record_timeouts(),
+            None => {}
+        }
+    }
+
     /// Publishes a reply if its head is plausible. Returns true if the reply was good.
     fn evaluate_reply(
         &mut self,
@@ -266,8 +292,12 @@ impl ActivePoll<'_> {
             }
             Ok(())
         });
+        self.all_timed_out &= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
         match &outcome {
-            Ok(()) => self.reporter.record_success(candidate),
+            Ok(()) => {
+                self.reply_time.get_or_insert_with(|| self.called_at.elapsed());
+                self.reporter.record_success(candidate);
+            }
             Err(failure) => self.reporter.record_failure(candidate, failure),
         }
         outcome.is_ok()
@@ -275,7 +305,7 @@ impl ActivePoll<'_> {
 
     /// Publishes an implausible but confirmed head, if there is one. Returns what was published last.
     fn finish(self) -> Option<PublishedPoll> {
-        let Self { round, publisher, reporter, unconfirmed, published } = self;
+        let Self { round, publisher, reporter, unconfirmed, published, .. } = self;
         let Some(confirmed) = round.finish() else { return published };
         let found = unconfirmed.into_iter().find(|(index, _)| *index == confirmed);
         let Some((index, (history, market))) = found else { return published };

@@ -12,6 +12,7 @@ mod circuit_breaker;
 mod fee_history;
 mod new_heads;
 mod node_health;
+mod poll_deadline;
 mod quantity;
 mod read;
 mod reply;
@@ -210,8 +211,8 @@ async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Res
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No complete reply before the deadline.
-    #[error("no response within the deadline")]
-    Timeout,
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
     /// No connection: refused, unknown host, or TLS failure.
     #[error("cannot connect")]
     Unreachable(#[source] reqwest::Error),
@@ -272,7 +273,7 @@ impl Error {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Timeout => "timeout",
+            Self::Timeout(_) => "timeout",
             Self::Unreachable(_) => "unreachable",
             Self::Transport(_) => "transport",
             Self::TooLarge(_) => "too_large",
@@ -299,7 +300,7 @@ impl Error {
     fn penalty(&self) -> Penalty {
         match self {
             Self::BeyondHead | Self::NoMemory(_) | Self::ChainUnverified => Penalty::None,
-            Self::Timeout => Penalty::LongBackoff,
+            Self::Timeout(_) => Penalty::LongBackoff,
             Self::RateLimited(retry_after) => Penalty::Cooldown(*retry_after),
             Self::WrongChain { .. } => Penalty::Quarantine,
             Self::Unsupported => Penalty::Unsupported,

@@ -41,6 +41,9 @@ pub struct Chain {
     /// Data older than this is not served.
     #[serde(default = "default_max_age", deserialize_with = "units::duration")]
     pub max_age: Duration,
+    /// Longest time for a node's reply to a poll; `None`: a third of `max_age`.
+    #[serde(default, deserialize_with = "units::optional_duration")]
+    poll_timeout: Option<Duration>,
     /// Time without a new head after which data is stale; `None`: ten block times; `"0s"`: never.
     #[serde(default, deserialize_with = "units::optional_duration")]
     stall_after: Option<Duration>,
@@ -94,6 +97,12 @@ impl Chain {
         (!after.is_zero()).then_some(after)
     }
 
+    /// Longest time for a node's reply to a poll.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Duration {
+        self.poll_timeout.unwrap_or(self.max_age / 3)
+    }
+
     /// Age above which data is labelled stale: two block times, at least 2 s.
     #[must_use]
     pub fn stale_after(&self) -> Duration {
@@ -132,6 +141,13 @@ impl Chain {
             return reject(
                 "max_age",
                 format!("must be longer than {least} (two block times, and 2s)"),
+            );
+        }
+        if self.poll_timeout.is_some_and(|timeout| timeout.is_zero() || timeout > self.max_age) {
+            let most = humantime::format_duration(self.max_age);
+            return reject(
+                "poll_timeout",
+                format!("must be above 0s and at most {most} (max_age)"),
             );
         }
         if self.stall_after().is_some_and(|after| after < self.block_time) {

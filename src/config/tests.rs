@@ -176,7 +176,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, max_polls_per_block, rpc_methods, max_age, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
@@ -217,6 +217,8 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.strategy = \"adaptive\"\npricing.reward_percentiles = [60]",
             "pricing.reward_percentiles: must have two values with strategy = \"adaptive\", such as [10, 60]",
         ),
+        ("poll_timeout = \"0s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
+        ("poll_timeout = \"31s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("max_polls_per_block = 11", "max_polls_per_block: must be from 1 to 10"),
         (
             "pricing.base_fee_floor = \"1\"",

@@ -1,11 +1,12 @@
 //! The nodes of one chain, and the order in which they are called.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::node_health::Availability;
+use super::poll_deadline::PollDeadline;
 use super::{JsonRpcClient, NodeEndpoint, NodeStatus, UpstreamNode};
 use crate::config::{self, UpstreamUrl, WebSocketUrl};
 use prometheus_client::metrics::family::Family;
@@ -19,7 +20,7 @@ pub struct ChainUpstreams {
     /// The chain's key.
     chain: String,
     all: Vec<UpstreamNode>,
-    attempt_deadline: Duration,
+    poll_deadline: Mutex<PollDeadline>,
     redactor: Arc<Redactor>,
     read_counters: Family<AttemptLabels, Counter>,
     rate_limit_notify: Arc<Notify>,
@@ -64,7 +65,7 @@ impl ChainUpstreams {
         Self {
             chain: chain.key.clone(),
             all,
-            attempt_deadline: attempt_deadline(chain.block_time),
+            poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
             redactor: Arc::clone(redactor),
             read_counters: metrics.upstream_reads_total.clone(),
             rate_limit_notify,
@@ -95,10 +96,32 @@ impl ChainUpstreams {
         self.read_counters.get_or_create(&labels).increment();
     }
 
-    /// Deadline of one attempt at one upstream.
+    /// Deadline of one attempt at one upstream, at present.
     #[must_use]
     pub fn attempt_deadline(&self) -> Duration {
-        self.attempt_deadline
+        self.poll_deadline().current()
+    }
+
+    /// Records a poll in which every upstream timed out, so that the next one waits longer.
+    pub(crate) fn record_timeouts(&self) {
+        let mut deadline = self.poll_deadline();
+        if deadline.record_timeouts() {
+            let deadline = deadline.current();
+            tracing::warn!(
+                chain = self.chain,
+                ?deadline,
+                "all upstreams timed out; deadline extended"
+            );
+        }
+    }
+
+    /// Records the time that the first good reply of a poll took.
+    pub(crate) fn record_reply_time(&self, took: Duration) {
+        self.poll_deadline().record_reply(took);
+    }
+
+    fn poll_deadline(&self) -> MutexGuard<'_, PollDeadline> {
+        self.poll_deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Status of each node at `now`, in order of preference.
@@ -135,11 +158,4 @@ pub struct Candidate<'a> {
     pub upstream: &'a UpstreamNode,
     /// True if it has not failed lately.
     pub is_healthy: bool,
-}
-
-/// Half a block time, which leaves the rest of the block time to the other upstreams. At most 2 s, which no node needs,
-/// and
-/// at least 0.5 s, because a node may be on another continent.
-fn attempt_deadline(block_time: Duration) -> Duration {
-    (block_time / 2).clamp(Duration::from_millis(500), Duration::from_secs(2))
 }

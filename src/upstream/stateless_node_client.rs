@@ -52,6 +52,8 @@ impl StatelessNodeClient {
         let Self { client, node } = self;
         let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
         let call = client.call(&client.poll_http, node, method, params, Self::BODY_LIMIT, parse);
-        tokio::time::timeout(Self::TIMEOUT, call).await.unwrap_or(Err(Error::Timeout))
+        tokio::time::timeout(Self::TIMEOUT, call)
+            .await
+            .unwrap_or(Err(Error::Timeout(Self::TIMEOUT)))
     }
 }

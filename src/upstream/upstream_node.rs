@@ -166,7 +166,8 @@ impl UpstreamNode {
             self.check_chain().await?;
             self.fetch_fee_history(request).await
         };
-        let outcome = tokio::time::timeout(deadline, fetch).await.unwrap_or(Err(Error::Timeout));
+        let outcome =
+            tokio::time::timeout(deadline, fetch).await.unwrap_or(Err(Error::Timeout(deadline)));
         if outcome.is_err() {
             // The verification of this very attempt stays valid. Otherwise a node that answers one call within the
             // deadline, but not two, would never be used.

@@ -69,6 +69,27 @@ async fn slow_node_that_meets_the_deadline_only_per_call_is_used() {
 }
 
 #[tokio::test]
+async fn slow_node_is_used_unless_another_is_faster() {
+    // An attempt has a timeout of 500 ms, and a longer one after all nodes were too slow.
+    let slow = Reply::Slow(Duration::from_millis(700), fee_history(1000, 3, 40));
+    let slow = MockNode::start(7, slow).await;
+    let service = TestServer::start(&chain(&[slow.url()])).await;
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    let polls = slow.calls("eth_feeHistory");
+    service
+        .wait_for("/v1/a/gas-suggestion", |response| {
+            response.status == 200 && slow.calls("eth_feeHistory") >= polls + 3
+        })
+        .await;
+
+    drop(service);
+    let fast = MockNode::start(7, Reply::Result(fee_history(2000, 3, 40))).await;
+    let service = TestServer::start(&chain(&[slow.url(), fast.url()])).await;
+    service.wait_for("/v1/a/gas-suggestion", |_| fast.calls("eth_feeHistory") >= 5).await;
+    assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-newest-block"), "2000");
+}
+
+#[tokio::test]
 async fn only_the_preferred_url_is_polled_while_it_is_healthy() {
     let first = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let second = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
