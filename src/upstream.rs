@@ -20,6 +20,7 @@ mod stateless_node_client;
 mod upstream_node;
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -38,9 +39,10 @@ pub use reply::{NodeResponse, parse_reply};
 pub(crate) use stateless_node_client::StatelessNodeClient;
 pub use upstream_node::UpstreamNode;
 
-use crate::config::{Config, UpstreamUrl};
+use crate::config::{Config, UpstreamUrl, WebSocketUrl};
 use crate::http_client;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
+use crate::redaction::Redactor;
 use crate::traces::Span;
 use node_health::Penalty;
 
@@ -51,6 +53,8 @@ pub struct JsonRpcClient {
     read_http: reqwest::Client,
     /// True if the start of a reply may be logged: no RPC URL may contain a secret.
     logs_reply_bodies: bool,
+    /// Redacts the URLs of all chains, because a node may know the URL of another.
+    redactor: Arc<Redactor>,
 }
 
 /// One node of a chain.
@@ -94,12 +98,16 @@ impl JsonRpcClient {
         };
         let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
         let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
+        let chains = &config.chains;
+        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls).flat_map(UpstreamUrl::secrets);
+        let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
+        let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
         // Each client reads the system's certificates. In parallel the first poll waits only once.
         let (poll_http, read_http) = std::thread::scope(|scope| {
             let reads = scope.spawn(build_client);
             (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
-        Ok(Self { poll_http: poll_http?, read_http: read_http?, logs_reply_bodies })
+        Ok(Self { poll_http: poll_http?, read_http: read_http?, logs_reply_bodies, redactor })
     }
 
     /// Calls `method` at `node` for a poll and returns the `result`.
@@ -182,8 +190,17 @@ impl JsonRpcClient {
             Error::RateLimited(_) => Error::RateLimited(retry_after),
             Error::Status(status, _) => Error::Status(status, snippet()),
             Error::NotJson(_) => Error::NotJson(snippet()),
+            Error::Node(code, _) => Error::Node(code, self.error_message(&body)),
             error => error,
         })
+    }
+}
+
+impl JsonRpcClient {
+    /// Returns the beginning of the message of the error in this reply, without secrets of URLs.
+    fn error_message(&self, body: &[u8]) -> BodySnippet {
+        let message = reply::error_message(body).unwrap_or_default();
+        BodySnippet::new(self.redactor.redact_text(&message).as_bytes(), true)
     }
 }
 
@@ -246,9 +263,9 @@ pub enum Error {
     /// JSON, but not a valid reply to this call.
     #[error("invalid reply: {0}")]
     InvalidReply(&'static str),
-    /// The node's own error, with its code if it has one.
-    #[error("the node returned error {}", .0.map_or("without a code".into(), |code| code.to_string()))]
-    Node(Option<i64>),
+    /// The node's own error, with its code if it has one, and the beginning of its message without secrets of URLs.
+    #[error("the node returned error {code}: {message}", code = .0.map_or("without a code".into(), |code| code.to_string()), message = .1)]
+    Node(Option<i64>, BodySnippet),
     /// The node serves another chain than the configured one.
     #[error("the node serves chain {found}, not {expected}")]
     WrongChain {
@@ -285,7 +302,7 @@ impl Error {
             Self::Unsupported => "unsupported",
             Self::BeyondHead => "beyond_head",
             Self::InvalidReply(_) => "invalid_reply",
-            Self::Node(_) => "node_error",
+            Self::Node(..) => "node_error",
             Self::WrongChain { .. } => "wrong_chain",
             Self::ChainUnverified => "unverified_chain",
             Self::FeeHistory(malformed) => malformed.reason(),
@@ -294,7 +311,7 @@ impl Error {
 
     /// Returns true if the node rejects the parameters.
     pub(crate) fn is_invalid_params(&self) -> bool {
-        matches!(self, Self::Node(Some(Self::INVALID_PARAMS)))
+        matches!(self, Self::Node(Some(Self::INVALID_PARAMS), _))
     }
 
     fn penalty(&self) -> Penalty {
@@ -314,5 +331,32 @@ impl From<reqwest::Error> for Error {
         // The URL may contain a key.
         let error = error.without_url();
         if error.is_connect() { Self::Unreachable(error) } else { Self::Transport(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_error_message_is_short_and_hides_secrets_of_urls() {
+        let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"https://node/v3/c4n4ry-0123456789\"]";
+        let client = JsonRpcClient::new(&Config::from_toml(toml).unwrap()).unwrap();
+        let message = |json: &str| {
+            let reply = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{json}}}"#);
+            client.error_message(reply.as_bytes()).to_string()
+        };
+        assert_eq!(
+            message(r#"{"code":-32000,"message":"eth_feeHistory is disabled"}"#),
+            "eth_feeHistory is disabled"
+        );
+        let redacted = message(r#"{"code":1,"message":"no project c4n4ry-0123456789 \n"}"#);
+        assert!(redacted.starts_with("no project *") && redacted.ends_with(" \\n"), "{redacted}");
+        assert!(!redacted.contains("c4n4ry"));
+        let long = format!(r#"{{"code":1,"message":"{}"}}"#, "long ".repeat(1000));
+        assert_eq!(message(&long).len(), 128);
+        for without in [r#""text""#, r#"{"code":1}"#, r#"{"message":1}"#, "null"] {
+            assert_eq!(message(without), "(empty)");
+        }
     }
 }

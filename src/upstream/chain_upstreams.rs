@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::node_health::Availability;
 use super::poll_deadline::PollDeadline;
 use super::{JsonRpcClient, NodeEndpoint, NodeStatus, UpstreamNode};
-use crate::config::{self, UpstreamUrl, WebSocketUrl};
+use crate::config::{self, UpstreamUrl};
 use prometheus_client::metrics::family::Family;
 
 use crate::metrics::{AttemptLabels, Counter, Metrics};
@@ -37,20 +37,11 @@ impl ChainUpstreams {
         chains: &[config::Chain],
         metrics: &Metrics,
     ) -> Vec<Arc<Self>> {
-        // A node may know the URL of another, so each redacts the URLs of all chains.
-        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls).flat_map(UpstreamUrl::secrets);
-        let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
-        let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
-        let new_upstreams = |chain| Arc::new(Self::new(client, chain, &redactor, metrics));
+        let new_upstreams = |chain| Arc::new(Self::new(client, chain, metrics));
         chains.iter().map(new_upstreams).collect()
     }
 
-    fn new(
-        client: &JsonRpcClient,
-        chain: &config::Chain,
-        redactor: &Arc<Redactor>,
-        metrics: &Metrics,
-    ) -> Self {
+    fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
         let rate_limit_notify = Arc::new(Notify::new());
         let upstream = |(index, url): (usize, &UpstreamUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
@@ -66,7 +57,7 @@ impl ChainUpstreams {
             chain: chain.key.clone(),
             all,
             poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
-            redactor: Arc::clone(redactor),
+            redactor: Arc::clone(&client.redactor),
             read_counters: metrics.upstream_reads_total.clone(),
             rate_limit_notify,
         }

@@ -142,6 +142,12 @@ fn apply_status<T>(status: u16, outcome: Result<T, Error>) -> Result<T, Error> {
     }
 }
 
+/// Returns the message of the error in a reply.
+pub(super) fn error_message(body: &[u8]) -> Option<String> {
+    let reply: RawReply = serde_json::from_slice(body).ok()?;
+    serde_json::from_str(NodeError::parse(reply.error?).message?.get()).ok()
+}
+
 fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, Error> {
     let reply: RawReply = match serde_json::from_slice(body) {
         // A derived deserializer would also accept an array of the members in order.
@@ -220,7 +226,7 @@ impl<'a> NodeError<'a> {
             Some(code) if Self::UNSUPPORTED_CODES.contains(&code) => Error::Unsupported,
             // geth and Hiero return this message for a block that does not exist yet. It has no code of its own.
             _ if message.is_some_and(|text| text.contains("beyond head")) => Error::BeyondHead,
-            code => Error::Node(code),
+            code => Error::Node(code, BodySnippet::default()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Calls of a command to a node, outside of polls and reads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use serde_json::value::RawValue;
 use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint, parse_reply};
 use crate::config::UpstreamUrl;
 use crate::http_client;
+use crate::redaction::Redactor;
 
 /// Client of one node without any memory of earlier calls.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ impl StatelessNodeClient {
             poll_http: http.clone(),
             read_http: http,
             logs_reply_bodies: shows_replies,
+            redactor: Arc::new(Redactor::new(url.secrets())),
         };
         // Accepts any chain.
         Ok(Self { client, node: NodeEndpoint { url, chain_id: 0, index: 0 } })
