@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde_json::json;
 
-use crate::pages::{self, policy};
+use crate::pages;
 use crate::programs;
 use crate::test_server::TestServer;
 

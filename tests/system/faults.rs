@@ -956,6 +956,12 @@ fn transport() -> Vec<Scenario> {
             Fault::Delay(Duration::from_millis(100)),
             Window::ending_with,
         ),
+        Scenario::accepted(
+            27,
+            "a reply after half a block time, and no faster node",
+            Fault::Delay(Duration::from_millis(700)),
+            Window::ending_with,
+        ),
         rejected(28, "connection refused", "unreachable", Fault::Refuse).with_scope(Scope::All),
         rejected(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
         rejected(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
