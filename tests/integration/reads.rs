@@ -953,11 +953,18 @@ async fn request_limits_are_enforced() {
         format!("[{}]", members.collect::<Vec<_>>().join(","))
     };
     assert_eq!(post(&service, members(3)).await.json().as_array().unwrap().len(), 3);
-    let error = error(&service, members(4)).await;
-    assert_eq!(
-        error,
-        json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" })
-    );
+    let too_long = json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" });
+    let rejected = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "error": too_long });
+    let expected: Vec<_> = (0..4).map(|id| rejected(json!(id))).collect();
+    assert_eq!(post(&service, members(4)).await.json(), json!(expected));
+    assert_eq!(node.reads(), []);
+    let notification = "{\"jsonrpc\":\"2.0\",\"method\":\"eth_chainId\"}";
+    let long_id = format!("{{\"id\":{:?}}}", "i".repeat(63));
+    let some = format!("[{{\"id\":\"a\"}},{notification},{long_id},1]");
+    assert_eq!(post(&service, some).await.json(), json!([rejected(json!("a"))]));
+    assert_eq!(post(&service, "[1,2,3,4]").await.json(), rejected(Value::Null));
+    let notifications = post(&service, format!("[{}]", [notification; 4].join(","))).await;
+    assert_eq!((notifications.status, notifications.body.as_str()), (204, ""));
 
     let padded = |length: usize| {
         let mut body = balance(1, "latest");
@@ -999,18 +1006,24 @@ async fn request_limits_are_enforced() {
 #[tokio::test]
 async fn each_call_of_a_batch_counts_against_the_rate_limit() {
     let node = MockNode::for_reads(Reply::Echo).await;
-    let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
-    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
     let batch = |count: usize| {
         let members: Vec<_> = (0..count).map(|id| balance(id, "latest")).collect();
         format!("[{}]", members.join(","))
     };
-    assert_eq!(post(&service, batch(20)).await.status, 200);
-    let rejected = post(&service, batch(20)).await;
-    assert_eq!((rejected.status, &rejected.json()["code"]), (429, &json!("rate_limited")));
-    assert!(!rejected.header("retry-after").is_empty());
-    // A rejected batch costs one request.
-    assert_eq!(post(&service, batch(5)).await.status, 200);
+    // The errors of a batch over the maximum cost as much.
+    for max_batch in [100, 4] {
+        let more = format!(
+            "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n\
+             [rpc]\nmax_batch = {max_batch}\n"
+        );
+        let service = TestServer::with_server(&more, &read_chain(&[&node], "")).await;
+        assert_eq!(post(&service, batch(20)).await.status, 200);
+        let rejected = post(&service, batch(20)).await;
+        assert_eq!((rejected.status, &rejected.json()["code"]), (429, &json!("rate_limited")));
+        assert!(!rejected.header("retry-after").is_empty());
+        // A rejected batch costs one request.
+        assert_eq!(post(&service, batch(5)).await.status, 200);
+    }
 }
 
 /// Starts the service as a process, without a rate limit and with a long write timeout.

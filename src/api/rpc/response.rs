@@ -61,9 +61,14 @@ impl RpcResponseBuilder {
         Ok(())
     }
 
+    /// Returns true if there is nothing to send.
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
     /// Returns the body. `None`: there is nothing to send.
     pub(super) fn into_body(mut self) -> Option<Body> {
-        if self.chunks.is_empty() {
+        if self.is_empty() {
             return None;
         }
         if self.batch_reservation.is_some() {
