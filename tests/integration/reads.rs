@@ -439,11 +439,11 @@ async fn result_that_mentions_a_new_block_expires_latest_state_once() {
     let mut expected = 0;
     // The newest polled block is 1000. A block can be mentioned while it is pending, and as the head.
     for ((reply, trigger), is_expired) in [
+        (receipt(999), false),
         (receipt(1001), true),
         (receipt(1001), false),
         ((head, call(1, "eth_blockNumber", &json!([]))), true),
         (receipt(1001), false),
-        (receipt(999), false),
         (receipt(1000 + 1025), false),
         (receipt(1000 + 1024), true),
     ] {
