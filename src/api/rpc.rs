@@ -85,26 +85,27 @@ pub(super) async fn call_rpc(
     Ok(response.into_response())
 }
 
-/// Builds a batch with `error` for each id: some clients fail on a single error. Members without a readable id get no
-/// response, to limit its size. If no response remains, `error` is the only one, except after notifications only.
+/// Responds to a batch with `error` for each id: some clients fail on a single error. Members without a readable id get
+/// no response, to limit its size. If no response remains, `error` is the only one, except after notifications only.
 fn reject_batch(
     members: &[&RawValue],
     error: &RpcError,
     memory: &MemoryBudget,
 ) -> Result<RpcResponseBuilder, MemoryExhausted> {
-    let mut batch = RpcResponseBuilder::for_batch(memory);
+    let mut ids = Vec::new();
     let mut has_unreadable_id = false;
     for member in members {
         match RequestObject::parse(member) {
-            Ok(RequestObject::Call { id, .. }) | Err((Some(id), _)) => {
-                batch.append(RpcResponseBuilder::from_error(Some(id), error))?;
-            }
+            Ok(RequestObject::Call { id, .. }) | Err((Some(id), _)) => ids.push(id),
             Ok(RequestObject::Notification) => {}
             Err((None, _)) => has_unreadable_id = true,
         }
     }
-    let is_single = batch.is_empty() && has_unreadable_id;
-    Ok(if is_single { RpcResponseBuilder::from_error(None, error) } else { batch })
+    match (ids.is_empty(), has_unreadable_id) {
+        (false, _) => RpcResponseBuilder::for_rejected_batch(&ids, error, memory),
+        (true, true) => Ok(RpcResponseBuilder::from_error(None, error)),
+        (true, false) => Ok(RpcResponseBuilder::default()),
+    }
 }
 
 /// Executes one member of the request. Returns an empty response for a notification.
