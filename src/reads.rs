@@ -12,18 +12,15 @@
 //! the nodes of the poller, but a failed read changes nothing for polls, because a client can make reads fail.
 
 mod cache;
-mod finality;
-mod head_hints;
 mod method;
 mod params;
 mod state_scope;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
-use futures_util::future::join;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -38,9 +35,7 @@ use crate::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
 use crate::store;
 use crate::upstream::{Call, ChainUpstreams};
 use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
-use finality::Finality;
-use head_hints::HeadHints;
-use method::{KnownMethod, Methods, ReadMethod};
+use method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use state_scope::StateScope;
 
 /// Reads of all chains. Cheap to clone.
@@ -67,8 +62,8 @@ pub struct ChainReads {
     in_flight: Semaphore,
     memory: MemoryBudget,
     cache: ResponseCache,
-    finality: Finality,
-    head_hints: HeadHints,
+    /// Twice the highest block that a result mentions, plus one once it is the head: a block counts again when mined.
+    highest_hint: AtomicU64,
     timeout: Duration,
     counters: EnumMap<ReadOutcome, Counter>,
 }
@@ -113,6 +108,7 @@ impl Drop for CountOnDrop<'_> {
 enum ReadOutcome {
     /// A node responded.
     Ok,
+    /// The response was cached, or is the service's own.
     Cached,
     /// The response is that of an identical call that was in flight.
     Coalesced,
@@ -149,8 +145,7 @@ impl Reads {
                 in_flight: Semaphore::new(limits.max_in_flight.get()),
                 memory: memory.clone(),
                 cache: cache.clone(),
-                finality: Finality::default(),
-                head_hints: HeadHints::default(),
+                highest_hint: AtomicU64::new(0),
                 timeout: limits.timeout,
                 counters: counters(&metrics.reads_total, |outcome| ChainOutcomeLabels {
                     chain: chain.config().key.clone(),
@@ -266,6 +261,9 @@ impl ChainReads {
             }
         };
         let scope = known.state_scope(params)?;
+        if let Some(response) = known.own_response() {
+            return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
+        }
         let call = Call { method: known.name, params, is_retryable: true };
         if reuse == ReuseMode::Never {
             return Ok(SourcedResponse {
@@ -286,7 +284,7 @@ impl ChainReads {
             return Ok(SourcedResponse { response: cached.response, source: ReadOutcome::Cached });
         }
         loop {
-            let found = self.call_or_join(key.clone(), known, call, scope, policy, deadline).await;
+            let found = self.call_or_join(key.clone(), known, call, policy, deadline).await;
             let left = deadline.saturating_duration_since(Instant::now());
             match found {
                 // The call had the deadline of its first caller. This caller has time left for another one.
@@ -303,7 +301,6 @@ impl ChainReads {
         key: CacheKey,
         known: &KnownMethod,
         call: Call<'_>,
-        scope: StateScope,
         policy: CacheLifetime,
         deadline: Instant,
     ) -> Result<SourcedResponse, (ReadRejection, ReadOutcome)> {
@@ -311,11 +308,9 @@ impl ChainReads {
         let call_node = async {
             is_caller.store(true, Ordering::Relaxed);
             let requested_at = Instant::now();
-            let (response, ()) =
-                join(self.call_nodes(call, deadline), self.refresh_finality(scope)).await;
-            let response = response?;
-            if let Some(block) = known.block_hint(&response) {
-                self.head_hints.record(block, self.chain.newest_block());
+            let response = self.call_nodes(call, deadline).await?;
+            if let Some(hint) = known.block_hint(&response) {
+                self.record_hint(hint);
             }
             Ok(CachedResponse::new(response, requested_at, policy, self.chain.config()))
         };
@@ -342,7 +337,20 @@ impl ChainReads {
     }
 
     fn head_version(&self) -> HeadVersion {
-        (self.chain.newest_block(), self.head_hints.generation())
+        (self.chain.newest_block(), self.highest_hint.load(Ordering::Relaxed))
+    }
+
+    /// Makes cached results of the head unreachable if a client knows a block that the polls have not seen.
+    fn record_hint(&self, BlockHint { number, is_head }: BlockHint) {
+        /// Blocks further ahead of the polls are ignored: a false one would hide all later hints.
+        const MAX_BLOCKS_AHEAD: u64 = 1024;
+        let is_news = self.chain.newest_block().is_none_or(|newest| {
+            number > newest && number <= newest.saturating_add(MAX_BLOCKS_AHEAD)
+        });
+        if is_news {
+            let hint = number.saturating_mul(2).saturating_add(u64::from(is_head));
+            self.highest_hint.fetch_max(hint, Ordering::Relaxed);
+        }
     }
 
     /// Returns how long a response that depends on `scope` can be cached.
@@ -350,31 +358,11 @@ impl ChainReads {
         match scope {
             StateScope::Fixed => CacheLifetime::Immutable,
             StateScope::Head => CacheLifetime::UntilNextBlock,
-            StateScope::Block(number) if self.finality.is_final(number) => CacheLifetime::Immutable,
             StateScope::Block(number) if self.chain.newest_block() >= Some(number) => {
                 CacheLifetime::UntilNextBlock
             }
             // A block above the head may be the pending one.
             StateScope::Block(_) | StateScope::Pending => CacheLifetime::Flashblock,
-        }
-    }
-
-    /// Checks, at most once a minute, whether a block that a client reads by number is final.
-    async fn refresh_finality(&self, scope: StateScope) {
-        let (StateScope::Block(number), Some(newest)) = (scope, self.chain.newest_block()) else {
-            return;
-        };
-        let now = Instant::now();
-        if !self.finality.try_begin_probe(number, newest, now) {
-            return;
-        }
-        let params = finality::probe_params();
-        let call = Call { method: "eth_getBlockByNumber", params: &params, is_retryable: true };
-        // A failed probe only means that the node is called more often.
-        if let Ok(NodeResponse::Result(block)) =
-            self.call_nodes(call, now + Finality::PROBE_TIMEOUT).await
-        {
-            self.finality.update(&block, newest);
         }
     }
 }

@@ -23,6 +23,7 @@ use super::openapi::schemas::{RpcRequest, RpcResponseBody};
 use super::problem::Problem;
 use super::request_body;
 use crate::client_limits::ClientHandle;
+use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::reads::{ChainReads, NodeResponse, Reads};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
@@ -57,15 +58,20 @@ pub(super) async fn call_rpc(
     let chain = chain.ok_or_else(Problem::unknown_chain)?;
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
-    let max_batch = reads.limits().max_batch.get();
     // One deadline for the whole batch, because the client waits for all of it.
     let deadline = reads.deadline();
-    let response = match RpcPayload::parse(&body, max_batch) {
+    let response = match RpcPayload::parse(&body) {
         Err(error) => RpcResponseBuilder::from_error(None, &error),
         Ok(RpcPayload::Single(member)) => execute_member(chain, member, deadline).await,
         Ok(RpcPayload::Batch(members)) => {
             // The first call is already paid for by the request.
             client.check_rate(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
+            let max_batch = reads.limits().max_batch.get();
+            if members.len() > max_batch {
+                let error = RpcError::batch_too_long(max_batch, members.len());
+                let rejected = reject_batch(&members, &error, reads.memory());
+                return Ok(rejected.map_err(|_| Problem::overloaded())?.into_response());
+            }
             let responses: Vec<_> =
                 members.into_iter().map(|member| execute_member(chain, member, deadline)).collect();
             let mut responses = stream::iter(responses).buffered(BATCH_CONCURRENCY);
@@ -77,6 +83,29 @@ pub(super) async fn call_rpc(
         }
     };
     Ok(response.into_response())
+}
+
+/// Responds to a batch with `error` for each id: some clients fail on a single error. Members without a readable id get
+/// no response, to limit its size. If no response remains, `error` is the only one, except after notifications only.
+fn reject_batch(
+    members: &[&RawValue],
+    error: &RpcError,
+    memory: &MemoryBudget,
+) -> Result<RpcResponseBuilder, MemoryExhausted> {
+    let mut ids = Vec::new();
+    let mut has_unreadable_id = false;
+    for member in members {
+        match RequestObject::parse(member) {
+            Ok(RequestObject::Call { id, .. }) | Err((Some(id), _)) => ids.push(id),
+            Ok(RequestObject::Notification) => {}
+            Err((None, _)) => has_unreadable_id = true,
+        }
+    }
+    match (ids.is_empty(), has_unreadable_id) {
+        (false, _) => RpcResponseBuilder::for_rejected_batch(&ids, error, memory),
+        (true, true) => Ok(RpcResponseBuilder::from_error(None, error)),
+        (true, false) => Ok(RpcResponseBuilder::default()),
+    }
 }
 
 /// Executes one member of the request. Returns an empty response for a notification.

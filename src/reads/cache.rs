@@ -47,7 +47,7 @@ pub(crate) enum ReuseMode {
     Never,
 }
 
-/// Newest block seen by the polls, and the generation of head hints.
+/// Newest block seen by the polls, and the highest hint of a later one.
 pub(super) type HeadVersion = (Option<u64>, u64);
 
 /// How long a response can be cached.
@@ -86,17 +86,15 @@ impl CachedResponse {
         let flashblock = chain.flashblock_time.unwrap_or_default();
         let ttl = match (policy, &response) {
             (CacheLifetime::Never, _) => Duration::ZERO,
-            (CacheLifetime::UntilNextBlock, NodeResponse::Result(_)) => chain.block_time,
-            (CacheLifetime::Immutable, NodeResponse::Result(json)) if !is_absent(json) => {
-                Self::IMMUTABLE_TTL
+            // The block or transaction may arrive at any time. Some nodes return an empty list for an unknown block.
+            (_, NodeResponse::Result(json)) if json == "null" => Duration::ZERO,
+            (CacheLifetime::Immutable, NodeResponse::Result(json)) if json == "[]" => {
+                Duration::ZERO
             }
-            // An error may not repeat, and a block or transaction that a node lacks may arrive.
-            (
-                CacheLifetime::UntilNextBlock
-                | CacheLifetime::Immutable
-                | CacheLifetime::Flashblock,
-                _,
-            ) => flashblock,
+            (CacheLifetime::Immutable, NodeResponse::Result(_)) => Self::IMMUTABLE_TTL,
+            (CacheLifetime::UntilNextBlock, NodeResponse::Result(_)) => chain.block_time,
+            // An error may not repeat.
+            (CacheLifetime::Flashblock, _) | (_, NodeResponse::Error(_)) => flashblock,
         };
         Self { response, fresh_until: requested_at + ttl }
     }
@@ -110,11 +108,6 @@ impl CachedResponse {
     pub(super) fn fresh_for(&self, from: Instant) -> Duration {
         self.fresh_until.saturating_duration_since(from)
     }
-}
-
-/// Returns true for `null` and `[]`: the block, transaction or log may not exist yet.
-fn is_absent(json: &[u8]) -> bool {
-    matches!(json, b"null" | b"[]")
 }
 
 /// Expires an entry when its lifetime is over.

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::head_hints::BlockHint;
 use super::params::{self, BlockParam, InvalidParams, Params};
 use super::state_scope::StateScope;
 use crate::config::RpcMethod;
@@ -19,6 +19,16 @@ pub(super) struct KnownMethod {
     parse_scope: fn(&Params<'_>) -> Result<StateScope, InvalidParams>,
     /// Block that a result mentions.
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
+    /// Result that the service gives itself. `None`: the nodes are called.
+    own_result: Option<&'static str>,
+}
+
+/// Block that a result mentions, perhaps before the polls have seen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockHint {
+    pub(super) number: u64,
+    /// False for the block of a transaction, which may still be pending.
+    pub(super) is_head: bool,
 }
 
 impl KnownMethod {
@@ -35,6 +45,12 @@ impl KnownMethod {
     /// flashblock would use it for both, and the second would replace the first.
     pub(super) fn is_cacheable(&self, scope: StateScope) -> bool {
         !(self.name == "eth_getTransactionCount" && scope == StateScope::Pending)
+    }
+
+    /// Returns the response that the service gives itself.
+    pub(super) fn own_response(&self) -> Option<NodeResponse> {
+        let result = self.own_result?;
+        Some(NodeResponse::Result(Bytes::from_static(result.as_bytes())))
     }
 
     /// Returns the block that this result mentions.
@@ -91,38 +107,54 @@ impl ReadMethod {
     }
 }
 
-const fn without_hint(
+const fn method(
     name: &'static str,
     parse_scope: fn(&Params<'_>) -> Result<StateScope, InvalidParams>,
 ) -> KnownMethod {
-    KnownMethod { name, parse_scope, parse_hint: |_| None }
+    KnownMethod { name, parse_scope, parse_hint: |_| None, own_result: None }
 }
 
 /// The nine methods of the network document's section 4.1, and others that clients need.
-static KNOWN_METHODS: [KnownMethod; 17] = [
-    without_hint("eth_getBalance", account_scope),
-    without_hint("eth_getCode", account_scope),
-    without_hint("eth_getTransactionCount", account_scope),
-    without_hint("eth_getStorageAt", storage_scope),
+static KNOWN_METHODS: [KnownMethod; 30] = [
+    method("eth_getBalance", account_scope),
+    method("eth_getCode", account_scope),
+    method("eth_getTransactionCount", account_scope),
+    method("eth_getStorageAt", storage_scope),
     KnownMethod {
-        parse_hint: parse_block_hint,
-        ..without_hint("eth_getTransactionReceipt", transaction_scope)
+        parse_hint: parse_transaction_hint,
+        ..method("eth_getTransactionReceipt", transaction_scope)
     },
-    without_hint("eth_getLogs", logs_scope),
-    without_hint("eth_call", call_scope),
-    without_hint("eth_estimateGas", estimate_scope),
-    without_hint("eth_simulateV1", simulation_scope),
-    without_hint("eth_feeHistory", fee_history_scope),
-    without_hint("eth_chainId", chain_scope),
-    without_hint("net_version", chain_scope),
-    KnownMethod { parse_hint: parse_head_hint, ..without_hint("eth_blockNumber", head_scope) },
-    without_hint("eth_gasPrice", head_scope),
-    without_hint("eth_maxPriorityFeePerGas", head_scope),
-    without_hint("eth_getBlockByNumber", block_scope),
+    method("eth_getLogs", logs_scope),
+    method("eth_call", call_scope),
+    method("eth_estimateGas", call_scope),
+    method("eth_simulateV1", simulation_scope),
+    method("eth_feeHistory", fee_history_scope),
+    method("eth_chainId", chain_scope),
+    method("net_version", chain_scope),
+    KnownMethod { parse_hint: parse_head_hint, ..method("eth_blockNumber", head_scope) },
+    method("eth_gasPrice", head_scope),
+    method("eth_maxPriorityFeePerGas", head_scope),
+    method("eth_blobBaseFee", head_scope),
+    method("eth_syncing", head_scope),
+    method("net_listening", head_scope),
+    method("eth_getBlockByNumber", block_scope),
+    method("eth_getBlockByHash", block_by_hash_scope),
+    method("eth_getBlockReceipts", block_receipts_scope),
+    method("eth_getBlockTransactionCountByNumber", transaction_count_scope),
+    method("eth_getBlockTransactionCountByHash", transaction_count_by_hash_scope),
     KnownMethod {
-        parse_hint: parse_block_hint,
-        ..without_hint("eth_getTransactionByHash", transaction_scope)
+        parse_hint: parse_transaction_hint,
+        ..method("eth_getTransactionByHash", transaction_scope)
     },
+    method("eth_getTransactionByBlockNumberAndIndex", transaction_at_scope),
+    method("eth_getTransactionByBlockHashAndIndex", transaction_at_hash_scope),
+    method("eth_getProof", proof_scope),
+    method("eth_createAccessList", call_scope),
+    KnownMethod {
+        own_result: Some(concat!("\"gas-suggestion/", env!("CARGO_PKG_VERSION"), "\"")),
+        ..method("web3_clientVersion", chain_scope)
+    },
+    KnownMethod { own_result: Some("[]"), ..method("eth_accounts", chain_scope) },
 ];
 
 /// `[address, tag]`
@@ -153,7 +185,7 @@ fn logs_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.parse_log_filter(0)
 }
 
-/// `[transaction, tag?, stateOverride?, blockOverride?]`
+/// `[transaction, tag?, stateOverride?, blockOverride?]`. The tag is often absent, and nodes differ in their default.
 fn call_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_count(1..=4)?;
     params.check_transaction(0)?;
@@ -161,11 +193,6 @@ fn call_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_optional_object(2)?;
     params.check_optional_object(3)?;
     Ok(scope)
-}
-
-/// Like [`call_scope`]. The tag is often absent, and nodes differ in their default.
-fn estimate_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    call_scope(params)
 }
 
 /// `[payload, tag?]`
@@ -178,7 +205,7 @@ fn simulation_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
 /// `[count, tag, percentiles?]`
 fn fee_history_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_count(2..=3)?;
-    params.check_block_count(0)?;
+    params.check_number(0, "a number of blocks")?;
     let scope = params.parse_block_tag(1, BlockParam::parse_block)?;
     params.check_optional_array(2)?;
     Ok(scope)
@@ -189,6 +216,56 @@ fn block_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
     params.check_count(2..=2)?;
     params.check_flag(1)?;
     params.parse_block_tag(0, BlockParam::parse_block)
+}
+
+/// `[hash, full]`
+fn block_by_hash_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(2..=2)?;
+    params.check_flag(1)?;
+    params.check_hash(0)?;
+    Ok(StateScope::Fixed)
+}
+
+/// `[tag]`, also a hash.
+fn block_receipts_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(1..=1)?;
+    params.parse_state_tag(0)
+}
+
+/// `[tag]`
+fn transaction_count_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(1..=1)?;
+    params.parse_block_tag(0, BlockParam::parse_block)
+}
+
+/// `[hash]` of a block, whose content never changes.
+fn transaction_count_by_hash_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(1..=1)?;
+    params.check_hash(0)?;
+    Ok(StateScope::Fixed)
+}
+
+/// `[tag, index]`
+fn transaction_at_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(2..=2)?;
+    params.check_number(1, "a transaction index")?;
+    params.parse_block_tag(0, BlockParam::parse_block)
+}
+
+/// `[hash, index]`
+fn transaction_at_hash_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(2..=2)?;
+    params.check_number(1, "a transaction index")?;
+    params.check_hash(0)?;
+    Ok(StateScope::Fixed)
+}
+
+/// `[address, slots, tag]`
+fn proof_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
+    params.check_count(3..=3)?;
+    params.check_address(0)?;
+    params.check_storage_slots(1)?;
+    params.parse_state_tag(2)
 }
 
 /// `[]`
@@ -204,19 +281,19 @@ fn chain_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
 }
 
 /// Returns the block of a transaction or a receipt.
-fn parse_block_hint(result: &[u8]) -> Option<BlockHint> {
+fn parse_transaction_hint(result: &[u8]) -> Option<BlockHint> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Mined<'a> {
         #[serde(borrow)]
         block_number: Option<Cow<'a, str>>,
-        block_hash: Option<Cow<'a, str>>,
     }
     let mined: Mined = serde_json::from_slice(result).ok()?;
-    let hash = mined.block_hash.unwrap_or_default().into_owned();
-    Some(BlockHint::Transaction(params::parse_number(&mined.block_number?)?, hash))
+    let number = params::parse_number(&mined.block_number?)?;
+    Some(BlockHint { number, is_head: false })
 }
 
 fn parse_head_hint(result: &[u8]) -> Option<BlockHint> {
-    params::parse_number(serde_json::from_slice(result).ok()?).map(BlockHint::Head)
+    let number = params::parse_number(serde_json::from_slice(result).ok()?)?;
+    Some(BlockHint { number, is_head: true })
 }

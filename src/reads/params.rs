@@ -72,12 +72,14 @@ impl<'a> Params<'a> {
         self.check_param(index, HASH, |json| is_data(json, 32))
     }
 
-    /// Checks a storage slot, with or without leading zeros.
     pub(super) fn check_storage_slot(&self, index: usize) -> Result<(), InvalidParams> {
-        self.check_param(index, "a storage slot: 0x and up to 64 hex digits", |json| {
-            parse_string(json).is_some_and(|slot| {
-                slot.strip_prefix("0x").is_some_and(|slot| slot.len() <= 64 && is_hex(slot))
-            })
+        self.check_param(index, "a storage slot: 0x and up to 64 hex digits", is_storage_slot)
+    }
+
+    pub(super) fn check_storage_slots(&self, index: usize) -> Result<(), InvalidParams> {
+        let expected = "an array of storage slots: 0x and up to 64 hex digits each";
+        self.check_param(index, expected, |json| {
+            list(json).is_some_and(|slots| slots.iter().all(|slot| is_storage_slot(slot)))
         })
     }
 
@@ -97,9 +99,9 @@ impl<'a> Params<'a> {
         self.check_optional_param(index, "an array", |json| json.get().starts_with('['))
     }
 
-    /// Checks a block count: hex or decimal, a string or a number.
-    pub(super) fn check_block_count(&self, index: usize) -> Result<(), InvalidParams> {
-        self.check_param(index, "a number of blocks", |json| {
+    /// Checks a count or an index: hex or decimal, a string or a number.
+    pub(super) fn check_number(&self, index: usize, expected: &str) -> Result<(), InvalidParams> {
+        self.check_param(index, expected, |json| {
             let text = parse_string(json).unwrap_or(Cow::Borrowed(json.get()));
             parse_number(&text).is_some() || text.parse::<u64>().is_ok()
         })
@@ -299,6 +301,23 @@ fn is_data(json: &RawValue, bytes: usize) -> bool {
     parse_string(json).is_some_and(|text| {
         text.strip_prefix("0x")
             .is_some_and(|hex| hex.len() == bytes.saturating_mul(2) && is_hex(hex))
+    })
+}
+
+/// Returns true for `0x` and up to 32 bytes in hex, also of odd length. Some clients omit `0x`. Then nodes differ in
+/// whether digits are hex or decimal, so it is only allowed where both are the same slot or decimal is impossible.
+fn is_storage_slot(json: &RawValue) -> bool {
+    const MAX_DIGITS: usize = 64;
+    parse_string(json).is_some_and(|slot| {
+        let (digits, has_prefix) = match slot.strip_prefix("0x") {
+            Some(digits) => (digits, true),
+            None => (slot.as_ref(), false),
+        };
+        let is_unambiguous = has_prefix
+            || digits.len() == MAX_DIGITS
+            || digits.trim_start_matches('0').len() <= 1
+            || digits.bytes().any(|digit| digit.is_ascii_alphabetic());
+        digits.len() <= MAX_DIGITS && is_hex(digits) && is_unambiguous
     })
 }
 

@@ -44,6 +44,12 @@ fn the_named_block_decides_the_state_scope() {
             ("eth_call", "[{},T]"),
             ("eth_call", "[{\"to\":@,\"from\":null,\"data\":\"0x\"},T,{},null]"),
             ("eth_estimateGas", "[{\"from\":@},T]"),
+            ("eth_createAccessList", "[{\"from\":@},T]"),
+            ("eth_getProof", "[@,[],T]"),
+            ("eth_getProof", "[@,[\"0x0\",\"3\"],T]"),
+            ("eth_getBlockReceipts", "[T]"),
+            ("eth_getBlockTransactionCountByNumber", "[T]"),
+            ("eth_getTransactionByBlockNumberAndIndex", "[T,\"0x0\"]"),
             ("eth_simulateV1", "[{\"blockStateCalls\":[]},T]"),
             ("eth_getBlockByNumber", "[T,false]"),
             ("eth_feeHistory", "[\"0x14\",T,[60]]"),
@@ -73,7 +79,16 @@ fn a_state_can_be_named_by_hash_or_object() {
         assert_eq!(scope_of_call("eth_getBalance", &format!("[@,{tag}]")), Ok(expected), "{tag}");
         assert_eq!(scope_of_call("eth_call", &format!("[{{}},{tag}]")), Ok(expected), "{tag}");
     }
-    assert_eq!(scope_of_call("eth_getLogs", "[{\"blockHash\":#,\"address\":[@,@]}]"), Ok(Fixed));
+    for (method, params) in [
+        ("eth_getLogs", "[{\"blockHash\":#,\"address\":[@,@]}]"),
+        ("eth_getBlockByHash", "[#,false]"),
+        ("eth_getBlockReceipts", "[#]"),
+        ("eth_getBlockTransactionCountByHash", "[#]"),
+        ("eth_getTransactionByBlockHashAndIndex", "[#,\"0x1\"]"),
+        ("eth_getProof", "[@,[],#]"),
+    ] {
+        assert_eq!(scope_of_call(method, params), Ok(Fixed), "{method} {params}");
+    }
 }
 
 #[test]
@@ -82,6 +97,7 @@ fn without_a_named_block_the_scope_is_pending() {
         ("eth_call", "[{}]"),
         ("eth_call", "[{},null,{}]"),
         ("eth_estimateGas", "[{}]"),
+        ("eth_createAccessList", "[{}]"),
         ("eth_simulateV1", "[{}]"),
         ("eth_getLogs", "[{}]"),
         (
@@ -217,11 +233,56 @@ fn invalid_filters_and_block_tags_are_rejected() {
         ("eth_feeHistory", "[-1,\"latest\",[]]", "params[0] must be a number of blocks".into()),
         ("eth_feeHistory", "[1,\"latest\",60]", "params[2] must be an array".into()),
         ("eth_chainId", "[1]", expected_count("0", 1)),
+        ("web3_clientVersion", "[1]", expected_count("0", 1)),
+        ("eth_accounts", "[1]", expected_count("0", 1)),
+        ("eth_syncing", "[1]", expected_count("0", 1)),
+        ("eth_getBlockByHash", "[#]", expected_count("2", 1)),
+        ("eth_getBlockByHash", "[@,false]", expected_hash(0)),
+        ("eth_getBlockByHash", "[#,0]", "params[1] must be true or false".into()),
+        ("eth_getBlockReceipts", "[@]", expected_tag("[0]")),
+        ("eth_getBlockTransactionCountByNumber", "[#]", expected_tag("[0]")),
+        ("eth_getBlockTransactionCountByHash", "[\"latest\"]", expected_hash(0)),
+        ("eth_getTransactionByBlockNumberAndIndex", "[#,\"0x0\"]", expected_tag("[0]")),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            "[\"latest\",\"-1\"]",
+            "params[1] must be a transaction index".into(),
+        ),
+        ("eth_getTransactionByBlockHashAndIndex", "[\"latest\",\"0x0\"]", expected_hash(0)),
+        (
+            "eth_getTransactionByBlockHashAndIndex",
+            "[#,null]",
+            "params[1] must be a transaction index".into(),
+        ),
+        ("eth_getProof", "[@,[],\"late\"]", expected_tag("[2]")),
+        (
+            "eth_getProof",
+            "[@,[\"0x0\",\"10\"],\"latest\"]",
+            "params[1] must be an array of storage slots: 0x and up to 64 hex digits each".into(),
+        ),
+        ("eth_createAccessList", "[@]", "params[0] must be a transaction object".into()),
     ] {
         assert_eq!(scope_of_call(method, params), Err(expected), "{method} {params}");
     }
     let deep = format!("[{}{},\"latest\"]", "[".repeat(64), "]".repeat(64));
     assert_eq!(scope_of_call("eth_getBalance", &deep), Err("params are nested too deeply".into()));
+}
+
+#[test]
+fn storage_slots_are_accepted_in_the_unambiguous_forms_of_nodes() {
+    let slot = |slot: &str| {
+        scope_of_call("eth_getStorageAt", &format!("[@,\"{slot}\",\"latest\"]")).is_ok()
+    };
+    let digits = |prefix: &str, count: usize| format!("{prefix}{}", "1".repeat(count));
+    for accepted in ["0x0", "0x1b4", "0x01", "0xAb", "3", "03", "a", "1B4", "0"] {
+        assert!(slot(accepted), "{accepted}");
+    }
+    // Nodes differ in whether `10` is hex or decimal.
+    for rejected in ["", "0x", "10", "010", "g", "0x0g", "-1", "+3", " 3", "x3"] {
+        assert!(!slot(rejected), "{rejected}");
+    }
+    assert!(slot(&digits("0x", 64)) && slot(&digits("", 64)));
+    assert!(!slot(&digits("0x", 65)) && !slot(&digits("a", 64)));
 }
 
 #[test]
@@ -252,15 +313,13 @@ fn responses_give_block_hints() {
         known.block_hint(&NodeResponse::Result(Bytes::from_static(response.as_bytes())))
     };
     assert_eq!(
-        hint(
-            "eth_getTransactionReceipt",
-            r#"{"blockHash":"0xa","blockNumber":"0x10","status":"0x1"}"#
-        ),
-        Some(head_hints::BlockHint::Transaction(16, "0xa".into()))
+        hint("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","status":"0x1"}"#),
+        Some(BlockHint { number: 16, is_head: false })
     );
     assert_eq!(hint("eth_getTransactionByHash", r#"{"blockNumber":null}"#), None);
     assert_eq!(hint("eth_getTransactionReceipt", "null"), None);
-    assert_eq!(hint("eth_blockNumber", r#""0x11""#), Some(head_hints::BlockHint::Head(17)));
+    let head = Some(BlockHint { number: 17, is_head: true });
+    assert_eq!(hint("eth_blockNumber", r#""0x11""#), head);
     assert_eq!(hint("eth_gasPrice", r#""0x11""#), None);
 }
 
@@ -283,14 +342,13 @@ fn cached_responses_expire_with_their_state_scope() {
     assert_eq!(millis(result("1"), CacheLifetime::Flashblock, &without), 0);
     assert_eq!(millis(result("1"), CacheLifetime::UntilNextBlock, &with), 2000);
     assert_eq!(millis(result("1"), CacheLifetime::Immutable, &with), 600_000);
-    for absence in ["null", "[]"] {
-        assert_eq!(millis(result(absence), CacheLifetime::Immutable, &with), 250);
-        assert_eq!(millis(result(absence), CacheLifetime::UntilNextBlock, &with), 2000);
-    }
+    assert_eq!(millis(result("[]"), CacheLifetime::Immutable, &with), 0);
+    assert_eq!(millis(result("[]"), CacheLifetime::UntilNextBlock, &with), 2000);
     for policy in
         [CacheLifetime::Flashblock, CacheLifetime::UntilNextBlock, CacheLifetime::Immutable]
     {
         assert_eq!(millis(NodeResponse::Error(Bytes::new()), policy, &with), 250);
+        assert_eq!(millis(result("null"), policy, &with), 0);
         assert_eq!(millis(result("1"), CacheLifetime::Never, &with), 0);
     }
 }

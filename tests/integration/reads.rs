@@ -175,15 +175,12 @@ async fn methods_that_are_not_allowed_cause_no_upstream_call() {
         "eth_sendRawTransaction",
         "eth_sendTransaction",
         "eth_sign",
-        "eth_accounts",
         "eth_subscribe",
         "eth_unsubscribe",
         "eth_newFilter",
         "eth_getFilterChanges",
-        "eth_syncing",
         "net_peerCount",
         "rpc_modules",
-        "web3_clientVersion",
     ]
     .map(Into::into)
     .into();
@@ -233,8 +230,55 @@ async fn rpc_methods_replaces_the_allowed_methods_of_a_chain() {
     }
     // Responses to methods that the service does not know are not cached.
     assert_eq!(node.reads().len(), 2);
-    assert_eq!(error(&service, balance(1, "latest")).await["code"], -32601);
+    for removed in [balance(1, "latest"), call(1, "web3_clientVersion", &json!([]))] {
+        assert_eq!(error(&service, removed).await["code"], -32601);
+    }
     assert_eq!(node.reads().len(), 2);
+}
+
+#[tokio::test]
+async fn client_version_and_accounts_need_no_node() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let methods = "rpc_methods = [\"eth_accounts\", \"web3_clientVersion\"]";
+    let version = concat!("gas-suggestion/", env!("CARGO_PKG_VERSION"));
+    for more in ["", methods] {
+        let service = TestServer::start(&read_chain(&[&node], more)).await;
+        for (method, expected) in
+            [("web3_clientVersion", json!(version)), ("eth_accounts", json!([]))]
+        {
+            let response = post(&service, call(1, method, &json!([]))).await.json();
+            assert_eq!(response, json!({ "jsonrpc": "2.0", "id": 1, "result": expected }));
+            assert_eq!(error(&service, call(1, method, &json!([1]))).await["code"], -32602);
+        }
+    }
+    assert_eq!(node.reads(), []);
+}
+
+#[tokio::test]
+async fn block_and_proof_reads_are_forwarded_as_sent() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let slot = "0".repeat(63) + "7";
+    for (method, params) in [
+        ("eth_getBlockByHash", json!([HASH, true])),
+        ("eth_getBlockTransactionCountByNumber", json!(["safe"])),
+        ("eth_getBlockTransactionCountByHash", json!([HASH])),
+        ("eth_getTransactionByBlockNumberAndIndex", json!(["0x3e8", "0x0"])),
+        ("eth_getTransactionByBlockHashAndIndex", json!([HASH, "0x1"])),
+        ("eth_getBlockReceipts", json!([{ "blockHash": HASH }])),
+        ("eth_getProof", json!([ADDRESS, ["0x0", slot, "3"], "latest"])),
+        ("eth_getStorageAt", json!([ADDRESS, "3", "pending"])),
+        ("eth_getStorageAt", json!([ADDRESS, "0x003", "pending"])),
+        ("eth_createAccessList", json!([{ "to": ADDRESS }, "pending"])),
+        ("eth_blobBaseFee", json!([])),
+        ("eth_syncing", json!([])),
+        ("net_listening", json!([])),
+    ] {
+        let response = post(&service, call(1, method, &params)).await.json();
+        assert_eq!(response["result"], params, "{method}: {response}");
+        let sent = node.reads().pop().unwrap();
+        assert_eq!((sent.method.as_str(), sent.params), (method, params.to_string()));
+    }
 }
 
 /// Posts all bodies concurrently, each over its own connection.
@@ -383,44 +427,37 @@ async fn latest_state_is_cached_until_the_next_polled_block() {
 }
 
 #[tokio::test]
-async fn receipt_in_a_new_block_expires_latest_state() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
-    post(&service, balance(1, "latest")).await;
-    post(&service, balance(1, "latest")).await;
-    assert_eq!(node.reads().len(), 1);
-    node.set_read_reply(Reply::RawResult("{\"blockNumber\":\"0x3e9\",\"status\":\"0x1\"}".into()));
-    post(&service, call(1, "eth_getTransactionReceipt", &json!([HASH]))).await;
-    node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
-    assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x2");
-}
-
-#[tokio::test]
-async fn each_new_report_of_a_block_expires_latest_state() {
+async fn result_that_mentions_a_new_block_expires_latest_state_once() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
-    let receipt = || call(1, "eth_getTransactionReceipt", &json!([HASH]));
-    let receipt_in_block = |hash| {
-        let receipt = json!({ "blockNumber": "0x3e9", "blockHash": hash });
-        Reply::RawResult(receipt.to_string())
+    let receipt = |block: u64| {
+        let reply = Reply::RawResult(json!({ "blockNumber": format!("{block:#x}") }).to_string());
+        (reply, call(1, "eth_getTransactionReceipt", &json!([HASH])))
     };
-    for (balance_before, reply, trigger) in [
-        ("0x1", receipt_in_block("0x0"), receipt()),
-        ("0x2", receipt_in_block("0xa"), receipt()),
-        ("0x3", Reply::RawResult("\"0x3e9\"".into()), call(1, "eth_blockNumber", &json!([]))),
+    let head = Reply::RawResult("\"0x3e9\"".into());
+    let mut expected = 0;
+    // The newest polled block is 1000. A block can be mentioned while it is pending, and as the head.
+    for ((reply, trigger), is_expired) in [
+        (receipt(999), false),
+        (receipt(1001), true),
+        (receipt(1001), false),
+        ((head, call(1, "eth_blockNumber", &json!([]))), true),
+        (receipt(1001), false),
+        (receipt(1000 + 1025), false),
+        (receipt(1000 + 1024), true),
     ] {
-        node.set_read_reply(Reply::RawResult(format!("{balance_before:?}")));
-        for _ in 0..2 {
-            let response = post(&service, balance(1, "latest")).await.json();
-            assert_eq!(response["result"], balance_before);
-        }
-        node.set_read_reply(reply);
+        let set_balance =
+            |balance: usize| node.set_read_reply(Reply::RawResult(json!(balance).to_string()));
+        set_balance(expected);
+        post(&service, balance(1, "latest")).await;
+        node.set_read_reply(reply.clone());
         post(&service, trigger).await;
+        set_balance(expected + 1);
+        expected += usize::from(is_expired);
+        let latest = post(&service, balance(1, "latest")).await.json();
+        assert_eq!(latest["result"], expected, "{reply:?}");
     }
-    node.set_read_reply(Reply::RawResult("\"0x4\"".into()));
-    assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x4");
 }
 
 #[tokio::test]
@@ -469,18 +506,25 @@ async fn pending_nonce_is_never_cached() {
 }
 
 #[tokio::test]
-async fn missing_receipt_is_requested_again_after_a_new_block() {
+async fn missing_results_are_never_cached() {
     let node = MockNode::for_reads(Reply::RawResult("null".into())).await;
     let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"1h\"")).await;
     wait_until_polled(&service).await;
-    let receipt = call(1, "eth_getTransactionReceipt", &json!([HASH]));
-    post(&service, receipt.clone()).await;
-    post(&service, receipt.clone()).await;
-    assert_eq!(node.reads().len(), 1);
-    node.set_read_reply(Reply::RawResult("\"0x3e9\"".into()));
-    post(&service, call(1, "eth_blockNumber", &json!([]))).await;
-    node.set_read_reply(Reply::RawResult("{\"blockNumber\":\"0x3e9\"}".into()));
-    assert_eq!(post(&service, receipt).await.json()["result"]["blockNumber"], "0x3e9");
+    for (reads, (method, params)) in [
+        ("eth_getTransactionReceipt", json!([HASH])),
+        ("eth_getTransactionByHash", json!([HASH])),
+        ("eth_getBlockByHash", json!([HASH, false])),
+        ("eth_getBlockByNumber", json!(["0x3e9", false])),
+        ("eth_getTransactionByBlockNumberAndIndex", json!(["latest", "0x0"])),
+        ("eth_getBlockReceipts", json!([HASH])),
+    ]
+    .iter()
+    .enumerate()
+    {
+        post(&service, call(1, method, params)).await;
+        post(&service, call(1, method, params)).await;
+        assert_eq!(node.reads().len(), 2 * (reads + 1), "{method}");
+    }
 }
 
 #[tokio::test]
@@ -489,25 +533,17 @@ async fn immutable_state_is_cached_across_blocks() {
     let service = TestServer::start(&read_chain(&[&node], "block_time = \"500ms\"")).await;
     wait_until_polled(&service).await;
     let at = |block: Value| call(1, "eth_getBalance", &json!([ADDRESS, block]));
-    // The first read of a block far below the head makes the service fetch the finalized block, 900.
-    post(&service, at(json!("0x300"))).await;
-    let methods: Vec<_> = node.reads().into_iter().map(|read| read.method).collect();
-    assert_eq!(
-        methods.iter().filter(|name| *name == "eth_getBlockByNumber").count(),
-        1,
-        "{methods:?}"
-    );
     let fixed = [
         at(json!(HASH)),
         at(json!({ "blockHash": HASH })),
-        at(json!("0x384")),
         at(json!("earliest")),
+        call(1, "eth_getBlockByHash", &json!([HASH, false])),
     ];
     for body in &fixed {
         post(&service, body.clone()).await;
     }
-    // Block 901 is not final, and a block hash with `requireCanonical` may become non-canonical.
-    let moving = [at(json!("0x385")), at(json!({ "blockHash": HASH, "requireCanonical": true }))];
+    // A reorg can replace a block, so that its number names another one and its hash is no longer canonical.
+    let moving = [at(json!("0x384")), at(json!({ "blockHash": HASH, "requireCanonical": true }))];
     for body in &moving {
         post(&service, body.clone()).await;
     }
@@ -917,11 +953,18 @@ async fn request_limits_are_enforced() {
         format!("[{}]", members.collect::<Vec<_>>().join(","))
     };
     assert_eq!(post(&service, members(3)).await.json().as_array().unwrap().len(), 3);
-    let error = error(&service, members(4)).await;
-    assert_eq!(
-        error,
-        json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" })
-    );
+    let too_long = json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" });
+    let rejected = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "error": too_long });
+    let expected: Vec<_> = (0..4).map(|id| rejected(json!(id))).collect();
+    assert_eq!(post(&service, members(4)).await.json(), json!(expected));
+    assert_eq!(node.reads(), []);
+    let notification = "{\"jsonrpc\":\"2.0\",\"method\":\"eth_chainId\"}";
+    let long_id = format!("{{\"id\":{:?}}}", "i".repeat(63));
+    let some = format!("[{{\"id\":\"a\"}},{notification},{long_id},1]");
+    assert_eq!(post(&service, some).await.json(), json!([rejected(json!("a"))]));
+    assert_eq!(post(&service, "[1,2,3,4]").await.json(), rejected(Value::Null));
+    let notifications = post(&service, format!("[{}]", [notification; 4].join(","))).await;
+    assert_eq!((notifications.status, notifications.body.as_str()), (204, ""));
 
     let padded = |length: usize| {
         let mut body = balance(1, "latest");
@@ -963,18 +1006,24 @@ async fn request_limits_are_enforced() {
 #[tokio::test]
 async fn each_call_of_a_batch_counts_against_the_rate_limit() {
     let node = MockNode::for_reads(Reply::Echo).await;
-    let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
-    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
     let batch = |count: usize| {
         let members: Vec<_> = (0..count).map(|id| balance(id, "latest")).collect();
         format!("[{}]", members.join(","))
     };
-    assert_eq!(post(&service, batch(20)).await.status, 200);
-    let rejected = post(&service, batch(20)).await;
-    assert_eq!((rejected.status, &rejected.json()["code"]), (429, &json!("rate_limited")));
-    assert!(!rejected.header("retry-after").is_empty());
-    // A rejected batch costs one request.
-    assert_eq!(post(&service, batch(5)).await.status, 200);
+    // The errors of a batch over the maximum cost as much.
+    for max_batch in [100, 4] {
+        let more = format!(
+            "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n\
+             [rpc]\nmax_batch = {max_batch}\n"
+        );
+        let service = TestServer::with_server(&more, &read_chain(&[&node], "")).await;
+        assert_eq!(post(&service, batch(20)).await.status, 200);
+        let rejected = post(&service, batch(20)).await;
+        assert_eq!((rejected.status, &rejected.json()["code"]), (429, &json!("rate_limited")));
+        assert!(!rejected.header("retry-after").is_empty());
+        // A rejected batch costs one request.
+        assert_eq!(post(&service, batch(5)).await.status, 200);
+    }
 }
 
 /// Starts the service as a process, without a rate limit and with a long write timeout.

@@ -1,5 +1,5 @@
 // Checks pending state as web3 applications see it through the service:
-// `node clients.mjs viem|viem-in-batches|ethers ROUTE NODE CREATION RUNTIME`.
+// `node clients.mjs viem|viem-in-batches|ethers|ethers-5 ROUTE NODE CREATION RUNTIME`.
 //
 // Reads go to ROUTE, the service's `/rpc/{chain}`. Transactions and requests to mine go to NODE, an anvil with
 // an empty queue and no automatic mining. CREATION and RUNTIME are the code of the contract in
@@ -334,7 +334,30 @@ async function ethersChecks() {
     nodeClient.destroy();
 }
 
-const runs = { viem: () => viemChecks(false), "viem-in-batches": () => viemChecks(true), ethers: ethersChecks };
+async function ethers5Checks() {
+    const { JsonRpcBatchProvider } = await import("@ethersproject/providers");
+    const provider = new JsonRpcBatchProvider(route, 2020);
+    // Calls of the same turn are sent in one batch, however many they are.
+    const read = (count) => {
+        const reads = Array.from({ length: count }, () => provider.send("eth_chainId", []));
+        return Promise.allSettled(reads);
+    };
+    assert.deepEqual(new Set((await read(100)).map(({ value }) => value)), new Set(["0x7e4"]));
+    checked("a batch of 100 calls");
+
+    const errors = (await read(150)).map(({ reason }) => [reason?.code, reason?.message]);
+    const message = "a batch may have at most 100 calls, not 150";
+    assert.deepEqual(errors, Array(150).fill([-32600, message]));
+    assert.equal((await read(1))[0].value, "0x7e4");
+    checked("each of 150 calls in a batch gets an error, and the next call works");
+}
+
+const runs = {
+    viem: () => viemChecks(false),
+    "viem-in-batches": () => viemChecks(true),
+    ethers: ethersChecks,
+    "ethers-5": ethers5Checks,
+};
 setTimeout(() => {
     console.error(`${client} timed out`);
     process.exit(1);

@@ -1,7 +1,8 @@
-//! Tests of unmodified web3 clients (viem, ethers, cast) that use the service as their node.
+//! Tests of unmodified web3 clients (viem, ethers, web3.py, cast) that use the service as their node.
 
 use serde_json::json;
 
+use crate::fixtures;
 use crate::pending::{Network, RECIPIENT};
 use crate::programs;
 use crate::test_contract;
@@ -9,7 +10,7 @@ use crate::test_contract;
 /// Runs `tests/node/clients.mjs` for `client`.
 async fn script(client: &str) {
     let network = Network::start().await;
-    let mut command = programs::node_js(&["viem", "ethers"]);
+    let mut command = programs::node_js(&["viem", "ethers", "@ethersproject/providers"]);
     command.arg(programs::script_path("clients.mjs")).arg(client);
     command.args([network.route(), network.node.url(), test_contract::creation()]);
     command.arg(test_contract::RUNTIME);
@@ -29,6 +30,25 @@ async fn viem_batches_see_pending_state_and_decode_reverts() {
 #[tokio::test]
 async fn ethers_sees_pending_state_reverts_and_events() {
     script("ethers").await;
+}
+
+#[tokio::test]
+async fn ethers_5_gets_an_error_for_each_call_of_a_long_batch() {
+    script("ethers-5").await;
+}
+
+#[tokio::test]
+async fn web3_py_connects_and_estimates_gas_prices_from_blocks() {
+    let network = Network::start().await;
+    for _ in 0..2 {
+        network.queue_transfer().await;
+        network.mine().await;
+    }
+    let mut command = programs::python_tool("python");
+    command.arg(fixtures::path("tests/python/web3_client.py"));
+    command.args([network.route(), network.node.url()]);
+    let version = format!("gas-suggestion/{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(programs::expect_success(command).await, version);
 }
 
 /// Runs cast with the RPC URL `url`.

@@ -38,8 +38,8 @@ pub(super) struct RpcError {
 }
 
 impl<'a> RpcPayload<'a> {
-    /// Parses `body`, which may be a batch of at most `max_batch` members.
-    pub(super) fn parse(body: &'a [u8], max_batch: usize) -> Result<Self, RpcError> {
+    /// Parses `body`.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, RpcError> {
         let json: &RawValue = serde_json::from_slice(body)
             .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
         if !json.get().starts_with('[') {
@@ -47,14 +47,10 @@ impl<'a> RpcPayload<'a> {
         }
         let members: Vec<&RawValue> = serde_json::from_str(json.get())
             .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
-        match members.len() {
-            0 => Err(RpcError::invalid_request("the batch is empty")),
-            count if count > max_batch => {
-                let message = format!("a batch may have at most {max_batch} calls, not {count}");
-                Err(RpcError::invalid_request(message))
-            }
-            _ => Ok(Self::Batch(members)),
+        if members.is_empty() {
+            return Err(RpcError::invalid_request("the batch is empty"));
         }
+        Ok(Self::Batch(members))
     }
 }
 
@@ -138,6 +134,11 @@ impl RpcError {
         Self::new(Self::INVALID_REQUEST, message)
     }
 
+    /// Creates the error of a batch with more than `max_batch` calls.
+    pub(super) fn batch_too_long(max_batch: usize, count: usize) -> Self {
+        Self::invalid_request(format!("a batch may have at most {max_batch} calls, not {count}"))
+    }
+
     /// Converts a rejected read into an error. The messages are the service's own, never a node's.
     pub(super) fn from_rejection(rejection: &ReadRejection) -> Self {
         let code = match rejection {
@@ -216,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn bodies_parse_as_single_requests_or_bounded_batches() {
-        let summary = |body: &str| match RpcPayload::parse(body.as_bytes(), 3) {
+    fn bodies_parse_as_single_requests_or_batches() {
+        let summary = |body: &str| match RpcPayload::parse(body.as_bytes()) {
             Ok(RpcPayload::Single(member)) => member.to_string(),
             Ok(RpcPayload::Batch(members)) => format!("{}", members.len()),
             Err(error) => format!("{} {}", error.code, error.message),
@@ -226,12 +227,11 @@ mod tests {
         assert_eq!(summary("7"), "7");
         assert_eq!(summary("\t[1,{},[]]"), "3");
         assert_eq!(summary("[]"), "-32600 the batch is empty");
-        assert_eq!(summary("[1,2,3,4]"), "-32600 a batch may have at most 3 calls, not 4");
         for body in ["", " ", "{", "[1", "{}{}", "[1,]", "{'a':1}", "\u{feff}{}", "nul"] {
             assert_eq!(summary(body), "-32700 the body is not JSON", "{body}");
         }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(summary(&deep), "1");
-        assert!(RpcPayload::parse(b"\"\xff\"", 3).is_err());
+        assert!(RpcPayload::parse(b"\"\xff\"").is_err());
     }
 }

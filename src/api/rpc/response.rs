@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -39,6 +40,30 @@ impl RpcResponseBuilder {
     pub(super) fn from_error(id: Option<&RawValue>, error: &RpcError) -> Self {
         let error = serde_json::to_vec(error).expect("a number and a text serialise");
         Self::for_call(id, "error", error.into())
+    }
+
+    /// Builds a batch in which each of `ids` gets `error`, in one piece: there can be thousands.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the memory budget is exhausted.
+    pub(super) fn for_rejected_batch(
+        ids: &[&RawValue],
+        error: &RpcError,
+        memory: &MemoryBudget,
+    ) -> Result<Self, MemoryExhausted> {
+        let error = serde_json::to_string(error).expect("a number and a text serialise");
+        let mut json = String::new();
+        for id in ids {
+            json.push(if json.is_empty() { '[' } else { ',' });
+            let _ = write!(json, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}");
+        }
+        json.push(']');
+        let mut reservation = memory.reservation();
+        json.shrink_to_fit();
+        reservation.try_grow(json.len())?;
+        let chunks = [reservation.into_bytes(json.into_bytes())].into();
+        Ok(Self { chunks, batch_reservation: None })
     }
 
     /// Appends one response to a batch.
@@ -216,5 +241,13 @@ mod tests {
         );
         drop(body);
         assert_eq!(memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024), Ok(()));
+
+        let error = RpcError::batch_too_long(100, 200);
+        let id: &RawValue = serde_json::from_str("1").unwrap();
+        let reject = |count| {
+            RpcResponseBuilder::for_rejected_batch(&vec![id; count], &error, &memory).map(|_| ())
+        };
+        assert_eq!(reject(200), Ok(()));
+        assert_eq!(reject(300), Err(MemoryExhausted));
     }
 }
