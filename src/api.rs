@@ -331,12 +331,12 @@ impl App {
     {
         let access_log = &self.inner.access_log;
         let context = access_log.start(&request);
-        let route = service_fn(|request| self.route(request, peer, &context));
-        let Ok(response) = self.per_thread.cors.layer(route).call(request).await;
+        let admit = service_fn(|request| self.admit(request, peer, &context));
+        let Ok(response) = self.per_thread.cors.layer(admit).call(request).await;
         access_log.finish(context, response)
     }
 
-    async fn route<B>(
+    async fn admit<B>(
         &self,
         mut request: Request<B>,
         peer: Result<&ConnectedPeer, StatusCode>,

@@ -76,7 +76,7 @@ const DOCS: StaticFile = StaticFile::html("/docs", include_str!("../pages/docs.h
 const DOCS_SCRIPT: StaticFile =
     StaticFile::js("/docs/initializer.js", include_str!("../pages/docs/initializer.js"));
 
-/// What a page may load besides scripts, styles and data of this service.
+/// Policy of what a page may load besides scripts, styles and data of this service.
 #[derive(Clone, Copy)]
 enum ContentPolicy {
     /// Images in `data:` URLs, such as the page's empty icon.
