@@ -21,6 +21,7 @@ use super::{BUFFER_BYTES, Shutdown, Timeout};
 use crate::api::App;
 use crate::client_limits::ConnectedPeer;
 use crate::metrics::Counter;
+use crate::serving_threads;
 
 /// Serves requests until the client leaves, misses a deadline or sends invalid bytes, or `shutdown` ends the listener.
 pub(super) async fn serve(
@@ -37,6 +38,7 @@ pub(super) async fn serve(
     }
     let (app, peer, draining) = (&app, &peer, &shutdown);
     let handle = |request: Request<Incoming>| async move {
+        serving_threads::record_request();
         // A proxy in front may have used a `Content-Length` that hyper removed. Closing the connection ensures that
         // nothing behind the body is taken for a request (RFC 9112, section 6.1).
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);

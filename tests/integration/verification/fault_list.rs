@@ -87,7 +87,6 @@ pub(super) fn missing_responses() -> Vec<Fault> {
         ),
         fault("it closes at once", Unreachable, [Close]),
         fault("it closes before its response", Unreachable, [ReadRequest, Close]),
-        fault("it resets at once", Unreachable, [Reset]),
         fault("it resets before its response", Unreachable, [ReadRequest, Reset]),
         fault(
             "it closes in its status line",
@@ -283,11 +282,6 @@ pub(super) fn unusual_responses() -> Vec<Fault> {
             "the end of the connection ends its body",
             Passes(200, "12345"),
             [Step::ReadRequest, write("HTTP/1.0 200 OK\r\n\r\n12345"), Step::Close],
-        ),
-        fault(
-            "it responds before the request",
-            Passes(200, "{}"),
-            [write(response("200 OK", "", "{}"))],
         ),
         fault(
             "it sends more than its length",
