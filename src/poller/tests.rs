@@ -41,9 +41,7 @@ impl Harness {
     }
 
     fn merge_reward(&mut self, epoch: u64, head: u64, age: u64, medium: u128) -> AdoptOutcome {
-        let rewards = Some(Rewards { medium, high: None });
-        let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
-        let history = FeeHistory::new(head, blocks, None).unwrap();
+        let history = fee_history(head, medium);
         let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
         let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
         self.poller.merge_remote(&SharedFeeHistory::for_test(epoch, history, timestamps), 0)
@@ -62,6 +60,13 @@ impl Harness {
         let labels = ChainLabels { chain: "a".to_owned() };
         self.metrics.head_regressions_total.get_or_create_owned(&labels).get()
     }
+}
+
+/// History whose only block is `head`.
+fn fee_history(head: u64, medium: u128) -> FeeHistory {
+    let rewards = Some(Rewards { medium, high: None });
+    let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
+    FeeHistory::new(head, blocks, None).unwrap()
 }
 
 #[test]
@@ -111,6 +116,18 @@ fn confirmed_heads_are_published_and_regressions_are_counted() {
         assert_eq!(harness.merge(1, head, 1), AdoptOutcome::Adopted);
         assert_eq!(harness.published(), Some((head, 1)));
         assert_eq!(harness.regressions(), regressions);
+    }
+}
+
+#[test]
+fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
+    let mut harness = Harness::with_block_100();
+    for (head, regressions) in [(100, 0), (101, 0), (99, 1)] {
+        let Poller { publisher, reporter, chain, .. } = &mut harness.poller;
+        let history = fee_history(head, 1);
+        let market = fees::price(&history, &chain.pricing).unwrap();
+        publish(publisher, reporter, 0, &history, market);
+        assert_eq!(harness.regressions(), regressions, "{head}");
     }
 }
 
