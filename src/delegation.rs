@@ -418,3 +418,42 @@ impl From<InvalidReturnData> for LookupError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revert_is_recognised_by_code_or_text() {
+        for error in [
+            r#"{"code":3,"message":"no reason"}"#,
+            r#"{"code":-32000,"message":"Execution Reverted"}"#,
+            r#"{"code":-32015,"message":"VM error","data":"revert: denied"}"#,
+        ] {
+            assert!(is_revert(error.as_bytes()), "{error}");
+        }
+        for error in [
+            r#"{"code":-32000,"message":"header not found"}"#,
+            r#"{"code":-32000,"data":{"reason":"revert"}}"#,
+            r#"{"message":7}"#,
+            r#""revert""#,
+        ] {
+            assert!(!is_revert(error.as_bytes()), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_gas_estimate_must_be_plausible() {
+        for (json, expected) in [
+            ("\"0x5208\"", Some(21_000)),
+            ("\"0x3b9aca00\"", Some(1_000_000_000)),
+            ("\"0x5207\"", None),
+            ("\"0x3b9aca01\"", None),
+            ("\"0x10000000000005208\"", None),
+            ("21000", Some(21_000)),
+            ("null", None),
+        ] {
+            assert_eq!(parse_gas(json.as_bytes()), expected, "{json}");
+        }
+    }
+}

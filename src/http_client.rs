@@ -26,3 +26,23 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_read_as_seconds_or_a_date() {
+        let parse =
+            |text: &str| retry_after(&HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]));
+        assert_eq!(parse(" 7 "), Some(Duration::from_secs(7)));
+        let in_an_hour = SystemTime::now() + Duration::from_hours(1);
+        let wait = parse(&httpdate::fmt_http_date(in_an_hour)).unwrap();
+        assert!(wait.abs_diff(Duration::from_hours(1)) < Duration::from_secs(30), "{wait:?}");
+        assert_eq!(parse("Fri, 31 Dec 1999 23:59:59 GMT"), Some(Duration::ZERO));
+        for wrong in ["", "soon", "-1", "1.5"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+}

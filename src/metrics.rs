@@ -276,6 +276,12 @@ impl Counter {
     pub(crate) fn increment(&self) {
         self.0.inc();
     }
+
+    /// Current value.
+    #[cfg(test)]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl TypedMetric for Counter {

@@ -337,3 +337,6 @@ async fn fetch_priced_history(
     let market = fees::price(&history, &chain.pricing)?;
     Ok((history, market))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Line coverage of `cargo test`, without the programs of tests/system. Prints a line per file; the lines themselves are in
 # target/llvm-cov/html. Needs cargo-llvm-cov, and the LLVM tools of the compiler's version: rustup's component llvm-tools,
-# or Debian's llvm package of that version.
+# or Debian's llvm package of that version (llvm-22 for Rust 1.95).
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,5 +17,6 @@ if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/*/bin/llvm-cov" >/dev/null
     LLVM_PROFDATA=${LLVM_PROFDATA:-$(command -v "llvm-profdata-$version")}
     export LLVM_COV LLVM_PROFDATA
 fi
-cargo llvm-cov --locked --html --ignore-filename-regex '(^|/)(tests|fuzz|benches)/|tests\.rs$'
+# Instrumented code is slower, so a test that depends on time may fail. The report does not depend on it.
+cargo llvm-cov --locked --html --ignore-run-fail --ignore-filename-regex '(^|/)(tests|fuzz|benches)/|tests\.rs$'
 cargo llvm-cov report --ignore-filename-regex '(^|/)(tests|fuzz|benches)/|tests\.rs$'

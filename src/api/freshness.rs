@@ -69,3 +69,22 @@ impl Freshness {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_combined_response_is_as_fresh_as_its_oldest_part() {
+        let old = Freshness { age: 9, fresh_for: 0, usable_for: 20, is_stale: true };
+        let new = Freshness { age: 1, fresh_for: 2, usable_for: 10, is_stale: false };
+        for combined in [old.combine(new), new.combine(old)] {
+            let mut headers = HeaderMap::new();
+            combined.write_headers(&mut headers);
+            assert_eq!(headers["age"], "9");
+            assert_eq!(headers["x-stale"], "true");
+            let directives = "public, max-age=0, stale-while-revalidate=10, stale-if-error=10";
+            assert_eq!(headers["cache-control"], directives);
+        }
+    }
+}

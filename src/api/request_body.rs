@@ -151,11 +151,9 @@ impl hyper::body::Body for LimitedBody {
 fn check_content_length(headers: &HeaderMap, max_bytes: usize) -> Result<Option<u64>, Problem> {
     let header = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let content_length = header.and_then(|length| length.parse::<u64>().ok());
-    match content_length.map(usize::try_from) {
-        Some(Ok(length)) if length > max_bytes => Err(too_large(max_bytes)),
-        Some(Err(_)) => Err(too_large(max_bytes)),
-        _ => Ok(content_length),
-    }
+    // A length beyond `usize` is too large.
+    let fits = |length| usize::try_from(length).is_ok_and(|length| length <= max_bytes);
+    if content_length.is_none_or(fits) { Ok(content_length) } else { Err(too_large(max_bytes)) }
 }
 
 fn too_large(max_bytes: usize) -> Problem {

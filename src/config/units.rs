@@ -130,6 +130,8 @@ impl<T> Visitor<'_> for ParsedVisitor<T> {
 
 #[cfg(test)]
 mod tests {
+    use serde::de::{IntoDeserializer, value};
+
     use super::*;
 
     #[test]
@@ -166,5 +168,14 @@ mod tests {
         for wrong in ["0.9", "1000.1", "-2", "1.0000001", "NaN", "", "1,2"] {
             assert_eq!(parse_multiplier(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn whole_number_of_an_environment_variable_is_a_multiplier() {
+        let parse =
+            |number: u64| multiplier(IntoDeserializer::<value::Error>::into_deserializer(number));
+        assert_eq!(parse(2).unwrap().apply(3), Some(6));
+        let error = parse(1001).unwrap_err().to_string();
+        assert!(error.starts_with("invalid value: integer `1001`, expected a factor"), "{error}");
     }
 }

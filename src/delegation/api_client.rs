@@ -411,3 +411,44 @@ fn is_amount(json: &RawValue) -> bool {
         |text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_answers_unless_the_api_rejects_the_request_itself() {
+        let allows_failover = |status, body: &str| {
+            let response = ApiResponse {
+                status: StatusCode::from_u16(status).unwrap(),
+                body: Bytes::copy_from_slice(body.as_bytes()),
+                retry_after: None,
+                received_at: Instant::now(),
+                fresh_for: Duration::ZERO,
+            };
+            ApiError::ErrorResponse(response).allows_failover()
+        };
+        for (status, body) in [
+            (500, "{}"),
+            (503, ""),
+            (429, "{}"),
+            (400, r#"{"message":"Unsupported CHAIN"}"#),
+            (404, r#"{"error":"unknown network"}"#),
+            (422, r#"{"error":"chain"}"#),
+        ] {
+            assert!(allows_failover(status, body), "{status} {body}");
+        }
+        for (status, body) in
+            [(400, r#"{"message":"bad address"}"#), (404, ""), (401, "chain"), (403, "network")]
+        {
+            assert!(!allows_failover(status, body), "{status} {body}");
+        }
+        let failures = [
+            ApiError::BudgetExhausted(Duration::ZERO),
+            ApiError::CircuitOpen,
+            INVALID_RESPONSE,
+            ApiError::NoMemory,
+        ];
+        assert!(failures.iter().all(ApiError::allows_failover));
+    }
+}

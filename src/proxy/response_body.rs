@@ -188,3 +188,63 @@ impl Body for UpstreamBody {
         self.remaining_length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::sync::Semaphore;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::client_limits::{ClientHandle, LongRequestKind};
+
+    const MEMORY: usize = 1024 * 1024;
+
+    /// Returns a body whose rest is `text`, and its counter of truncated bodies.
+    fn body(text: &'static str, deadline: Instant) -> (UpstreamBody, Counter) {
+        let in_flight = InFlightPermit {
+            _permit: Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap(),
+            _client_permit: ClientHandle::default().acquire(LongRequestKind::Forwarded, 1).unwrap(),
+            _cancel_body: CancellationToken::new().drop_guard(),
+        };
+        let truncated = Counter::default();
+        let mut body = UpstreamBody::new(deadline, in_flight, truncated.clone());
+        body.set_rest(axum::http::Response::new(text).into());
+        (body, truncated)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_mins(1)
+    }
+
+    #[tokio::test]
+    async fn a_body_is_collected_up_to_the_given_size() {
+        let memory = MemoryBudget::new(MEMORY);
+        let collect = async |max_bytes| body("12345", later()).0.collect(max_bytes, &memory).await;
+        assert_eq!(collect(5).await, Ok(Bytes::from("12345")));
+        assert_eq!(collect(4).await, Err(BodyError::TooLarge));
+    }
+
+    #[tokio::test]
+    async fn a_body_above_the_limit_breaks_off_and_is_counted() {
+        for (limit, expected, count) in
+            [(5, Ok(Bytes::from("12345")), 0), (4, Err(BodyError::TooLarge), 1)]
+        {
+            let (mut body, truncated) = body("12345", later());
+            body.remaining_limit = limit;
+            assert_eq!(body.collect(MEMORY, &MemoryBudget::new(MEMORY)).await, expected);
+            assert_eq!(truncated.get(), count);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_dropped_after_its_deadline_counts_as_truncated() {
+        for (deadline, count) in [(Instant::now(), 1), (later(), 0)] {
+            let (body, truncated) = body("12345", deadline);
+            drop(body);
+            assert_eq!(truncated.get(), count);
+        }
+    }
+}

@@ -76,6 +76,12 @@ impl SharedFeeHistory {
     /// Far more than any chain has. Lua represents integers up to here exactly.
     const MAX_EPOCH: u64 = 1 << 40;
 
+    /// Record of another replica, for tests of what is published from it.
+    #[cfg(test)]
+    pub(crate) fn for_test(epoch: u64, history: FeeHistory, timestamps: Timestamps) -> Self {
+        Self { slot: 0, replica_id: "other".to_owned(), epoch, history, timestamps }
+    }
+
     /// Serialises `history` with its `timestamps` as the JSON of a record.
     pub(super) fn to_json(history: &FeeHistory, timestamps: Timestamps) -> String {
         let amount = |amount: u128| amount.to_string();

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::test_server::TestServer;
+use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
@@ -120,6 +120,21 @@ async fn suggestions_list_skips_chains_without_data() {
     let response = service.get("/v1/gas-suggestions").await;
     assert_eq!((response.status, response.body), (200, format!("[{BODY}]")));
     assert!(response.headers.get("cache-control").unwrap().to_str().unwrap().starts_with("public"));
+}
+
+#[tokio::test]
+async fn suggestions_list_has_all_chains_by_id() {
+    let chain = async |key: &str, id| {
+        let node = MockNode::start(id, Reply::Result(fee_history(1000, 1, 7))).await;
+        let url = node.url();
+        (format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\n"), node)
+    };
+    let ((a, _node_a), (b, _node_b)) = (chain("a", 10).await, chain("b", 9).await);
+    let service = TestServer::start(&[a, b].concat()).await;
+    let is_complete = |response: &Response| response.json().as_array().unwrap().len() == 2;
+    let response = service.wait_for("/v1/gas-suggestions", is_complete).await;
+    let bodies = ["b", "a"].map(|name| BODY.replace("Ronin", name));
+    assert_eq!(response.body, format!("[{}]", bodies.join(",")));
 }
 
 #[tokio::test]

@@ -451,3 +451,22 @@ async fn disconnected_clients_leave_nothing_in_memory() {
     }
     assert!(last <= first + MAX_GROWTH_KIB, "{first} KiB became {last} KiB");
 }
+
+#[tokio::test]
+async fn ambiguous_transfer_encoding_is_rejected_and_closed() {
+    let (_node, service) = start("", "").await;
+    for headers in [
+        "Transfer-Encoding: identity, chunked\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+    ] {
+        let mut client = RawClient::connect(service.address()).await;
+        let next = get(SUGGESTION, "");
+        client
+            .send(format!("POST /v1/a/rpc HTTP/1.1\r\nHost: a\r\n{headers}\r\n0\r\n\r\n{next}"))
+            .await;
+        let responses = client.read_until_closed().await;
+        assert_eq!(outcomes(&responses), [(400, "bad_request".into())], "{headers}");
+    }
+}

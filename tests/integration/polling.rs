@@ -315,3 +315,30 @@ async fn first_poll_sends_its_two_calls_concurrently() {
     assert_eq!(service.count("gas_suggestion_polls_total{chain=\"a\",outcome=\"ok\"}").await, 1);
     task.abort();
 }
+
+#[tokio::test]
+async fn unusable_reply_of_a_node_is_counted_by_its_reason() {
+    let unsupported = MockNode::start(7, Reply::Error(-32601)).await;
+    // The body is valid, but the service did not ask for a compressed one.
+    let handler = |Json(call): Json<Value>| async move {
+        let result = match call["method"].as_str().unwrap() {
+            "eth_chainId" => json!("0x8"),
+            _ => fee_history(1000, 3, 40),
+        };
+        let reply = Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }));
+        ([("content-encoding", "gzip")], reply)
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let compressed = format!("http://{}", listener.local_addr().unwrap());
+    let app = Router::new().fallback(handler);
+    let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let second = format!("[chains.b]\nchain_id = 8\nrpc_urls = [\"{compressed}\"]\n");
+    let service = TestServer::start(&(fast_chain("a", 7, &unsupported) + &second)).await;
+    for (chain, reason) in [("a", "unsupported"), ("b", "unexpected_encoding")] {
+        let labels = format!("{{chain=\"{chain}\",upstream=\"0\",outcome=\"{reason}\"}}");
+        let counter = format!("gas_suggestion_upstream_attempts_total{labels}");
+        service.wait_for_admin("/metrics", |response| response.body.contains(&counter)).await;
+        assert_eq!(service.get(&format!("/v1/{chain}/gas-suggestion")).await.status, 503);
+    }
+    task.abort();
+}

@@ -1,13 +1,16 @@
 //! Tests of `POST /rpc/{chain}` with mock nodes.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::{Json, Router};
 use futures_util::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
-use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
+use crate::mock_node::{MockNode, Read, Reply, fee_history, read_chain, wait_until_polled};
 use crate::process::{self, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
@@ -1143,4 +1146,36 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
         }
         assert!(since.elapsed() < TIMEOUT, "the memory is not given back");
     }
+}
+
+#[tokio::test]
+async fn node_that_does_not_report_its_chain_gets_no_read() {
+    let methods = Arc::new(Mutex::new(Vec::new()));
+    let handler = {
+        let methods = Arc::clone(&methods);
+        async move |Json(call): Json<Value>| {
+            let method = call["method"].as_str().unwrap().to_owned();
+            let (member, value) = match method.as_str() {
+                "eth_chainId" => ("error", json!({ "code": -32000, "message": "canary" })),
+                "eth_feeHistory" => ("result", fee_history(1000, 3, 30)),
+                _ => ("result", json!("0x1")),
+            };
+            methods.lock().unwrap().push(method);
+            Json(json!({ "jsonrpc": "2.0", "id": call["id"], member: value }))
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let unknown = format!("http://{}", listener.local_addr().unwrap());
+    let app = Router::new().fallback(handler);
+    let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let service = TestServer::start(&format!(
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{unknown}\"]\n"
+    ))
+    .await;
+    assert_eq!(error(&service, balance(1, "latest")).await, unavailable());
+    let counter = "gas_suggestion_upstream_reads_total{chain=\"ronin\",upstream=\"0\",outcome=\"unverified_chain\"}";
+    assert_eq!(service.count(counter).await, 1);
+    let methods = methods.lock().unwrap();
+    assert!(!methods.iter().any(|method| method == "eth_getBalance"), "{methods:?}");
+    task.abort();
 }

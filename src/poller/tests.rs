@@ -1,0 +1,153 @@
+use super::*;
+use crate::config::Config;
+use crate::fees::{Block, Rewards};
+use crate::metrics::ChainLabels;
+use crate::store::{ChainStore, Timestamps};
+use crate::upstream::JsonRpcClient;
+
+/// Age of the first record in the tests, so that later ones can be newer.
+const FIRST_AGE: u64 = 30;
+
+struct Harness {
+    poller: Poller,
+    metrics: Metrics,
+    now: Instant,
+}
+
+impl Harness {
+    /// Poller of a chain with a block every 10 s and a `max_age` of 1 min, without a published head.
+    fn new() -> Self {
+        let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n\
+                    block_time = \"10s\"\nmax_age = \"1m\"\n";
+        let config = Config::from_toml(text).unwrap();
+        let metrics = Metrics::new();
+        let client = JsonRpcClient::new(&config).unwrap();
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);
+        let publisher = ChainStore::new(&config.chains).1.remove(0);
+        let poller = Poller::new(upstreams, publisher, metrics.clone());
+        Self { poller, metrics, now: Instant::now() }
+    }
+
+    /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
+    fn with_block_100() -> Self {
+        let mut harness = Self::new();
+        assert_eq!(harness.merge(0, 100, FIRST_AGE), AdoptOutcome::Adopted);
+        harness
+    }
+
+    /// Merges a record of this epoch and head, polled `age` seconds ago. The poller's own epoch is 0.
+    fn merge(&mut self, epoch: u64, head: u64, age: u64) -> AdoptOutcome {
+        self.merge_reward(epoch, head, age, 1)
+    }
+
+    fn merge_reward(&mut self, epoch: u64, head: u64, age: u64, medium: u128) -> AdoptOutcome {
+        let history = fee_history(head, medium);
+        let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
+        let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
+        self.poller.merge_remote(&SharedFeeHistory::for_test(epoch, history, timestamps), 0)
+    }
+
+    /// Published head, and seconds since it was polled.
+    fn published(&self) -> Option<(u64, u64)> {
+        let chain = self.poller.publisher.chain();
+        let age = |timestamps: Timestamps| {
+            self.now.saturating_duration_since(timestamps.observed_at).as_secs()
+        };
+        chain.newest_block().zip(chain.timestamps().map(age))
+    }
+
+    fn regressions(&self) -> u64 {
+        let labels = ChainLabels { chain: "a".to_owned() };
+        self.metrics.head_regressions_total.get_or_create_owned(&labels).get()
+    }
+}
+
+/// History whose only block is `head`.
+fn fee_history(head: u64, medium: u128) -> FeeHistory {
+    let rewards = Some(Rewards { medium, high: None });
+    let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
+    FeeHistory::new(head, blocks, None).unwrap()
+}
+
+#[test]
+fn newer_record_of_a_replica_is_published_with_its_own_time() {
+    let mut harness = Harness::with_block_100();
+    assert_eq!(harness.published(), Some((100, FIRST_AGE)));
+    for (head, age) in [(100, 25), (101, 20)] {
+        assert_eq!(harness.merge(0, head, age), AdoptOutcome::Adopted);
+        assert_eq!(harness.published(), Some((head, age)));
+    }
+    assert_eq!(harness.regressions(), 0);
+}
+
+#[test]
+fn record_that_is_not_newer_changes_nothing() {
+    for (epoch, head, age, expected) in [
+        // The same head, polled at the same time and before.
+        (0, 100, FIRST_AGE, AdoptOutcome::Duplicate),
+        (0, 100, FIRST_AGE + 5, AdoptOutcome::Duplicate),
+        // Confirmed, but polled before.
+        (1, 90, FIRST_AGE + 5, AdoptOutcome::Duplicate),
+        // A lower head of the same epoch, whenever it was polled.
+        (0, 99, FIRST_AGE + 5, AdoptOutcome::Older),
+        (0, 99, 1, AdoptOutcome::Older),
+        // Expired, although its head is higher.
+        (0, 101, 60, AdoptOutcome::Older),
+        // Two minutes of blocks within half a minute.
+        (0, 10_000, 1, AdoptOutcome::Implausible),
+    ] {
+        let mut harness = Harness::with_block_100();
+        assert_eq!(harness.merge(epoch, head, age), expected, "{epoch} {head} {age}");
+        assert_eq!(harness.published(), Some((100, FIRST_AGE)), "{epoch} {head} {age}");
+    }
+}
+
+#[test]
+fn higher_head_is_published_even_if_it_was_polled_earlier() {
+    let mut harness = Harness::with_block_100();
+    assert_eq!(harness.merge(0, 101, FIRST_AGE + 5), AdoptOutcome::Adopted);
+    assert_eq!(harness.published(), Some((101, FIRST_AGE + 5)));
+}
+
+#[test]
+fn confirmed_heads_are_published_and_regressions_are_counted() {
+    for (head, regressions) in [(99, 1), (10_000, 0)] {
+        let mut harness = Harness::with_block_100();
+        assert_eq!(harness.merge(1, head, 1), AdoptOutcome::Adopted);
+        assert_eq!(harness.published(), Some((head, 1)));
+        assert_eq!(harness.regressions(), regressions);
+    }
+}
+
+#[test]
+fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
+    let mut harness = Harness::with_block_100();
+    for (head, regressions) in [(100, 0), (101, 0), (99, 1)] {
+        let Poller { publisher, reporter, chain, .. } = &mut harness.poller;
+        let history = fee_history(head, 1);
+        let market = fees::price(&history, &chain.pricing).unwrap();
+        publish(publisher, reporter, 0, &history, market);
+        assert_eq!(harness.regressions(), regressions, "{head}");
+    }
+}
+
+#[test]
+fn record_without_a_price_is_rejected() {
+    let mut harness = Harness::with_block_100();
+    assert_eq!(harness.merge_reward(0, 101, 1, u128::MAX), AdoptOutcome::Rejected);
+    assert_eq!(harness.published(), Some((100, FIRST_AGE)));
+}
+
+#[test]
+fn announced_blocks_up_to_128_ahead_are_plausible() {
+    let is_plausible = |harness: &Harness, number| harness.poller.is_plausible_new_block(number);
+    for number in [0, 100, u64::MAX] {
+        assert!(is_plausible(&Harness::new(), number), "{number}");
+    }
+    let harness = Harness::with_block_100();
+    for (number, expected) in
+        [(0, false), (100, false), (101, true), (228, true), (229, false), (u64::MAX, false)]
+    {
+        assert_eq!(is_plausible(&harness, number), expected, "{number}");
+    }
+}
