@@ -40,6 +40,8 @@ started+=("$EMPTY_PID")
 read -r -u "${EMPTY[0]}" empty_address
 
 mkdir -p "$directory/files$(dirname "$path")"
+# nginx reads the files as another user.
+chmod 755 "$directory"
 curl -sSf "$url$path" >"$directory/files$path"
 # Starts nginx. Sets `nginx_url` and `nginx_processes`.
 start_nginx() { # value of access_log
@@ -73,7 +75,7 @@ CONF
     nginx_url=http://127.0.0.1:$port$path
     deadline=$((SECONDS + 10))
     until curl -sf "$nginx_url" >/dev/null; do
-        [ $SECONDS -lt $deadline ] || { cat "$folder/nginx.log" >&2; echo "nginx did not start" >&2; exit 1; }
+        [ $SECONDS -lt $deadline ] || { tail -n 3 "$folder/nginx.log" >&2; echo "nginx did not start" >&2; exit 1; }
         sleep 0.05
     done
     cmp "$directory/files$path" <(curl -sSf "$nginx_url")
