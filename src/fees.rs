@@ -92,8 +92,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
 }
 
 /// Detects the fee mechanism (network document, section 4.1): if the newest known base fee is 0, EIP-1559 is not
-/// active, except on a
-/// chain whose base fee is configured to be really 0.
+/// active, except on a chain whose base fee is configured to be really 0.
 fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
     match (history.newest_known_base_fee(), pricing.zero_base_fee) {
         (0, ZeroBaseFee::Legacy) => PricingType::Legacy,

@@ -30,7 +30,8 @@ const REQUEST_BOUNDS: [f64; 17] = [
 ];
 
 /// Upper bounds of the buckets of poll durations, in seconds.
-const POLL_BOUNDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
+const POLL_BOUNDS: [f64; 12] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0];
 
 type ScrapeCallback = Box<dyn Fn(&Metrics) + Send + Sync>;
 
@@ -305,7 +306,7 @@ pub(crate) struct RequestDurations(Arc<DurationCounts>);
 
 #[derive(Debug, Default)]
 struct DurationCounts {
-    /// Number of durations up to each of `REQUEST_BOUNDS` and above the previous one; the last: of longer ones.
+    /// Number of durations up to each of `REQUEST_BOUNDS` and above the previous one. The last counts all longer ones.
     buckets: [AtomicU64; REQUEST_BOUNDS.len() + 1],
     total_nanoseconds: AtomicU64,
 }
@@ -330,8 +331,8 @@ impl TypedMetric for RequestDurations {
 impl EncodeMetric for RequestDurations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let counts = self.0.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
-        // The library writes the last bound as `+Inf`.
-        let bounds = REQUEST_BOUNDS.into_iter().chain([f64::MAX]);
+        // The library writes this last bound as `+Inf`, which Prometheus needs for quantiles.
+        let bounds = REQUEST_BOUNDS.into_iter().chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(counts).collect();
         let total = Duration::from_nanos(self.0.total_nanoseconds.load(Ordering::Relaxed));
         let count = counts.iter().sum();
@@ -398,6 +399,10 @@ mod tests {
         proxied[Outcome::RequestAborted].increment();
         let labels = ChainLabels { chain: "a".to_owned() };
         metrics.poll_duration_seconds.get_or_create(&labels).observe(1.5);
+        let route = RouteLabels { listener: "public", route: "/".to_owned() };
+        let durations = metrics.http_request_duration_seconds.get_or_create_owned(&route);
+        durations.record(Duration::from_millis(1));
+        durations.record(Duration::from_secs(31));
         metrics.base_fee_wei.get_or_create(&labels).set(3e9);
         metrics.base_fee_gwei.get_or_create(&labels).set(f64::NAN);
         metrics.chain_max_age_seconds.get_or_create(&labels).set(0.5);
@@ -412,6 +417,12 @@ mod tests {
             "gas_suggestion_poll_duration_seconds_bucket{le=\"1\",chain=\"a\"} 0",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"2\",chain=\"a\"} 1",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"+Inf\",chain=\"a\"} 1",
+            "gas_suggestion_http_request_duration_seconds_sum{listener=\"public\",route=\"/\"} 31.001",
+            "gas_suggestion_http_request_duration_seconds_count{listener=\"public\",route=\"/\"} 2",
+            "gas_suggestion_http_request_duration_seconds_bucket{le=\"0.0005\",listener=\"public\",route=\"/\"} 0",
+            "gas_suggestion_http_request_duration_seconds_bucket{le=\"0.001\",listener=\"public\",route=\"/\"} 1",
+            "gas_suggestion_http_request_duration_seconds_bucket{le=\"30\",listener=\"public\",route=\"/\"} 1",
+            "gas_suggestion_http_request_duration_seconds_bucket{le=\"+Inf\",listener=\"public\",route=\"/\"} 2",
             "# TYPE gas_suggestion_base_fee_wei gauge",
             "gas_suggestion_base_fee_wei{chain=\"a\"} 3000000000",
             "gas_suggestion_base_fee_gwei{chain=\"a\"} NaN",

@@ -186,8 +186,8 @@ impl Poller {
 
     /// Calls the first healthy upstream. If it returns nothing to publish, calls all others at once; the first good
     /// reply is published. This takes at most two attempt deadlines, however many upstreams are silent. The others are
-    /// also called if the head seems late; then a higher head wins. If every upstream timed out, the next poll waits
-    /// longer.
+    /// also called if the head seems late; then a higher head wins. If none had a good reply and one timed out, the
+    /// next poll waits longer.
     async fn poll_upstreams(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
         let now = Instant::now();
         let Self { chain, request, upstreams, head_tracker, publisher, reporter, .. } = self;
@@ -206,7 +206,7 @@ impl Poller {
             unconfirmed: Vec::new(),
             published: None,
             reply_time: None,
-            all_timed_out: true,
+            any_timed_out: false,
         };
         let reply = fetch_priced_history(first.upstream, request, chain, deadline).await;
         let is_published = active_poll.evaluate_reply(first, reply);
@@ -259,7 +259,7 @@ struct ActivePoll<'a> {
     published: Option<PublishedPoll>,
     /// Time that the first good reply took.
     reply_time: Option<Duration>,
-    all_timed_out: bool,
+    any_timed_out: bool,
 }
 
 impl ActivePoll<'_> {
@@ -267,7 +267,7 @@ impl ActivePoll<'_> {
     fn adapt_deadline(&self, upstreams: &ChainUpstreams) {
         match self.reply_time {
             Some(took) => upstreams.record_reply_time(took),
-            None if self.all_timed_out => upstreams.record_timeouts(),
+            None if self.any_timed_out => upstreams.record_timeouts(),
             None => {}
         }
     }
@@ -292,7 +292,7 @@ impl ActivePoll<'_> {
             }
             Ok(())
         });
-        self.all_timed_out &= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
+        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
         match &outcome {
             Ok(()) => {
                 self.reply_time.get_or_insert_with(|| self.called_at.elapsed());

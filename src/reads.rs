@@ -16,8 +16,8 @@ mod method;
 mod params;
 mod state_scope;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
@@ -62,10 +62,20 @@ pub struct ChainReads {
     in_flight: Semaphore,
     memory: MemoryBudget,
     cache: ResponseCache,
-    /// Twice the highest block that a result mentions, plus one once it is the head: a block counts again when mined.
-    highest_hint: AtomicU64,
+    hints: Mutex<Hints>,
     timeout: Duration,
     counters: EnumMap<ReadOutcome, Counter>,
+}
+
+/// Blocks that results mentioned before the polls have seen them.
+#[derive(Debug, Default)]
+struct Hints {
+    /// Highest head.
+    head: u64,
+    /// Highest block of a transaction, and the digest of its last known hash.
+    transaction_block: (u64, u64),
+    /// Number of hints that were news.
+    generation: u64,
 }
 
 /// Reason why a call has no response of a node.
@@ -145,7 +155,7 @@ impl Reads {
                 in_flight: Semaphore::new(limits.max_in_flight.get()),
                 memory: memory.clone(),
                 cache: cache.clone(),
-                highest_hint: AtomicU64::new(0),
+                hints: Mutex::default(),
                 timeout: limits.timeout,
                 counters: counters(&metrics.reads_total, |outcome| ChainOutcomeLabels {
                     chain: chain.config().key.clone(),
@@ -337,20 +347,36 @@ impl ChainReads {
     }
 
     fn head_version(&self) -> HeadVersion {
-        (self.chain.newest_block(), self.highest_hint.load(Ordering::Relaxed))
+        (self.chain.newest_block(), self.hints().generation)
     }
 
     /// Makes cached results of the head unreachable if a client knows a block that the polls have not seen.
-    fn record_hint(&self, BlockHint { number, is_head }: BlockHint) {
+    fn record_hint(&self, BlockHint { number, hash_digest }: BlockHint) {
         /// Blocks further ahead of the polls are ignored: a false one would hide all later hints.
         const MAX_BLOCKS_AHEAD: u64 = 1024;
-        let is_news = self.chain.newest_block().is_none_or(|newest| {
+        let is_plausible = self.chain.newest_block().is_none_or(|newest| {
             number > newest && number <= newest.saturating_add(MAX_BLOCKS_AHEAD)
         });
-        if is_news {
-            let hint = number.saturating_mul(2).saturating_add(u64::from(is_head));
-            self.highest_hint.fetch_max(hint, Ordering::Relaxed);
+        if !is_plausible {
+            return;
         }
+        let mut hints = self.hints();
+        let (highest, last_digest) = hints.transaction_block;
+        let is_news = match hash_digest {
+            Some(digest) => number > highest || (number == highest && digest != last_digest),
+            None => number > hints.head,
+        };
+        if is_news {
+            match hash_digest {
+                Some(digest) => hints.transaction_block = (number, digest),
+                None => hints.head = number,
+            }
+            hints.generation = hints.generation.saturating_add(1);
+        }
+    }
+
+    fn hints(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how long a response that depends on `scope` can be cached.

@@ -36,7 +36,8 @@ impl ToSchema for Wei {}
 pub(crate) struct SuggestionBody<'a> {
     chain_name: &'a str,
     r#type: PricingType,
-    /// Base fee that both tiers cover; 0 under legacy pricing.
+    /// Base fee that both tiers cover: the average of the window or the floor, times the multiplier. It is 0 under legacy
+    /// pricing. The base fees of single blocks are in the fee history.
     base_fee_per_gas: Wei,
     /// For inclusion within the next blocks.
     medium: TierBody,

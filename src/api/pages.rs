@@ -3,8 +3,9 @@
 //! The pages load resources from this service only, which their Content-Security-Policy enforces. No script of this
 //! service builds HTML from text. Resources are compressed once, pages on each request.
 
+use std::convert::Infallible;
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -16,6 +17,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
+use futures_util::stream;
 
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
 use crate::etag;
@@ -203,13 +205,21 @@ fn swagger_ui(name: &str, content_type: &'static str) -> Router {
 struct Asset {
     content_type: &'static str,
     gzip: Bytes,
+    /// For clients that do not accept gzip, once there was one.
+    plain: OnceLock<Bytes>,
     etag: HeaderValue,
     content_policy: ContentPolicy,
 }
 
 impl Asset {
     fn new(content_type: &'static str, gzip: Bytes, content_policy: ContentPolicy) -> Self {
-        Self { content_type, etag: etag::for_body(&gzip), gzip, content_policy }
+        Self {
+            content_type,
+            etag: etag::for_body(&gzip),
+            gzip,
+            plain: OnceLock::new(),
+            content_policy,
+        }
     }
 
     fn serve_at(self, path: &str) -> Router {
@@ -223,15 +233,19 @@ impl Asset {
             if is_compressed {
                 return self.gzip.clone();
             }
-            let mut bytes = Vec::new();
-            let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
-            read.expect("the resource was compressed by this program");
-            bytes.into()
+            let decompress = || {
+                let mut bytes = Vec::new();
+                let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
+                read.expect("the resource is valid gzip");
+                bytes.into()
+            };
+            self.plain.get_or_init(decompress).clone()
         };
         let mut response =
             conditional_response(&self.etag, self.content_type, body, self.content_policy, request);
         let headers = response.headers_mut();
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        response.extensions_mut().insert(Precompressed);
         if is_compressed && !response.status().is_redirection() {
             let gzip = HeaderValue::from_static("gzip");
             response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
@@ -271,7 +285,10 @@ fn conditional_response(
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let content_type = HeaderValue::from_static(content_type);
-        ([(header::CONTENT_TYPE, content_type)], Body::from(body())).into_response()
+        let body = body();
+        let headers =
+            [(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, body.len().into())];
+        (headers, in_pieces(body)).into_response()
     };
     let headers = response.headers_mut();
     headers.extend(PAGE_HEADERS);
@@ -279,6 +296,21 @@ fn conditional_response(
     headers.insert(header::ETAG, tag.clone());
     response
 }
+
+/// Returns a body that sends `bytes` in pieces. hyper copies a piece for each connection, so a whole resource would take
+/// its size in memory for each client that does not read.
+fn in_pieces(bytes: Bytes) -> Body {
+    const PIECE_BYTES: usize = 16 * 1024;
+    let pieces = (0..bytes.len()).step_by(PIECE_BYTES).map(move |start| {
+        let end = start.saturating_add(PIECE_BYTES).min(bytes.len());
+        Ok::<_, Infallible>(bytes.slice(start..end))
+    });
+    Body::from_stream(stream::iter(pieces))
+}
+
+/// Marks a response that is not to be compressed again: it is compressed, or the client does not accept gzip.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Precompressed;
 
 impl ContentPolicy {
     /// Returns the `Content-Security-Policy`.
@@ -293,5 +325,24 @@ impl ContentPolicy {
              img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'{types}"
         );
         HeaderValue::try_from(policy).expect("letters and punctuation are a header value")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_resource_is_sent_in_small_pieces() {
+        let bytes: Bytes = (0..=250).cycle().take(100_000).collect();
+        let (mut body, mut received) = (in_pieces(bytes.clone()), vec![]);
+        while let Some(frame) = body.frame().await {
+            let piece = frame.unwrap().into_data().unwrap();
+            assert!(piece.len() <= 16 * 1024);
+            received.extend_from_slice(&piece);
+        }
+        assert!(received == bytes);
     }
 }

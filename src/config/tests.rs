@@ -37,8 +37,17 @@ fn the_built_in_file_matches_the_default_values() {
         assert_eq!(chain.max_age, default_chain().max_age);
         assert_eq!(chain.stall_after(), default_chain().stall_after());
         assert_eq!(chain.history_blocks, default_chain().history_blocks);
+        assert_eq!(chain.poll_timeout(), chain.max_age / 3);
         assert_eq!(chain.name(), chain.key);
     }
+}
+
+#[test]
+fn the_built_in_file_accepts_a_shorter_max_age() {
+    let text = DEFAULTS.replace("max_age = \"30s\"", "max_age = \"8s\"");
+    assert_ne!(text, DEFAULTS);
+    let config = Config::from_toml(&text).unwrap();
+    assert_eq!(config.chains[0].poll_timeout().as_millis(), 2666);
 }
 
 fn default_chain() -> Chain {

@@ -47,7 +47,7 @@ pub(crate) enum ReuseMode {
     Never,
 }
 
-/// Newest block seen by the polls, and the highest hint of a later one.
+/// Newest block seen by the polls, and the number of hints of later ones.
 pub(super) type HeadVersion = (Option<u64>, u64);
 
 /// How long a response can be cached.

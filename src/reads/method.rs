@@ -1,6 +1,7 @@
 //! Methods that may be called, and the state that a call depends on according to its parameters.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -27,8 +28,9 @@ pub(super) struct KnownMethod {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockHint {
     pub(super) number: u64,
-    /// False for the block of a transaction, which may still be pending.
-    pub(super) is_head: bool,
+    /// Digest of the hash of a transaction's block, which changes while that block is pending and when it is mined.
+    /// `None`: the block is the head.
+    pub(super) hash_digest: Option<u64>,
 }
 
 impl KnownMethod {
@@ -287,13 +289,16 @@ fn parse_transaction_hint(result: &[u8]) -> Option<BlockHint> {
     struct Mined<'a> {
         #[serde(borrow)]
         block_number: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        block_hash: Option<Cow<'a, str>>,
     }
     let mined: Mined = serde_json::from_slice(result).ok()?;
     let number = params::parse_number(&mined.block_number?)?;
-    Some(BlockHint { number, is_head: false })
+    let hash_digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(mined.block_hash);
+    Some(BlockHint { number, hash_digest: Some(hash_digest) })
 }
 
 fn parse_head_hint(result: &[u8]) -> Option<BlockHint> {
     let number = params::parse_number(serde_json::from_slice(result).ok()?)?;
-    Some(BlockHint { number, is_head: true })
+    Some(BlockHint { number, hash_digest: None })
 }

@@ -305,7 +305,7 @@ fn is_data(json: &RawValue, bytes: usize) -> bool {
 }
 
 /// Returns true for `0x` and up to 32 bytes in hex, also of odd length. Some clients omit `0x`. Then nodes differ in
-/// whether digits are hex or decimal, so it is only allowed where both are the same slot or decimal is impossible.
+/// whether digits are hex or decimal, so it is only allowed where both are the same slot, or where a letter makes decimal impossible.
 fn is_storage_slot(json: &RawValue) -> bool {
     const MAX_DIGITS: usize = 64;
     parse_string(json).is_some_and(|slot| {
@@ -314,7 +314,6 @@ fn is_storage_slot(json: &RawValue) -> bool {
             None => (slot.as_ref(), false),
         };
         let is_unambiguous = has_prefix
-            || digits.len() == MAX_DIGITS
             || digits.trim_start_matches('0').len() <= 1
             || digits.bytes().any(|digit| digit.is_ascii_alphabetic());
         digits.len() <= MAX_DIGITS && is_hex(digits) && is_unambiguous

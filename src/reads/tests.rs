@@ -281,7 +281,7 @@ fn storage_slots_are_accepted_in_the_unambiguous_forms_of_nodes() {
     for rejected in ["", "0x", "10", "010", "g", "0x0g", "-1", "+3", " 3", "x3"] {
         assert!(!slot(rejected), "{rejected}");
     }
-    assert!(slot(&digits("0x", 64)) && slot(&digits("", 64)));
+    assert!(slot(&digits("0x", 64)) && slot(&digits("a", 63)) && !slot(&digits("", 64)));
     assert!(!slot(&digits("0x", 65)) && !slot(&digits("a", 64)));
 }
 
@@ -312,13 +312,13 @@ fn responses_give_block_hints() {
         };
         known.block_hint(&NodeResponse::Result(Bytes::from_static(response.as_bytes())))
     };
-    assert_eq!(
-        hint("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","status":"0x1"}"#),
-        Some(BlockHint { number: 16, is_head: false })
-    );
+    let receipt = hint("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","blockHash":"0xa"}"#);
+    let later = hint("eth_getTransactionReceipt", r#"{"blockNumber":"0x10","blockHash":"0xb"}"#);
+    assert!(receipt.is_some_and(|hint| hint.number == 16 && hint.hash_digest.is_some()));
+    assert!(later.is_some() && receipt != later);
     assert_eq!(hint("eth_getTransactionByHash", r#"{"blockNumber":null}"#), None);
     assert_eq!(hint("eth_getTransactionReceipt", "null"), None);
-    let head = Some(BlockHint { number: 17, is_head: true });
+    let head = Some(BlockHint { number: 17, hash_digest: None });
     assert_eq!(hint("eth_blockNumber", r#""0x11""#), head);
     assert_eq!(hint("eth_gasPrice", r#""0x11""#), None);
 }

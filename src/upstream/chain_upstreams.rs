@@ -93,7 +93,7 @@ impl ChainUpstreams {
         self.poll_deadline().current()
     }
 
-    /// Records a poll in which every upstream timed out, so that the next one waits longer.
+    /// Records a poll without a good reply in which an upstream timed out. The next one waits longer.
     pub(crate) fn record_timeouts(&self) {
         let mut deadline = self.poll_deadline();
         if deadline.record_timeouts() {
@@ -101,7 +101,7 @@ impl ChainUpstreams {
             tracing::warn!(
                 chain = self.chain,
                 ?deadline,
-                "all upstreams timed out; deadline extended"
+                "no upstream responded in time; deadline extended"
             );
         }
     }

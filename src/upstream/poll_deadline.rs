@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// Deadline of the attempts of one chain.
 ///
-/// It starts at half a block time, which leaves the rest of the block time to the other nodes. Each poll in which every
-/// node was too slow doubles it, up to a limit: a late answer is better than none. An answer reduces it again, so that a
-/// node which falls silent delays the others no longer than needed.
+/// It starts at half a block time, which leaves the rest of the block time to the other nodes. Each poll without a good
+/// reply in which a node was too slow doubles it, up to a limit: a late reply is better than none. A good reply reduces
+/// it again, so that a node which falls silent delays the others no longer than needed.
 #[derive(Debug)]
 pub(super) struct PollDeadline {
     min: Duration,
@@ -27,7 +27,7 @@ impl PollDeadline {
         self.current
     }
 
-    /// Records a poll in which every node timed out. Returns true if the deadline is longer now.
+    /// Records a poll without a good reply in which a node timed out. Returns true if the deadline is longer now.
     pub(super) fn record_timeouts(&mut self) -> bool {
         let last = self.current;
         self.current = last.saturating_mul(2).min(self.max);

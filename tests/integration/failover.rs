@@ -82,6 +82,9 @@ async fn slow_node_is_used_unless_another_is_faster() {
         })
         .await;
 
+    // A second URL that nothing listens at does not count as faster.
+    let service = TestServer::start(&chain(&[slow.url(), dead_url()])).await;
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
     drop(service);
     let fast = MockNode::start(7, Reply::Result(fee_history(2000, 3, 40))).await;
     let service = TestServer::start(&chain(&[slow.url(), fast.url()])).await;

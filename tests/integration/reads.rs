@@ -434,21 +434,24 @@ async fn result_that_mentions_a_new_block_expires_latest_state_once() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let service = TestServer::start(&read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
-    let receipt = |block: u64| {
-        let reply = Reply::RawResult(json!({ "blockNumber": format!("{block:#x}") }).to_string());
+    let receipt = |block: u64, hash: &str| {
+        let mined = json!({ "blockNumber": format!("{block:#x}"), "blockHash": hash });
+        let reply = Reply::RawResult(mined.to_string());
         (reply, call(1, "eth_getTransactionReceipt", &json!([HASH])))
     };
     let head = Reply::RawResult("\"0x3e9\"".into());
     let mut expected = 0;
     // The newest polled block is 1000. A block can be mentioned while it is pending, and as the head.
     for ((reply, trigger), is_expired) in [
-        (receipt(999), false),
-        (receipt(1001), true),
-        (receipt(1001), false),
+        (receipt(999, "0xa"), false),
+        (receipt(1001, "0xa"), true),
+        (receipt(1001, "0xa"), false),
+        // The next flashblock, or the mined block.
+        (receipt(1001, "0xb"), true),
         ((head, call(1, "eth_blockNumber", &json!([]))), true),
-        (receipt(1001), false),
-        (receipt(1000 + 1025), false),
-        (receipt(1000 + 1024), true),
+        (receipt(1001, "0xb"), false),
+        (receipt(1000 + 1025, "0xa"), false),
+        (receipt(1000 + 1024, "0xa"), true),
     ] {
         let set_balance =
             |balance: usize| node.set_read_reply(Reply::RawResult(json!(balance).to_string()));

@@ -220,7 +220,7 @@ fn only_these_routes_are_not_in_the_document() {
         // Redirects, and resources of the pages.
         "/docs/",
         "/verify/",
-        "file.path",
+        "path",
         // The admin listener.
         "/metrics",
     ];

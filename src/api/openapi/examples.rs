@@ -83,7 +83,7 @@ fn write_snapshot_examples(
     current: &ServableSnapshot,
 ) {
     let snapshot = &current.snapshot;
-    let suggestion: Value = serde_json::from_slice(&snapshot.body).expect("a quote is JSON");
+    let suggestion: Value = serde_json::from_slice(&snapshot.body).expect("a suggestion is JSON");
     set_response_example(document, "/v1/{chain}/gas-suggestion", suggestion.clone());
     set_response_example(document, "/v1/gas-suggestions", json!([suggestion]));
     let tag = snapshot.etag.to_str().unwrap_or_default().trim_matches('"');

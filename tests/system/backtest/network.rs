@@ -222,7 +222,7 @@ async fn node_error_after_the_first_call_fails_the_run() {
     let url = node.url();
     let (code, stderr) =
         run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "2000"])).await;
-    let expected = "error: eth_feeHistory of 976 blocks up to 23597733 failed: the node returned error -32000\n";
+    let expected = "error: eth_feeHistory of 976 blocks up to 23597733 failed: the node returned error -32000: ***\n";
     assert_eq!((code, stderr.as_str()), (Some(1), expected));
 }
 
