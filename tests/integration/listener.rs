@@ -171,7 +171,11 @@ async fn slots_of_silent_connections_are_freed_after_the_timeout() {
     let _silent =
         [RawClient::connect(service.address()).await, RawClient::connect(service.address()).await];
     wait_for_free_slot(service.address()).await;
-    assert_eq!(service.count(&timeouts("header")).await, 2);
+    // The other connection belongs to another thread, which may close it a little later.
+    let since = Instant::now();
+    while service.count(&timeouts("header")).await < 2 {
+        assert!(since.elapsed() < TIMEOUT, "a silent connection is still open");
+    }
 }
 
 #[tokio::test]
