@@ -369,14 +369,14 @@ impl App {
 /// Compresses bodies of more than 1 KiB for clients that accept it; never images and event streams.
 fn compression_layer() -> CompressionLayer<impl Predicate> {
     const MIN_BYTES: u64 = 1024;
-    let is_plain = |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| {
+    let may_be_compressed = |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| {
         extensions.get::<pages::Precompressed>().is_none()
     };
     CompressionLayer::new().compress_when(
         SizeAbove::new(MIN_BYTES)
             .and(NotForContentType::IMAGES)
             .and(NotForContentType::SSE)
-            .and(is_plain),
+            .and(may_be_compressed),
     )
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -22,6 +21,12 @@ pub(super) struct RpcResponseBuilder {
     batch_reservation: Option<Reservation>,
 }
 
+/// Returns a response up to the value of the member `member_name`.
+fn envelope_start(id: Option<&RawValue>, member_name: &str) -> String {
+    let id = id.map_or("null", RawValue::get);
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member_name}\":")
+}
+
 impl RpcResponseBuilder {
     /// Starts a batch. Responses that are not charged yet are charged to `memory`.
     pub(super) fn for_batch(memory: &MemoryBudget) -> Self {
@@ -31,8 +36,7 @@ impl RpcResponseBuilder {
     /// Builds the response to the call `id`, with the member `member_name` and its `value`. `None`: the call has no
     /// readable id.
     pub(super) fn for_call(id: Option<&RawValue>, member_name: &str, value: Bytes) -> Self {
-        let id = id.map_or("null", RawValue::get);
-        let prefix = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member_name}\":");
+        let prefix = envelope_start(id, member_name);
         let chunks = [Bytes::from(prefix), value, Bytes::from_static(b"}")];
         Self { chunks: chunks.into(), batch_reservation: None }
     }
@@ -56,7 +60,9 @@ impl RpcResponseBuilder {
         let mut json = String::new();
         for id in ids {
             json.push(if json.is_empty() { '[' } else { ',' });
-            let _ = write!(json, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}");
+            json.push_str(&envelope_start(Some(id), "error"));
+            json.push_str(&error);
+            json.push('}');
         }
         json.push(']');
         let mut reservation = memory.reservation();
