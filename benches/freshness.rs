@@ -24,7 +24,7 @@ use serde_json::Value;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 /// Blocks to wait until the service has learnt the block schedule.
-const BLOCKS_TO_LEARN: u64 = 20;
+const BLOCKS_TO_LEARN: u64 = 5;
 const TICKERS: u32 = 8;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -2,19 +2,22 @@
 //!
 //! Pure: instants in, the next instant out. A fixed interval would find blocks half an interval late on average. All
 //! that the schedule learns of a block is between which two polls it arrived, by the times at which they were sent. The
-//! latency of the node is part of these times, so it need not be known. The schedule derives three values from them:
-//! the expected arrival of the next block, the error of earlier expectations (`spread`), and the time between blocks
-//! (`period`).
+//! latency of the node is part of these times, so it need not be known.
 //!
-//! - The first poll for a block is sent at its expected arrival. If it finds the block, the next first poll is sent a
-//!   little earlier, and earlier still after several such hits in a row. If it does not, retries follow after pauses
-//!   that double. So about one first poll in three is too early, which shows that the others are not late.
-//! - At most `max_polls_per_block` polls are sent in any block time. If that many polls miss a block, it counts as
-//!   missed, and the next poll is sent when the block after it is expected. After three missed blocks in a row there is
-//!   one poll per block time.
-//! - A missed block may only have been late. A few early polls for the following blocks find out.
-//! - After a start, or after a chain was reset, the next block may arrive at any moment of the period. Each early poll
-//!   halves the uncertainty, until it is an eighth of the period.
+//! From these bounds the schedule keeps a window in which the next block arrives: the bounds of the last block, one
+//! `period` later, widened by the `jitter` of the blocks. Each poll narrows it.
+//!
+//! - A wide window, as after a start, is divided evenly by all polls that a block may cost. Five blocks suffice to
+//!   narrow it from a whole period to a hundredth.
+//! - A narrow window gets one poll after three fifths of it, and a second one at its end if the first finds nothing. So
+//!   about one first poll in three is too early, which shows that the others are not late. After several hits in a
+//!   row the window opens earlier and earlier, until a poll misses.
+//! - If a block is not there at the end of its window, retries follow after pauses that double. A block that arrives
+//!   late raises the jitter at once. Blocks within their window lower it slowly.
+//! - A block that arrives half a period late or later counts as missed. It may only be late, so the next window begins
+//!   at the last poll that did not find the block.
+//! - At most `max_polls_per_block` polls are sent in any block time. Three block times after the end of a window,
+//!   there is one poll per block time.
 //! - A poll is due one and a half block times after the last one at the latest, so that the data does not look stale.
 //! - After a failed poll the next one is due after a block time, or after the caller's retry interval (5 s) if that is
 //!   shorter, however many polls have failed. The limit on polls does not delay it.
@@ -29,8 +32,12 @@
 //!
 //! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
 
+mod announcements;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use announcements::Announcements;
 
 /// Poll schedule of one chain.
 #[derive(Debug)]
@@ -41,56 +48,45 @@ pub struct PollSchedule {
     max_polls: usize,
     /// Time between two blocks, as learnt.
     period: Duration,
-    /// Smoothed error of the expected arrivals.
-    spread: Duration,
-    /// When the next block is expected and the first poll for it is due.
-    expected_at: Instant,
-    /// Polls for that block that did not find it.
-    early_misses: usize,
-    /// Expected blocks in a row that did not arrive.
-    missed_blocks: u32,
-    /// Blocks found since the last missed one.
-    regular_streak: u32,
+    /// How much earlier or later than a period after the last one a block may arrive, as learnt.
+    jitter: Duration,
+    window: Window,
     /// Blocks in a row that their first poll found.
-    on_time_streak: u32,
-    /// Set while the next block may arrive earlier than expected, e.g. because a block assumed missed was only late:
-    /// the earliest possible arrival, and how far past it the next poll may probe.
-    late_block_window: Option<(Instant, Duration)>,
-    /// Time of the announcement of a block that no poll has found yet.
-    announced_at: Option<Instant>,
-    /// Polls for the announced block that did not find it.
-    early_polls: usize,
-    /// Announcements in a row for which the polls found no block.
-    failed_announcements: u32,
-    /// Time from an announcement until the polled node has the block, as learnt.
-    announcement_lead: Duration,
-    /// Blocks in a row that were found by a poll for their announcement.
-    announced_streak: u32,
-    /// When the next poll is due after a failed one.
-    retry_at: Option<Instant>,
+    hits: u32,
+    /// Newest known block, and when the last successful poll was sent.
+    head: Option<(u64, Instant)>,
+    /// The last blocks, oldest first.
+    arrivals: VecDeque<Arrival>,
     /// Send times of the last polls, at most `max_polls`.
     recent_polls: VecDeque<Instant>,
-    /// Newest known block.
-    head: Option<u64>,
-    /// When the last successful poll was sent: the last one that did not see the block after `head`.
-    last_poll_without_head: Instant,
-    /// Numbers and arrival times of the last blocks, oldest first.
-    arrivals: VecDeque<(u64, Instant)>,
+    /// When the next poll is due after a failed one.
+    retry_at: Option<Instant>,
+    announcements: Announcements,
+}
+
+/// Time in which the next block is expected.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// The block is not there before, by the last block or by a poll that did not find it.
+    start: Instant,
+    end: Instant,
+    /// Polls in the window or after it that did not find the block.
+    misses: usize,
+}
+
+/// Between which two times a block arrived.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    number: u64,
+    earliest: Instant,
+    latest: Instant,
 }
 
 impl PollSchedule {
     /// Number of arrivals from whose 16 intervals the period is computed.
     const MAX_ARRIVALS: usize = 17;
-    /// Number of missed blocks in a row after which each further block gets one poll.
-    const MAX_MISSED_BLOCKS: u32 = 3;
-    /// A missed block counts as an exception after more than this many blocks in a row.
-    const MIN_REGULAR_STREAK: u32 = 4;
-    /// Number of hits of the first poll in a row after which the early margin grows.
-    const MIN_ON_TIME_STREAK: u32 = 4;
-    /// Number of announced blocks in a row after which the schedule waits for the next announcement.
-    const MIN_ANNOUNCED_STREAK: u32 = 3;
-    /// Number of announcements in vain in a row after which none triggers a poll until one proves right.
-    const MAX_FAILED_ANNOUNCEMENTS: u32 = 3;
+    /// Number of hits of the first poll in a row after which the window opens earlier.
+    const MAX_HITS: u32 = 3;
     /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
 
@@ -98,28 +94,21 @@ impl PollSchedule {
     /// due `now`.
     #[must_use]
     pub fn new(block_time: Duration, max_polls: usize, now: Instant) -> Self {
-        Self {
+        let mut schedule = Self {
             block_time,
             max_polls: max_polls.max(1),
             period: block_time,
-            spread: block_time / 8,
-            expected_at: now,
-            early_misses: 0,
-            missed_blocks: 0,
-            regular_streak: 0,
-            on_time_streak: 0,
-            late_block_window: None,
-            announced_at: None,
-            early_polls: 0,
-            failed_announcements: 0,
-            announcement_lead: Duration::ZERO,
-            announced_streak: 0,
-            retry_at: None,
-            recent_polls: VecDeque::new(),
+            jitter: Duration::ZERO,
+            window: Window { start: now, end: now, misses: 0 },
+            hits: 0,
             head: None,
-            last_poll_without_head: now,
             arrivals: VecDeque::new(),
-        }
+            recent_polls: VecDeque::new(),
+            retry_at: None,
+            announcements: Announcements::default(),
+        };
+        schedule.jitter = schedule.min_jitter();
+        schedule
     }
 
     /// Returns when the next poll is due.
@@ -129,16 +118,12 @@ impl PollSchedule {
         if let Some(again) = self.retry_at {
             return again;
         }
-        let expected_at = self.expected_at + self.retry_delay();
         // An announced block is polled for when its announcement arrives.
-        let announcement_grace = if self.announced_streak >= Self::MIN_ANNOUNCED_STREAK {
-            self.period / 2
-        } else {
-            Duration::ZERO
-        };
-        let due =
-            self.probe_at().map_or(expected_at, |look| look.min(expected_at)) + announcement_grace;
-        let due = self.announcement_poll_at().map_or(due, |at| at.min(due));
+        let grace =
+            if self.announcements.are_reliable() { self.period / 2 } else { Duration::ZERO };
+        let due = self.window_poll_at() + grace;
+        let announced = self.announcements.poll_at(self.max_polls, self.step());
+        let due = announced.map_or(due, |at| at.min(due));
         let Some(last) = self.recent_polls.back() else { return due };
         // The data must not look stale, even if no block is expected for long.
         let due = due.min(*last + self.block_time * 3 / 2);
@@ -147,40 +132,61 @@ impl PollSchedule {
         oldest_poll.map_or(due, |first| due.max(*first + self.block_time))
     }
 
+    /// Returns when to poll for the block of the window.
+    fn window_poll_at(&self) -> Instant {
+        let Window { start, end, misses } = self.window;
+        let last = self.recent_polls.back().copied().unwrap_or(start);
+        if last >= end + 3 * self.block_time {
+            return last + self.block_time;
+        }
+        let late_polls = self.recent_polls.iter().filter(|sent| **sent >= end).count();
+        if late_polls > 0 {
+            let pause = 2 * self.jitter.max(self.min_jitter());
+            return end + pause.saturating_mul(pauses(late_polls));
+        }
+        let width = end.saturating_duration_since(start);
+        let polls_left = self.max_polls.saturating_sub(misses).max(1);
+        let is_wide = width > (self.period / 16).max(10 * self.jitter);
+        match u32::try_from(polls_left) {
+            Ok(1) => end,
+            Ok(polls_left) if is_wide => start + width / polls_left,
+            _ if misses > 0 => end,
+            _ => start + width * 3 / 5,
+        }
+    }
+
     /// Records an announcement of a block above the newest one.
     pub fn record_announcement(&mut self, now: Instant) {
-        self.announced_at.get_or_insert(now);
+        self.announcements.record(now);
     }
 
     /// Records a failed poll, sent at `sent`. The next one is due after a block time, or after `retry` if that is
     /// shorter.
     pub fn record_failure(&mut self, sent: Instant, retry: Duration) {
         self.remember_poll(sent);
-        self.forget_announcement();
-        self.announced_streak = 0;
+        self.announcements.forget();
+        self.announcements.end_streak();
         self.retry_at = Some(sent + self.block_time.min(retry));
     }
 
     /// Records a successful poll, sent at `sent`, after which `head` is the newest known block.
     pub fn record_poll(&mut self, sent: Instant, head: u64) {
-        self.remember_poll(sent);
         self.retry_at = None;
         match self.head {
-            Some(last) if head == last => self.on_same_head(sent),
-            Some(last) if head > last => self.on_new_head(sent, head, head - last),
-            // The first poll, or a chain that was reset.
+            Some((last, _)) if head == last => self.on_same_head(sent),
+            Some((last, last_poll)) if head > last => {
+                self.on_new_head(sent, last_poll, head, head - last);
+            }
+            // The first poll, or a chain that was reset: the next block may arrive at any moment of the period.
             _ => {
                 self.arrivals.clear();
-                self.spread = self.period / 8;
-                self.regular_streak = 0;
-                self.forget_announcement();
-                self.schedule_after(sent);
-                // The next block may arrive at any moment of the period.
-                self.late_block_window = Some((sent, self.period));
+                self.hits = 0;
+                self.announcements.forget();
+                self.window = Window { start: sent, end: sent + self.period, misses: 0 };
             }
         }
-        self.head = Some(head);
-        self.last_poll_without_head = sent;
+        self.head = Some((head, sent));
+        self.remember_poll(sent);
     }
 
     fn remember_poll(&mut self, sent: Instant) {
@@ -192,245 +198,169 @@ impl PollSchedule {
 
     /// Handles a poll that found no new block.
     fn on_same_head(&mut self, sent: Instant) {
-        if self.announcement_poll_at().is_some_and(|at| sent >= at) {
-            self.early_polls += 1;
-            // One poll is left for the expected arrival.
-            if self.early_polls + 1 >= self.max_polls {
-                self.failed_announcements = self.failed_announcements.saturating_add(1);
-            }
+        if self.announcements.poll_at(self.max_polls, self.step()).is_some_and(|at| sent >= at) {
+            self.announcements.record_miss(self.max_polls);
         }
-        if self.probe_at().is_some_and(|look| sent >= look) {
-            self.late_block_window =
-                self.late_block_window.map(|(_, reach)| (sent, reach.saturating_mul(8)));
-            self.close_late_block_window();
+        let window = &mut self.window;
+        if sent >= window.end {
+            self.announcements.end_streak();
         }
-        if sent < self.expected_at {
-            return;
-        }
-        self.late_block_window = None;
-        self.announced_streak = 0;
-        self.early_misses += 1;
-        if self.early_misses >= self.max_polls || self.missed_blocks >= Self::MAX_MISSED_BLOCKS {
-            self.early_misses = 0;
-            self.missed_blocks = self.missed_blocks.saturating_add(1);
-            self.expected_at = self.last_expected_at(sent) + self.polled_interval();
+        if sent >= window.start {
+            window.start = sent;
+            window.misses = window.misses.saturating_add(1);
+            self.hits = 0;
         }
     }
 
-    /// Handles a poll that found this many new blocks up to `head`.
-    fn on_new_head(&mut self, sent: Instant, head: u64, blocks: u64) {
-        let is_first = self.early_misses == 0;
-        let is_announced = self.announcement_poll_at().is_some_and(|at| sent >= at);
-        let last_expected_at = self.last_expected_at(sent);
-        let missed =
-            self.periods_after_expected(sent).saturating_add(u64::from(self.missed_blocks));
-        let was_missed = blocks <= missed;
-        let is_regular =
-            self.spread < self.period / 6 && self.regular_streak > Self::MIN_REGULAR_STREAK;
-        self.regular_streak = if was_missed { 0 } else { self.regular_streak.saturating_add(1) };
-        let late_block_window = self.late_block_window.take();
-        let between = sent.saturating_duration_since(self.last_poll_without_head);
-        let mut uncertainty = Duration::ZERO;
-        // When the block arrived, and the arrival from which the next block is scheduled.
-        let (arrived_at, estimated_at) = if is_announced {
-            self.on_time_streak = 0;
-            let early = self.expected_at.saturating_duration_since(sent);
-            self.update_spread(early.max(sent.saturating_duration_since(self.expected_at)));
+    /// Handles a poll that found this many new blocks up to `head`, after one at `last_poll` that found none of them.
+    fn on_new_head(&mut self, sent: Instant, last_poll: Instant, head: u64, blocks: u64) {
+        let announced = self.announcements.poll_at(self.max_polls, self.step());
+        let is_announced = announced.is_some_and(|at| sent >= at);
+        let (earliest, latest) = if is_announced {
+            let Window { start, end, .. } = self.window;
+            let early = start.saturating_duration_since(sent);
+            let deviation = early.max(sent.saturating_duration_since(end));
+            self.update_jitter(Some(deviation).filter(|deviation| !deviation.is_zero()));
             (sent, sent)
-        } else if let Some((since, _)) =
-            late_block_window.filter(|_| is_first && sent < self.expected_at)
-        {
-            // The block arrived before it was expected, and so will the following ones.
-            self.on_time_streak = 0;
-            let between = sent.saturating_duration_since(since);
-            uncertainty = between;
-            self.late_block_window = Some((since, between));
-            (since + between / 2, sent)
-        } else if is_first && (!was_missed || is_regular) {
-            self.on_time_streak = self.on_time_streak.saturating_add(1);
-            let came = last_expected_at.min(sent);
-            self.late_block_window = match late_block_window {
-                None if was_missed => {
-                    Some((self.last_poll_without_head, self.min_retry_delay() * 4))
-                }
-                doubt => doubt,
-            };
-            (came, came.checked_sub(self.early_margin()).unwrap_or(came))
         } else {
-            self.on_time_streak = 0;
-            let came = if is_first {
-                let came = self.last_poll_without_head + self.spread.min(between / 2);
-                self.spread = self.spread * 3 / 2;
-                came
-            } else {
-                self.last_poll_without_head + between * 3 / 4
-            };
-            if !is_first && !was_missed {
-                // A single miss is normal, so it counts less; several mean that blocks arrive later than expected.
-                let seen = if self.early_misses == 1 {
-                    self.last_poll_without_head + between / 2
-                } else {
-                    came
-                };
-                self.update_spread(seen.saturating_duration_since(self.expected_at));
-            }
-            (came, came)
+            self.bounds(sent, last_poll, blocks)
         };
-        self.update_announcement_lead(sent, is_announced);
-        self.announced_streak =
-            if is_announced { self.announced_streak.saturating_add(1) } else { 0 };
-        self.spread = self.spread.min(self.period / 4).max(self.min_spread());
-        if uncertainty <= self.period / 8 {
-            self.arrivals.push_back((head, arrived_at));
-        }
-        if self.arrivals.len() > Self::MAX_ARRIVALS {
+        let (period, step) = (self.period, self.step());
+        self.announcements.record_block(sent, last_poll, is_announced, period, step);
+        let is_hit = self.window.misses == 0 && !is_announced;
+        self.hits = if is_hit { self.hits.saturating_add(1) } else { 0 };
+        if self.arrivals.len() == Self::MAX_ARRIVALS {
             self.arrivals.pop_front();
         }
+        self.arrivals.push_back(Arrival { number: head, earliest, latest });
         self.update_period();
-        self.schedule_after(estimated_at);
-        let step = self.polled_interval();
-        self.late_block_window = self.late_block_window.map(|(since, reach)| (since + step, reach));
-        self.close_late_block_window();
+        let interval = self.period.saturating_mul(self.blocks_per_interval());
+        let start = (earliest + interval).checked_sub(self.early_margin()).unwrap_or(sent);
+        let start = start.max(sent);
+        let end = (latest + interval + self.jitter).max(start);
+        self.window = Window { start, end, misses: 0 };
     }
 
-    /// Closes the window if at most an eighth of the period is uncertain, which the regular polls can resolve.
-    fn close_late_block_window(&mut self) {
-        let left = |since| self.expected_at.saturating_duration_since(since);
-        self.late_block_window =
-            self.late_block_window.filter(|(since, _)| left(*since) > self.period / 8);
-    }
-
-    /// Returns when to poll before the block is expected; `None`: it is not expected earlier.
-    fn probe_at(&self) -> Option<Instant> {
-        let half = |since| self.expected_at.saturating_duration_since(since) / 2;
-        self.late_block_window.map(|(since, reach)| since + reach.min(half(since)))
-    }
-
-    /// Returns when the next poll for an announced block is due. `None`: no block is announced, or polls for
-    /// announcements were in vain.
-    fn announcement_poll_at(&self) -> Option<Instant> {
-        let follows_announcements = self.failed_announcements < Self::MAX_FAILED_ANNOUNCEMENTS
-            && self.early_polls + 1 < self.max_polls.max(2);
-        let pause = (self.min_spread() * 2).max(self.announcement_lead / 8);
-        let announced_at = self.announced_at.filter(|_| follows_announcements)?;
-        Some(
-            announced_at
-                + self.announcement_lead
-                + pause.saturating_mul(backoff_units(self.early_polls)),
-        )
-    }
-
-    /// Updates the lead after a poll has found a block, if the block was announced.
-    fn update_announcement_lead(&mut self, sent: Instant, is_announced: bool) {
-        if let Some(announced) = self.announced_at {
-            let min_lead = self.last_poll_without_head.saturating_duration_since(announced);
-            let max_lead = sent.saturating_duration_since(announced);
-            if is_announced && self.early_polls == 0 {
-                // Slightly less each time, so that polls do not stay too late.
-                let least_spread = self.min_spread();
-                self.announcement_lead = (self.announcement_lead * 31 / 32)
-                    .checked_sub(least_spread / 8)
-                    .unwrap_or_default();
-                self.failed_announcements = 0;
-            } else if max_lead < self.period / 2 {
-                self.announcement_lead = min_lead + (max_lead.saturating_sub(min_lead)) * 3 / 4;
-                self.failed_announcements = 0;
-            }
+    /// Returns the earliest and the latest arrival of the newest of `blocks` blocks, which the poll sent at `sent`
+    /// found and that at `last_poll` did not, and updates the jitter.
+    fn bounds(&mut self, sent: Instant, last_poll: Instant, blocks: u64) -> (Instant, Instant) {
+        let expected = u64::from(self.blocks_per_interval());
+        let Some((start, end)) = self.window_after(blocks, expected) else {
+            return (last_poll, sent);
+        };
+        if start > sent {
+            // More blocks than could be expected by now.
+            return (last_poll.max(sent.checked_sub(self.period).unwrap_or(sent)), sent);
         }
-        self.forget_announcement();
+        // A successful poll after the window did not find the block.
+        let is_overdue = self.window.misses > 0 && self.window.start >= self.window.end;
+        let late = sent.saturating_duration_since(end);
+        if late >= if is_overdue { self.period / 2 } else { self.period } {
+            // A missed block, or a late one.
+            self.update_jitter(Some(Duration::ZERO));
+            return (last_poll, sent);
+        }
+        let (mut earliest, mut latest) = (start.max(last_poll), end.min(sent));
+        if earliest > latest {
+            (earliest, latest) = (last_poll, sent);
+        }
+        if is_overdue {
+            let middle = earliest + latest.saturating_duration_since(earliest) / 2;
+            self.update_jitter(Some(middle.saturating_duration_since(self.window.end)));
+        } else if blocks == expected {
+            self.update_jitter(None);
+        }
+        (earliest, latest)
     }
 
-    fn forget_announcement(&mut self) {
-        self.announced_at = None;
-        self.early_polls = 0;
+    /// Returns the window of the newest of `blocks` new blocks, given that the current one is for the block with the
+    /// number `expected` of them. `None`: so many blocks tell nothing.
+    fn window_after(&self, blocks: u64, expected: u64) -> Option<(Instant, Instant)> {
+        let Window { start, end, .. } = self.window;
+        let periods = u32::try_from(blocks.abs_diff(expected)).ok();
+        let shift = self.period * periods.filter(|periods| *periods <= Self::MAX_SPEED_UP)?;
+        if blocks >= expected {
+            Some((start + shift, end + shift))
+        } else {
+            Some((start.checked_sub(shift)?, end.checked_sub(shift)?))
+        }
     }
 
-    /// Schedules the next block after one that arrived at `arrived_at`.
-    fn schedule_after(&mut self, arrived_at: Instant) {
-        self.early_misses = 0;
-        self.missed_blocks = 0;
-        self.expected_at = arrived_at + self.polled_interval();
+    /// Updates the jitter by how far from its window a block arrived; `None`: within it.
+    fn update_jitter(&mut self, deviation: Option<Duration>) {
+        let jitter = match deviation {
+            Some(deviation) => deviation.max(self.jitter * 2),
+            None => self.jitter * 49 / 50,
+        };
+        self.jitter = jitter.min(self.period / 4).max(self.min_jitter());
     }
 
-    /// Returns the last time up to `now` at which a block was expected, assuming one per period since `expected_at`.
-    fn last_expected_at(&self, now: Instant) -> Instant {
-        let periods = u32::try_from(self.periods_after_expected(now)).unwrap_or(u32::MAX);
-        self.expected_at + self.period.saturating_mul(periods)
-    }
-
-    fn periods_after_expected(&self, now: Instant) -> u64 {
-        let late = now.saturating_duration_since(self.expected_at);
-        u64::try_from(late.as_nanos() / self.period.as_nanos().max(1)).unwrap_or(u64::MAX)
-    }
-
-    /// Time between two blocks that are polled for: as many periods as fit into a block time and a quarter period, but
-    /// at least one.
-    fn polled_interval(&self) -> Duration {
+    /// Number of blocks between two that are polled for: as many as fit into a block time and a quarter period, but at
+    /// least one.
+    fn blocks_per_interval(&self) -> u32 {
         let time = self.block_time + self.period / 4;
         let periods = time.as_nanos() / self.period.as_nanos().max(1);
-        self.period.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX).max(1))
+        u32::try_from(periods).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Delay of the next poll after the expected arrival, by the polls that have missed the block.
-    fn retry_delay(&self) -> Duration {
-        self.min_retry_delay().saturating_mul(backoff_units(self.early_misses))
+    /// Smallest jitter: the error of timers and networks.
+    fn min_jitter(&self) -> Duration {
+        self.step() / 2
     }
 
-    fn min_retry_delay(&self) -> Duration {
-        self.spread.max(self.min_spread() * 2)
-    }
-
-    /// Smallest spread: the error of timers and networks.
-    fn min_spread(&self) -> Duration {
+    /// Shortest useful pause between two polls.
+    fn step(&self) -> Duration {
         (self.block_time / 1000).max(Duration::from_millis(1))
     }
 
-    /// Time by which the next first poll is earlier after a hit. It grows with the number of hits in a row.
+    /// Time by which the window opens before the earliest expected arrival. It grows with the number of hits in a row.
     fn early_margin(&self) -> Duration {
-        let (mut lead, most) = (self.spread * 7 / 20, self.period / 4);
-        for _ in Self::MIN_ON_TIME_STREAK..self.on_time_streak {
-            if lead >= most {
+        let (mut margin, most) = (self.jitter, self.period / 4);
+        for _ in Self::MAX_HITS..self.hits {
+            if margin >= most {
                 break;
             }
-            lead = lead * 3 / 2;
+            margin = margin * 3 / 2;
         }
-        lead.min(most)
+        margin.min(most)
     }
 
-    /// Moves the spread two fifths of the way to `observed`.
-    fn update_spread(&mut self, observed: Duration) {
-        self.spread = (self.spread * 3 + observed * 2) / 5;
-    }
-
-    /// Sets the period to the median of the last intervals, which missed blocks do not change. If the median is not
-    /// between 75 and 100 % of the mean, the mean is used.
+    /// Moves the period into the bounds that the last arrivals set to it: those of their mean interval. If that is
+    /// longer than the median one, by up to a third, because blocks were missed: those of the median.
     fn update_period(&mut self) {
-        let blocks =
-            |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
-        let between = |first: &(u64, Instant), last: &(u64, Instant)| {
-            let time = last.1.saturating_duration_since(first.1);
-            time.checked_div(blocks(first.0, last.0))
-        };
         let (Some(first), Some(last)) = (self.arrivals.front(), self.arrivals.back()) else {
             return;
         };
-        let Some(mean) = between(first, last) else { return };
         if self.arrivals.len() < 3 {
             return;
         }
         let pairs = self.arrivals.iter().zip(self.arrivals.iter().skip(1));
-        let mut times: Vec<_> = pairs.filter_map(|(one, next)| between(one, next)).collect();
-        times.sort_unstable();
-        let median = times.get(times.len() / 2).copied().unwrap_or(mean);
-        let is_exact = (mean * 3 / 4..=mean).contains(&median);
-        let period = if is_exact { median } else { mean };
-        self.period = period.max(self.block_time / Self::MAX_SPEED_UP);
+        let intervals = pairs.map(|(one, next)| interval_bounds(one, next));
+        let (mut shortest, mut longest): (Vec<_>, Vec<_>) = intervals.unzip();
+        shortest.sort_unstable();
+        longest.sort_unstable();
+        let middle = shortest.len() / 2;
+        let mean = interval_bounds(first, last);
+        let (low, high) = match (shortest.get(middle), longest.get(middle)) {
+            (Some(low), Some(high)) if *high < mean.0 && *high > mean.0 * 3 / 4 => (*low, *high),
+            _ => mean,
+        };
+        self.period = self.period.min(high).max(low).max(self.block_time / Self::MAX_SPEED_UP);
     }
 }
 
+/// Returns the shortest and the longest time between two blocks that the arrivals of `first` and `last` allow.
+fn interval_bounds(first: &Arrival, last: &Arrival) -> (Duration, Duration) {
+    let blocks = last.number.saturating_sub(first.number).max(1);
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let shortest = last.earliest.saturating_duration_since(first.latest) / blocks;
+    let longest = last.latest.saturating_duration_since(first.earliest) / blocks;
+    (shortest, longest)
+}
+
 /// Returns the sum of all pauses after this many misses, in units of the first pause. Each pause is twice the last.
-fn backoff_units(early_misses: usize) -> u32 {
-    let exponent = u32::try_from(early_misses).unwrap_or(u32::MAX).min(16);
+fn pauses(misses: usize) -> u32 {
+    let exponent = u32::try_from(misses).unwrap_or(u32::MAX).min(16);
     2_u32.saturating_pow(exponent) - 1
 }
 
