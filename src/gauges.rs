@@ -8,11 +8,12 @@ use std::time::Instant;
 
 use prometheus_client::metrics::family::Family;
 
+use crate::circuit_breaker::Availability;
 use crate::metrics::{
     ChainLabels, FloatGauge, Metrics, StateLabels, StatusLabels, TierLabels, UpstreamLabels, to_f64,
 };
 use crate::store::{ChainStore, StoredChain};
-use crate::upstream::{Availability, ChainUpstreams};
+use crate::upstream::ChainUpstreams;
 
 /// Registers gauges for the chains of `store` and for their `upstreams`, which are in the same order.
 pub(crate) fn register(store: &ChainStore, upstreams: &[Arc<ChainUpstreams>], metrics: &Metrics) {
@@ -94,14 +95,16 @@ fn update_upstreams(metrics: &Metrics, chain: &str, upstreams: &ChainUpstreams) 
         ("degraded", Availability::Degraded),
         ("excluded", Availability::Excluded),
     ];
-    for (upstream, status) in upstreams.statuses(Instant::now()).enumerate() {
+    let now = Instant::now();
+    for (upstream, node) in upstreams.all().iter().enumerate() {
+        let current = node.availability(now);
         for (state, availability) in AVAILABILITIES {
             let labels = StateLabels { chain: chain.to_owned(), upstream, state };
-            let is_current = status.availability == availability;
+            let is_current = current == availability;
             metrics.upstream_state.get_or_create(&labels).set(f64::from(is_current));
         }
         let labels = UpstreamLabels { chain: chain.to_owned(), upstream };
-        let is_excluded = f64::from(status.serves_another_chain);
+        let is_excluded = f64::from(node.serves_another_chain(now));
         metrics.upstream_wrong_chain.get_or_create(&labels).set(is_excluded);
     }
 }

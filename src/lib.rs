@@ -21,6 +21,7 @@ mod address;
 pub mod api;
 pub mod backtest;
 mod chart;
+mod circuit_breaker;
 pub mod cli;
 mod client_limits;
 pub mod config;

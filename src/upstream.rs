@@ -8,13 +8,13 @@
 
 mod body_snippet;
 mod chain_upstreams;
-mod circuit_breaker;
 mod fee_history;
 mod new_heads;
-mod node_health;
+mod node_breaker;
 mod poll_deadline;
 mod quantity;
 mod read;
+mod read_health;
 mod reply;
 mod stateless_node_client;
 mod upstream_node;
@@ -32,7 +32,6 @@ pub use body_snippet::BodySnippet;
 pub use chain_upstreams::{Candidate, ChainUpstreams};
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
-pub use node_health::{Availability, NodeStatus};
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
 pub use read::{Call, ReadError};
 pub use reply::{NodeResponse, parse_reply};
@@ -44,7 +43,6 @@ use crate::http_client;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::redaction::Redactor;
 use crate::traces::Span;
-use node_health::Penalty;
 
 /// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -312,17 +310,6 @@ impl Error {
     /// Returns true if the node rejects the parameters.
     pub(crate) fn is_invalid_params(&self) -> bool {
         matches!(self, Self::Node(Some(Self::INVALID_PARAMS), _))
-    }
-
-    fn penalty(&self) -> Penalty {
-        match self {
-            Self::BeyondHead | Self::NoMemory(_) | Self::ChainUnverified => Penalty::None,
-            Self::Timeout(_) => Penalty::LongBackoff,
-            Self::RateLimited(retry_after) => Penalty::Cooldown(*retry_after),
-            Self::WrongChain { .. } => Penalty::Quarantine,
-            Self::Unsupported => Penalty::Unsupported,
-            _ => Penalty::Backoff,
-        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::node_health::Availability;
 use super::poll_deadline::PollDeadline;
-use super::{JsonRpcClient, NodeEndpoint, NodeStatus, UpstreamNode};
+use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
+use crate::circuit_breaker::Availability;
 use crate::config::{self, UpstreamUrl};
 use prometheus_client::metrics::family::Family;
 
@@ -113,11 +113,6 @@ impl ChainUpstreams {
 
     fn poll_deadline(&self) -> MutexGuard<'_, PollDeadline> {
         self.poll_deadline.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Status of each node at `now`, in order of preference.
-    pub fn statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
-        self.all.iter().map(move |upstream| upstream.status(now))
     }
 
     /// Upstreams to poll at `now`: healthy ones first, then degraded ones, each in order of preference.

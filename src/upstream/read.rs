@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
 
-use super::circuit_breaker::CircuitBreaker;
+use super::read_health::ReadHealth;
 use super::{ChainUpstreams, Error, NodeResponse, UpstreamNode};
 use crate::memory_budget::MemoryBudget;
 use crate::redaction::RedactError;
@@ -68,7 +68,7 @@ impl ChainUpstreams {
         let mut candidates = candidates.into_iter();
         let time_share = deadline.saturating_duration_since(now)
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
-        let hedge_delay = time_share.min(CircuitBreaker::HEDGE_DELAY);
+        let hedge_delay = time_share.min(ReadHealth::HEDGE_DELAY);
         let mut pending = InFlightAttempts { upstreams: self, started: Vec::new() };
         let mut in_flight = FuturesUnordered::new();
         let mut last_error = skip_error;

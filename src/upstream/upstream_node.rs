@@ -7,12 +7,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use super::circuit_breaker::CircuitBreaker;
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
-use super::node_health::{Availability, NodeHealth, Penalty};
+use super::read_health::ReadHealth;
 use super::{
-    Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, NodeStatus, ReadError, quantity,
+    Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, ReadError, node_breaker, quantity,
 };
+use crate::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
 use crate::fees::FeeHistory;
 use crate::memory_budget::MemoryBudget;
 
@@ -22,7 +22,8 @@ pub struct UpstreamNode {
     client: JsonRpcClient,
     node: NodeEndpoint,
     state: Mutex<NodeState>,
-    read_breaker: Mutex<CircuitBreaker>,
+    block_time: Duration,
+    read_health: Mutex<ReadHealth>,
     /// Held by the read that verifies the chain id; other reads wait for it. No poll waits for it.
     read_check_lock: tokio::sync::Mutex<()>,
     /// Notified when a node of the chain has asked for a pause.
@@ -38,7 +39,7 @@ struct NodeState {
     chain_doubted_at: Option<Instant>,
     /// Form of the block count that the node accepts.
     block_count_encoding: BlockCountEncoding,
-    health: NodeHealth,
+    breaker: CircuitBreaker,
 }
 
 impl UpstreamNode {
@@ -52,19 +53,18 @@ impl UpstreamNode {
         block_time: Duration,
         rate_limit_notify: Arc<Notify>,
     ) -> Self {
-        let (block_count_encoding, health) =
-            (BlockCountEncoding::Quantity, NodeHealth::new(block_time));
         let state = NodeState {
             chain_verified_at: None,
             chain_doubted_at: None,
-            block_count_encoding,
-            health,
+            block_count_encoding: BlockCountEncoding::Quantity,
+            breaker: node_breaker::new(block_time, Duration::ZERO),
         };
         Self {
             client,
             node,
             state: Mutex::new(state),
-            read_breaker: Mutex::new(CircuitBreaker::new(block_time)),
+            block_time,
+            read_health: Mutex::new(ReadHealth::new(block_time)),
             read_check_lock: tokio::sync::Mutex::default(),
             rate_limit_notify,
         }
@@ -72,12 +72,14 @@ impl UpstreamNode {
 
     /// Records a reply that was accepted.
     pub fn record_success(&self) {
-        self.update(|state| state.health.record_success());
+        self.update(|state| state.breaker.record_success());
     }
 
     /// Records a failed call, which decides when the node is polled next.
     pub fn record_failure(&self, error: &Error) {
-        self.update(|state| state.health.record_failure(error.penalty(), Instant::now()));
+        self.update(|state| {
+            node_breaker::record_error(&mut state.breaker, error, self.block_time, Instant::now());
+        });
         if matches!(error, Error::RateLimited(_)) {
             self.rate_limit_notify.notify_one();
         }
@@ -91,12 +93,12 @@ impl UpstreamNode {
     /// Remaining time of the pause that the node asked polls for; zero: none. Pauses for reads are separate, so that no
     /// client can delay polls.
     pub(crate) fn rate_limit_remaining(&self, now: Instant) -> Duration {
-        self.state().health.rate_limit_remaining(now)
+        self.state().breaker.rate_limit_remaining(now)
     }
 
     /// Records that the node asked another replica to pause for `wait`.
     pub(crate) fn record_rate_limit(&self, wait: Duration) {
-        self.update(|state| state.health.set_cooldown(wait, Instant::now()));
+        self.update(|state| state.breaker.exclude(Exclusion::RateLimited, wait, Instant::now()));
     }
 
     /// Remaining validity of the chain verification; zero: it must be verified.
@@ -126,20 +128,17 @@ impl UpstreamNode {
 
     /// Records a valid reply whose content was rejected.
     pub fn record_rejected_reply(&self) {
-        self.update(|state| state.health.record_failure(Penalty::Backoff, Instant::now()));
+        self.update(|state| state.breaker.record_failure(Instant::now()));
     }
 
-    pub(super) fn availability(&self, now: Instant) -> Availability {
-        self.state().health.availability(now)
+    /// Availability of the node for polls.
+    pub(crate) fn availability(&self, now: Instant) -> Availability {
+        self.state().breaker.availability(now)
     }
 
-    /// Status of the node for polls.
-    pub(super) fn status(&self, now: Instant) -> NodeStatus {
-        let health = self.state().health;
-        NodeStatus {
-            availability: health.availability(now),
-            serves_another_chain: health.is_quarantined(now),
-        }
+    /// Returns true if the node is excluded from polls because it served another chain.
+    pub(crate) fn serves_another_chain(&self, now: Instant) -> bool {
+        self.state().breaker.exclusion(now) == Some(Exclusion::WrongChain)
     }
 
     /// Requests a fee history. Requests the chain id first when due: before the first use, after an error, and every
@@ -175,7 +174,7 @@ impl UpstreamNode {
                 state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
                 state.chain_doubted_at = Some(Instant::now());
             });
-            self.read_breaker().invalidate_chain_check_before(started);
+            self.read_health().invalidate_chain_check_before(started);
         }
         outcome
     }
@@ -229,12 +228,19 @@ impl UpstreamNode {
     /// Returns the availability of the node for a read, from what polls and reads learnt. A return of `Healthy` may
     /// claim the probe of a node whose circuit was open.
     pub(super) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
-        let polls = self.state().health;
-        let mut reads = self.read_breaker();
-        if polls.is_rate_limited(now) || reads.is_rate_limited(now) {
+        let polls = self.state().breaker;
+        let mut reads = self.read_health();
+        let of_polls = match polls.exclusion(now) {
+            Some(Exclusion::RateLimited) => return Err(ReadError::RateLimited),
+            Some(Exclusion::WrongChain) => Availability::Excluded,
+            // Only the polled method is missing.
+            Some(Exclusion::Unsupported) => Availability::Healthy,
+            None => polls.availability(now),
+        };
+        if reads.is_rate_limited(now) {
             return Err(ReadError::RateLimited);
         }
-        match polls.availability_for_other_methods(now).max(reads.availability_and_probe(now)) {
+        match of_polls.max(reads.try_admit(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
             availability => Ok(availability),
         }
@@ -242,7 +248,7 @@ impl UpstreamNode {
 
     /// Returns true if the node lately reported to a read that it lacks the method.
     pub(super) fn lacks_method(&self, method: &str, now: Instant) -> bool {
-        self.read_breaker().lacks_method(method, now)
+        self.read_health().lacks_method(method, now)
     }
 
     /// Forwards `call`. Verifies the chain id first when due, as in [`fee_history`](Self::fee_history). It has no
@@ -259,15 +265,15 @@ impl UpstreamNode {
         self.check_chain_for_reads().await?;
         let outcome = self.client.forward_read(&self.node, call, memory).await;
         match &outcome {
-            Ok(_) => self.read_breaker().record_success(call.method, Instant::now()),
-            Err(error) => self.read_breaker().record_failure(error, call.method, Instant::now()),
+            Ok(_) => self.read_health().record_success(call.method, Instant::now()),
+            Err(error) => self.read_health().record_failure(error, call.method, Instant::now()),
         }
         outcome
     }
 
     /// Records an abandoned read that the node had not answered since `since`.
     pub(super) fn record_read_timeout(&self, since: Instant) {
-        self.read_breaker().record_timeout(since, Instant::now());
+        self.read_health().record_timeout(since, Instant::now());
     }
 
     async fn check_chain_for_reads(&self) -> Result<(), Error> {
@@ -280,7 +286,7 @@ impl UpstreamNode {
             return Ok(());
         }
         // Reads that waited for a failed check do not repeat it.
-        if self.read_breaker().has_failed_check_since(waiting_since) {
+        if self.read_health().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
         let outcome = match self.client.fetch_chain_id(&self.node).await {
@@ -288,9 +294,9 @@ impl UpstreamNode {
             Err(error) => Err(error),
         };
         match &outcome {
-            Ok(()) => self.read_breaker().record_chain_verified(Instant::now()),
+            Ok(()) => self.read_health().record_chain_verified(Instant::now()),
             // Recorded before the next waiting read looks.
-            Err(error) => self.read_breaker().record_check_failure(error, Instant::now()),
+            Err(error) => self.read_health().record_check_failure(error, Instant::now()),
         }
         outcome.map_err(|error| match error {
             Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
@@ -302,11 +308,11 @@ impl UpstreamNode {
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
     fn is_chain_verified_for_reads(&self, now: Instant) -> bool {
         let verified_by_polls = self.state().chain_verified_at;
-        self.read_breaker().is_chain_verified(verified_by_polls, now, Self::CHAIN_CHECK_INTERVAL)
+        self.read_health().is_chain_verified(verified_by_polls, now, Self::CHAIN_CHECK_INTERVAL)
     }
 
-    fn read_breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        self.read_breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read_health(&self) -> MutexGuard<'_, ReadHealth> {
+        self.read_health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> NodeState {

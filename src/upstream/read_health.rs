@@ -1,4 +1,4 @@
-//! Circuit breaker of one node for the reads of clients.
+//! What the reads of clients learnt about one node.
 //!
 //! Polls ignore it. It counts only failures that a client can hardly cause, because a client may send calls that no
 //! node answers well. Pure but for the [`Error`]s that it inspects.
@@ -6,13 +6,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::Error;
-use super::node_health::{Availability, NodeHealth, Penalty};
+use super::{Error, node_breaker};
+use crate::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
 
-/// Circuit breaker of one node.
+/// Health of one node for reads.
 #[derive(Debug)]
-pub(super) struct CircuitBreaker {
-    health: NodeHealth,
+pub(super) struct ReadHealth {
+    breaker: CircuitBreaker,
+    block_time: Duration,
     /// When a read last verified the node's chain.
     chain_verified_at: Option<Instant>,
     last_success: Option<Instant>,
@@ -25,58 +26,42 @@ pub(super) struct CircuitBreaker {
     check_failed_at: Option<Instant>,
     /// Failures since the last success that the calls themselves may have caused.
     suspect_failures: u32,
-    /// True while the circuit is open or half-open: a failure opened it and no response has come since.
-    half_open: bool,
-    /// When a read was last admitted to probe the node.
-    last_probe: Option<Instant>,
     /// Methods that the node lacked, each with the time until which that counts.
     unsupported_until: HashMap<String, Instant>,
     /// Methods that the node has answered. It has them, even if it rejects one call as unsupported.
     supported_methods: HashSet<String>,
 }
 
-impl CircuitBreaker {
+impl ReadHealth {
     /// Time after which a pending call is also sent to the next node.
     pub(super) const HEDGE_DELAY: Duration = Duration::from_secs(2);
-    const SUSPECT_FAILURE_THRESHOLD: u32 = 3;
+    const MAX_SUSPECT_FAILURES: u32 = 2;
     const PROBE_INTERVAL: Duration = Duration::from_secs(10);
     const UNSUPPORTED_TTL: Duration = Duration::from_mins(1);
 
-    /// Creates a closed circuit of a node, whose back-off depends on `block_time`.
+    /// Creates the health of a node on a chain with this block time.
     pub(super) fn new(block_time: Duration) -> Self {
         Self {
-            health: NodeHealth::new(block_time),
+            breaker: node_breaker::new(block_time, Self::PROBE_INTERVAL),
+            block_time,
             chain_verified_at: None,
             last_success: None,
             silent_since: None,
             last_failure: None,
             check_failed_at: None,
             suspect_failures: 0,
-            half_open: false,
-            last_probe: None,
             unsupported_until: HashMap::new(),
             supported_methods: HashSet::new(),
         }
     }
 
-    /// Returns the availability of the node for a read. After a back-off one read per `PROBE_INTERVAL` is admitted as a
-    /// probe; for the others the node stays degraded until it responds.
-    pub(super) fn availability_and_probe(&mut self, now: Instant) -> Availability {
-        let availability = self.health.availability(now);
-        if availability != Availability::Healthy || !self.half_open {
-            return availability;
-        }
-        let is_recent_probe =
-            |at: Instant| now.saturating_duration_since(at) < Self::PROBE_INTERVAL;
-        if self.last_probe.is_some_and(is_recent_probe) {
-            return Availability::Degraded;
-        }
-        self.last_probe = Some(now);
-        Availability::Healthy
+    /// Returns the availability for a read that is about to be sent. A half-open circuit admits one as a probe.
+    pub(super) fn try_admit(&mut self, now: Instant) -> Availability {
+        self.breaker.try_admit(now)
     }
 
     pub(super) fn is_rate_limited(&self, now: Instant) -> bool {
-        self.health.is_rate_limited(now)
+        self.breaker.exclusion(now) == Some(Exclusion::RateLimited)
     }
 
     /// Returns true if the node lately reported that it lacks the method.
@@ -127,35 +112,33 @@ impl CircuitBreaker {
     }
 
     fn reset(&mut self, now: Instant) {
-        self.health.record_success();
+        self.breaker.record_success();
         (self.last_success, self.silent_since) = (Some(now), None);
         self.suspect_failures = 0;
-        (self.half_open, self.last_probe) = (false, None);
     }
 
     pub(super) fn record_failure(&mut self, error: &Error, method: &str, now: Instant) {
-        let penalty = match error {
+        match error {
             Error::Unsupported if self.supported_methods.contains(method) => return,
             Error::Unsupported => {
                 self.unsupported_until.insert(method.to_owned(), now + Self::UNSUPPORTED_TTL);
                 return;
             }
             error if is_call_specific(error) => return,
-            Error::Unreachable(_) => Penalty::Backoff,
-            Error::RateLimited(_) | Error::WrongChain { .. } => error.penalty(),
+            Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => {}
             _ => {
                 self.suspect_failures = self.suspect_failures.saturating_add(1);
                 if matches!(error, Error::Transport(_)) {
                     // Another server may listen at the address by now.
                     self.last_failure = Some(now);
                 }
-                if self.suspect_failures < Self::SUSPECT_FAILURE_THRESHOLD {
+                if self.suspect_failures <= Self::MAX_SUSPECT_FAILURES {
                     return;
                 }
-                Penalty::Backoff
             }
-        };
-        self.trip(penalty, now);
+        }
+        self.last_failure = Some(now);
+        node_breaker::record_error(&mut self.breaker, error, self.block_time, now);
     }
 
     /// Records an abandoned call that the node had not answered since `since`. It counts only if the node has answered
@@ -168,16 +151,8 @@ impl CircuitBreaker {
         let since = self.silent_since.map_or(since, |earlier| earlier.min(since));
         self.silent_since = Some(since);
         if now.saturating_duration_since(since) >= Self::HEDGE_DELAY {
-            self.trip(Penalty::LongBackoff, now);
-        }
-    }
-
-    fn trip(&mut self, penalty: Penalty, now: Instant) {
-        self.last_failure = Some(now);
-        (self.half_open, self.last_probe) = (true, None);
-        // Reads that fail at the same time count as one failure.
-        if penalty != Penalty::Backoff || self.health.availability(now) == Availability::Healthy {
-            self.health.record_failure(penalty, now);
+            self.last_failure = Some(now);
+            self.breaker.record_timeout(now);
         }
     }
 }
@@ -202,8 +177,8 @@ mod tests {
 
     const BLOCK: Duration = Duration::from_secs(2);
 
-    fn new_breaker() -> (CircuitBreaker, Instant) {
-        (CircuitBreaker::new(BLOCK), Instant::now())
+    fn new_health() -> (ReadHealth, Instant) {
+        (ReadHealth::new(BLOCK), Instant::now())
     }
 
     fn status_error(status: u16) -> Error {
@@ -211,133 +186,110 @@ mod tests {
     }
 
     #[test]
-    fn the_third_consecutive_suspect_failure_trips_the_breaker() {
-        let (mut breaker, now) = new_breaker();
+    fn the_third_suspect_failure_in_a_row_opens_the_circuit() {
+        let (mut health, now) = new_health();
         for _ in 0..2 {
-            breaker.record_failure(&status_error(500), "m", now);
-            breaker.record_failure(&status_error(500), "m", now);
-            assert_eq!(breaker.availability_and_probe(now), Availability::Healthy);
-            breaker.record_success("m", now);
+            health.record_failure(&status_error(500), "m", now);
+            health.record_failure(&status_error(500), "m", now);
+            assert_eq!(health.try_admit(now), Availability::Healthy);
+            health.record_success("m", now);
         }
         for _ in 0..3 {
-            breaker.record_failure(&Error::InvalidReply(""), "m", now);
+            health.record_failure(&Error::InvalidReply(""), "m", now);
         }
-        assert_eq!(breaker.availability_and_probe(now), Availability::Degraded);
+        assert_eq!(health.try_admit(now), Availability::Degraded);
         // Failures at the same time do not extend the back-off.
         for _ in 0..100 {
-            breaker.record_failure(&status_error(500), "m", now);
+            health.record_failure(&status_error(500), "m", now);
         }
-        assert_eq!(breaker.availability_and_probe(now + BLOCK), Availability::Healthy);
+        assert_eq!(health.try_admit(now + BLOCK), Availability::Healthy);
     }
 
     #[test]
-    fn call_specific_errors_never_trip_the_breaker() {
-        let (mut breaker, now) = new_breaker();
+    fn call_specific_errors_never_open_the_circuit() {
+        let (mut health, now) = new_health();
         for _ in 0..10 {
             for error in
                 [status_error(413), status_error(400), Error::TooLarge(1), Error::ChainUnverified]
             {
-                breaker.record_failure(&error, "m", now);
+                health.record_failure(&error, "m", now);
             }
         }
-        assert_eq!(breaker.availability_and_probe(now), Availability::Healthy);
-        assert!(breaker.is_chain_verified(Some(now), now + BLOCK, Duration::from_mins(1)));
+        assert_eq!(health.try_admit(now), Availability::Healthy);
+        assert!(health.is_chain_verified(Some(now), now + BLOCK, Duration::from_mins(1)));
     }
 
     #[test]
-    fn a_long_timeout_without_other_replies_trips_the_breaker() {
-        let (mut breaker, now) = new_breaker();
+    fn a_long_timeout_without_other_replies_opens_the_circuit() {
+        let (mut health, now) = new_health();
         let at = |millis| now + Duration::from_millis(millis);
-        breaker.record_timeout(at(0), at(1999));
-        breaker.record_success("m", at(2000));
-        breaker.record_timeout(at(2000), at(5000));
-        assert_eq!(breaker.availability_and_probe(at(5000)), Availability::Healthy);
-        breaker.record_timeout(at(5000), at(7000));
-        assert_eq!(breaker.availability_and_probe(at(7000)), Availability::Degraded);
+        health.record_timeout(at(0), at(1999));
+        health.record_success("m", at(2000));
+        health.record_timeout(at(2000), at(5000));
+        assert_eq!(health.try_admit(at(5000)), Availability::Healthy);
+        health.record_timeout(at(5000), at(7000));
+        assert_eq!(health.try_admit(at(7000)), Availability::Degraded);
     }
 
     #[test]
     fn consecutive_short_timeouts_add_up() {
-        let (mut breaker, now) = new_breaker();
+        let (mut health, now) = new_health();
         let at = |millis| now + Duration::from_millis(millis);
-        breaker.record_timeout(at(0), at(900));
-        breaker.record_timeout(at(1000), at(1900));
-        assert_eq!(breaker.availability_and_probe(at(1900)), Availability::Healthy);
-        breaker.record_timeout(at(2000), at(2900));
-        assert_eq!(breaker.availability_and_probe(at(2900)), Availability::Degraded);
+        health.record_timeout(at(0), at(900));
+        health.record_timeout(at(1000), at(1900));
+        assert_eq!(health.try_admit(at(1900)), Availability::Healthy);
+        health.record_timeout(at(2000), at(2900));
+        assert_eq!(health.try_admit(at(2900)), Availability::Degraded);
     }
 
     #[test]
-    fn a_verified_chain_closes_the_breaker() {
-        let (mut breaker, now) = new_breaker();
-        breaker.record_timeout(now, now + CircuitBreaker::HEDGE_DELAY);
+    fn a_verified_chain_closes_the_circuit() {
+        let (mut health, now) = new_health();
+        health.record_timeout(now, now + ReadHealth::HEDGE_DELAY);
         let rested = now + Duration::from_mins(1);
         assert_eq!(
-            [breaker.availability_and_probe(rested), breaker.availability_and_probe(rested)]
+            [health.try_admit(rested), health.try_admit(rested)]
                 .map(|one| one == Availability::Healthy),
             [true, false]
         );
-        breaker.record_chain_verified(rested);
-        assert_eq!(breaker.availability_and_probe(rested), Availability::Healthy);
+        health.record_chain_verified(rested);
+        assert_eq!(health.try_admit(rested), Availability::Healthy);
         // A slow call from before the back-off, which no longer counts.
-        breaker.record_timeout(rested, rested + CircuitBreaker::HEDGE_DELAY);
-        assert_eq!(
-            breaker.availability_and_probe(rested + CircuitBreaker::HEDGE_DELAY),
-            Availability::Healthy
-        );
-    }
-
-    #[test]
-    fn one_read_at_a_time_probes_a_half_open_node() {
-        let (mut breaker, now) = new_breaker();
-        let now = now + CircuitBreaker::HEDGE_DELAY;
-        breaker.record_timeout(now.checked_sub(CircuitBreaker::HEDGE_DELAY).unwrap(), now);
-        assert_eq!(breaker.availability_and_probe(now), Availability::Degraded);
-        let rested = now + Duration::from_secs(30);
-        assert_eq!(breaker.availability_and_probe(rested), Availability::Healthy);
-        assert_eq!(breaker.availability_and_probe(rested), Availability::Degraded);
-        assert_eq!(
-            breaker.availability_and_probe(rested + CircuitBreaker::PROBE_INTERVAL),
-            Availability::Healthy
-        );
-        breaker.record_success("m", rested);
-        assert_eq!(
-            [breaker.availability_and_probe(rested), breaker.availability_and_probe(rested)],
-            [Availability::Healthy; 2]
-        );
+        health.record_timeout(rested, rested + ReadHealth::HEDGE_DELAY);
+        assert_eq!(health.try_admit(rested + ReadHealth::HEDGE_DELAY), Availability::Healthy);
     }
 
     #[test]
     fn a_missing_method_is_remembered_until_it_succeeds() {
-        let (mut breaker, now) = new_breaker();
-        breaker.record_failure(&Error::Unsupported, "m", now);
-        assert!(breaker.lacks_method("m", now) && !breaker.lacks_method("n", now));
-        assert!(!breaker.lacks_method("m", now + CircuitBreaker::UNSUPPORTED_TTL));
-        breaker.record_success("m", now);
-        assert!(!breaker.lacks_method("m", now));
+        let (mut health, now) = new_health();
+        health.record_failure(&Error::Unsupported, "m", now);
+        assert!(health.lacks_method("m", now) && !health.lacks_method("n", now));
+        assert!(!health.lacks_method("m", now + ReadHealth::UNSUPPORTED_TTL));
+        health.record_success("m", now);
+        assert!(!health.lacks_method("m", now));
         // The node has answered the method by now, so the error concerns this call alone.
-        breaker.record_failure(&Error::Unsupported, "m", now);
-        assert!(!breaker.lacks_method("m", now));
+        health.record_failure(&Error::Unsupported, "m", now);
+        assert!(!health.lacks_method("m", now));
     }
 
     #[test]
     fn a_failure_requires_another_chain_check() {
-        let (mut breaker, now) = new_breaker();
+        let (mut health, now) = new_health();
         let (minute, later) = (Duration::from_mins(1), now + Duration::from_secs(1));
-        assert!(!breaker.is_chain_verified(None, now, minute));
-        assert!(breaker.is_chain_verified(Some(now), later, minute));
-        assert!(!breaker.is_chain_verified(Some(now), now + minute, minute));
-        breaker.record_failure(&status_error(500), "m", later);
-        assert!(breaker.is_chain_verified(Some(now), later, minute));
-        (0..2).for_each(|_| breaker.record_failure(&status_error(500), "m", later));
-        assert!(!breaker.is_chain_verified(Some(now), later, minute));
-        breaker.record_check_failure(&status_error(500), later);
+        assert!(!health.is_chain_verified(None, now, minute));
+        assert!(health.is_chain_verified(Some(now), later, minute));
+        assert!(!health.is_chain_verified(Some(now), now + minute, minute));
+        health.record_failure(&status_error(500), "m", later);
+        assert!(health.is_chain_verified(Some(now), later, minute));
+        (0..2).for_each(|_| health.record_failure(&status_error(500), "m", later));
+        assert!(!health.is_chain_verified(Some(now), later, minute));
+        health.record_check_failure(&status_error(500), later);
         assert!(
-            breaker.has_failed_check_since(later) && !breaker.has_failed_check_since(later + BLOCK)
+            health.has_failed_check_since(later) && !health.has_failed_check_since(later + BLOCK)
         );
-        breaker.record_chain_verified(later + Duration::from_millis(1));
-        assert!(breaker.is_chain_verified(None, later + BLOCK, minute));
-        breaker.invalidate_chain_check_before(later + BLOCK);
-        assert!(!breaker.is_chain_verified(Some(now), later + BLOCK, minute));
+        health.record_chain_verified(later + Duration::from_millis(1));
+        assert!(health.is_chain_verified(None, later + BLOCK, minute));
+        health.invalidate_chain_check_before(later + BLOCK);
+        assert!(!health.is_chain_verified(Some(now), later + BLOCK, minute));
     }
 }
