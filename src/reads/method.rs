@@ -7,8 +7,12 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::params::{self, BlockParam, InvalidParams, Params};
-use super::state_scope::StateScope;
+use super::params::Param::{
+    self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalArray, OptionalObject,
+    OptionalState, State, StorageSlot, StorageSlots, Transaction, TransactionIndex,
+};
+use super::params::{self, InvalidParams};
+use super::state_scope::StateScope::{self, Fixed, Head, Pending};
 use crate::config::RpcMethod;
 use crate::upstream::NodeResponse;
 
@@ -16,8 +20,9 @@ use crate::upstream::NodeResponse;
 #[derive(Debug)]
 pub(super) struct KnownMethod {
     pub(super) name: &'static str,
-    /// Validates the parameters and returns the state that the result depends on.
-    parse_scope: fn(&Params<'_>) -> Result<StateScope, InvalidParams>,
+    params: &'static [Param],
+    /// State that the result depends on, beside that which the parameters select.
+    scope: StateScope,
     /// Block that a result mentions.
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
     /// Result that the service gives itself. `None`: the nodes are called.
@@ -40,7 +45,7 @@ impl KnownMethod {
     ///
     /// Fails if the parameters are invalid.
     pub(super) fn state_scope(&self, params: &RawValue) -> Result<StateScope, InvalidParams> {
-        (self.parse_scope)(&Params::parse(params)?)
+        params::parse(params, self.params, self.scope)
     }
 
     /// Returns true if a response may be cached. A pending nonce may not: a wallet that sends two transactions within a
@@ -109,178 +114,59 @@ impl ReadMethod {
     }
 }
 
-const fn method(
-    name: &'static str,
-    parse_scope: fn(&Params<'_>) -> Result<StateScope, InvalidParams>,
-) -> KnownMethod {
-    KnownMethod { name, parse_scope, parse_hint: |_| None, own_result: None }
+/// A method whose result depends on nothing but the state that its parameters select.
+const fn method(name: &'static str, params: &'static [Param]) -> KnownMethod {
+    KnownMethod { name, params, scope: Fixed, parse_hint: |_| None, own_result: None }
 }
+
+/// A method without parameters, whose result changes with each block.
+const fn head_method(name: &'static str) -> KnownMethod {
+    KnownMethod { scope: Head, ..method(name, &[]) }
+}
+
+/// A method of a transaction hash. The hash alone determines the result, but a pre-confirmed one can change or vanish.
+const fn transaction_method(name: &'static str) -> KnownMethod {
+    KnownMethod { scope: Pending, parse_hint: parse_transaction_hint, ..method(name, &[Hash]) }
+}
+
+const CALL: [Param; 4] = [Transaction, OptionalState, OptionalObject, OptionalObject];
 
 /// The nine methods of the network document's section 4.1, and others that clients need.
 static KNOWN_METHODS: [KnownMethod; 30] = [
-    method("eth_getBalance", account_scope),
-    method("eth_getCode", account_scope),
-    method("eth_getTransactionCount", account_scope),
-    method("eth_getStorageAt", storage_scope),
-    KnownMethod {
-        parse_hint: parse_transaction_hint,
-        ..method("eth_getTransactionReceipt", transaction_scope)
-    },
-    method("eth_getLogs", logs_scope),
-    method("eth_call", call_scope),
-    method("eth_estimateGas", call_scope),
-    method("eth_simulateV1", simulation_scope),
-    method("eth_feeHistory", fee_history_scope),
-    method("eth_chainId", chain_scope),
-    method("net_version", chain_scope),
-    KnownMethod { parse_hint: parse_head_hint, ..method("eth_blockNumber", head_scope) },
-    method("eth_gasPrice", head_scope),
-    method("eth_maxPriorityFeePerGas", head_scope),
-    method("eth_blobBaseFee", head_scope),
-    method("eth_syncing", head_scope),
-    method("net_listening", head_scope),
-    method("eth_getBlockByNumber", block_scope),
-    method("eth_getBlockByHash", block_by_hash_scope),
-    method("eth_getBlockReceipts", block_receipts_scope),
-    method("eth_getBlockTransactionCountByNumber", transaction_count_scope),
-    method("eth_getBlockTransactionCountByHash", transaction_count_by_hash_scope),
-    KnownMethod {
-        parse_hint: parse_transaction_hint,
-        ..method("eth_getTransactionByHash", transaction_scope)
-    },
-    method("eth_getTransactionByBlockNumberAndIndex", transaction_at_scope),
-    method("eth_getTransactionByBlockHashAndIndex", transaction_at_hash_scope),
-    method("eth_getProof", proof_scope),
-    method("eth_createAccessList", call_scope),
+    method("eth_getBalance", &[Address, State]),
+    method("eth_getCode", &[Address, State]),
+    method("eth_getTransactionCount", &[Address, State]),
+    method("eth_getStorageAt", &[Address, StorageSlot, State]),
+    method("eth_getProof", &[Address, StorageSlots, State]),
+    method("eth_getLogs", &[LogFilter]),
+    method("eth_call", &CALL),
+    method("eth_estimateGas", &CALL),
+    method("eth_createAccessList", &CALL),
+    method("eth_simulateV1", &[Object, OptionalState]),
+    method("eth_feeHistory", &[BlockCount, Block, OptionalArray]),
+    method("eth_getBlockByNumber", &[Block, Flag]),
+    method("eth_getBlockByHash", &[Hash, Flag]),
+    method("eth_getBlockReceipts", &[State]),
+    method("eth_getBlockTransactionCountByNumber", &[Block]),
+    method("eth_getBlockTransactionCountByHash", &[Hash]),
+    method("eth_getTransactionByBlockNumberAndIndex", &[Block, TransactionIndex]),
+    method("eth_getTransactionByBlockHashAndIndex", &[Hash, TransactionIndex]),
+    transaction_method("eth_getTransactionByHash"),
+    transaction_method("eth_getTransactionReceipt"),
+    KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
+    head_method("eth_gasPrice"),
+    head_method("eth_maxPriorityFeePerGas"),
+    head_method("eth_blobBaseFee"),
+    head_method("eth_syncing"),
+    head_method("net_listening"),
+    method("eth_chainId", &[]),
+    method("net_version", &[]),
     KnownMethod {
         own_result: Some(concat!("\"gas-suggestion/", env!("CARGO_PKG_VERSION"), "\"")),
-        ..method("web3_clientVersion", chain_scope)
+        ..method("web3_clientVersion", &[])
     },
-    KnownMethod { own_result: Some("[]"), ..method("eth_accounts", chain_scope) },
+    KnownMethod { own_result: Some("[]"), ..method("eth_accounts", &[]) },
 ];
-
-/// `[address, tag]`
-fn account_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(2..=2)?;
-    params.check_address(0)?;
-    params.parse_state_tag(1)
-}
-
-/// `[address, slot, tag]`
-fn storage_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(3..=3)?;
-    params.check_address(0)?;
-    params.check_storage_slot(1)?;
-    params.parse_state_tag(2)
-}
-
-/// `[hash]`. The hash alone determines the result, but a pre-confirmed result can still change or vanish.
-fn transaction_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=1)?;
-    params.check_hash(0)?;
-    Ok(StateScope::Pending)
-}
-
-/// `[filter]`
-fn logs_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=1)?;
-    params.parse_log_filter(0)
-}
-
-/// `[transaction, tag?, stateOverride?, blockOverride?]`. The tag is often absent, and nodes differ in their default.
-fn call_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=4)?;
-    params.check_transaction(0)?;
-    let scope = params.parse_optional_state_tag(1)?;
-    params.check_optional_object(2)?;
-    params.check_optional_object(3)?;
-    Ok(scope)
-}
-
-/// `[payload, tag?]`
-fn simulation_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=2)?;
-    params.check_object(0)?;
-    params.parse_optional_state_tag(1)
-}
-
-/// `[count, tag, percentiles?]`
-fn fee_history_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(2..=3)?;
-    params.check_number(0, "a number of blocks")?;
-    let scope = params.parse_block_tag(1, BlockParam::parse_block)?;
-    params.check_optional_array(2)?;
-    Ok(scope)
-}
-
-/// `[tag, full]`
-fn block_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(2..=2)?;
-    params.check_flag(1)?;
-    params.parse_block_tag(0, BlockParam::parse_block)
-}
-
-/// `[hash, full]`
-fn block_by_hash_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(2..=2)?;
-    params.check_flag(1)?;
-    params.check_hash(0)?;
-    Ok(StateScope::Fixed)
-}
-
-/// `[tag]`, also a hash.
-fn block_receipts_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=1)?;
-    params.parse_state_tag(0)
-}
-
-/// `[tag]`
-fn transaction_count_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=1)?;
-    params.parse_block_tag(0, BlockParam::parse_block)
-}
-
-/// `[hash]` of a block, whose content never changes.
-fn transaction_count_by_hash_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(1..=1)?;
-    params.check_hash(0)?;
-    Ok(StateScope::Fixed)
-}
-
-/// `[tag, index]`
-fn transaction_at_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(2..=2)?;
-    params.check_number(1, "a transaction index")?;
-    params.parse_block_tag(0, BlockParam::parse_block)
-}
-
-/// `[hash, index]`
-fn transaction_at_hash_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(2..=2)?;
-    params.check_number(1, "a transaction index")?;
-    params.check_hash(0)?;
-    Ok(StateScope::Fixed)
-}
-
-/// `[address, slots, tag]`
-fn proof_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(3..=3)?;
-    params.check_address(0)?;
-    params.check_storage_slots(1)?;
-    params.parse_state_tag(2)
-}
-
-/// `[]`
-fn head_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(0..=0)?;
-    Ok(StateScope::Head)
-}
-
-/// `[]`
-fn chain_scope(params: &Params<'_>) -> Result<StateScope, InvalidParams> {
-    params.check_count(0..=0)?;
-    Ok(StateScope::Fixed)
-}
 
 /// Returns the block of a transaction or a receipt.
 fn parse_transaction_hint(result: &[u8]) -> Option<BlockHint> {
