@@ -19,7 +19,8 @@
 //! | the lengths of the arrays disagree | the length that fits the base fees counts; `count_mined` has the details |
 //!
 //! If a node rejects the parameters (−32602), `UpstreamNode` sends the block count in its other form. It keeps the form
-//! that works until the node rejects that one. After a rejected reply the poller tries the next node; if all replies
+//! that works until the node rejects that one. If the node rejects both, and its chain is younger than the window,
+//! `UpstreamNode` requests fewer blocks. After a rejected reply the poller tries the next node; if all replies
 //! are rejected, the last accepted value stays, with its age.
 
 use serde::Deserialize;
@@ -61,6 +62,11 @@ impl FeeHistoryRequest {
             block_count: pricing.window_blocks.get(),
             percentiles: percentile_numbers(pricing.percentiles().iter()),
         }
+    }
+
+    /// Returns the request for `blocks` blocks; `None` if that are not fewer.
+    pub(super) fn shortened(&self, blocks: usize) -> Option<Self> {
+        (blocks < self.block_count).then(|| Self { block_count: blocks, ..self.clone() })
     }
 
     pub(super) fn params(&self, encoding: BlockCountEncoding) -> serde_json::Value {

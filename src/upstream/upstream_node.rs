@@ -188,10 +188,28 @@ impl UpstreamNode {
         // Stored before it has worked, so that a timeout in between does not lose it.
         self.update(|state| state.block_count_encoding = encoding.alternative());
         let answer = self.request_fee_history(request, encoding.alternative()).await;
-        if is_params_rejected(&answer) {
-            self.update(|state| state.block_count_encoding = encoding);
+        if !is_params_rejected(&answer) {
+            return answer;
         }
-        answer
+        self.update(|state| state.block_count_encoding = encoding);
+        self.fetch_short_fee_history(request, encoding, outcome).await
+    }
+
+    /// Requests all blocks of a chain that is younger than the window. Some nodes reject a request for more blocks
+    /// than there are. Returns the `rejection` if that is not the reason.
+    async fn fetch_short_fee_history(
+        &self,
+        request: &FeeHistoryRequest,
+        encoding: BlockCountEncoding,
+        rejection: Result<FeeHistory, Error>,
+    ) -> Result<FeeHistory, Error> {
+        let newest = self.client.call_for_poll(&self.node, "eth_blockNumber", &json!([])).await?;
+        let newest = quantity::parse(newest.get()).ok();
+        let blocks = newest.and_then(|newest| usize::try_from(newest).ok()?.checked_add(1));
+        match blocks.and_then(|blocks| request.shortened(blocks)) {
+            Some(request) => self.request_fee_history(&request, encoding).await,
+            None => rejection,
+        }
     }
 
     async fn request_fee_history(

@@ -162,6 +162,18 @@ async fn node_that_requires_an_integer_count_gets_one_from_then_on() {
 }
 
 #[tokio::test]
+async fn node_that_refuses_more_blocks_than_exist_is_asked_for_fewer() {
+    let node = MockNode::start(7, Reply::YoungChain(3)).await;
+    let service = TestServer::start(&fast_chain("a", 7, &node)).await;
+    let market =
+        service.wait_for("/v1/a/fee-market", |response| response.status == 200).await.json();
+    assert_eq!(market["newest_block"], 2, "{market}");
+    // The chain grows to the window, and the usual request is answered.
+    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    service.wait_for("/v1/a/fee-market", |response| response.json()["newest_block"] == 1000).await;
+}
+
+#[tokio::test]
 async fn missing_rewards_fall_back_to_the_floor_and_are_marked() {
     let mut history = fee_history(1000, 3, 40);
     history["reward"] = Value::Null;

@@ -69,6 +69,8 @@ pub(crate) enum Reply {
     Raw(u16, String),
     /// A result if the block count is an integer, otherwise error −32602.
     IntegerCountOnly(Value),
+    /// A result for this many blocks at most, counted from the first one, otherwise error −32602.
+    YoungChain(u64),
     /// A result after a pause, which also delays `eth_chainId`.
     Slow(Duration, Value),
     /// A 307 redirect to this URL.
@@ -274,6 +276,8 @@ impl NodeState {
         let percentiles = &self.percentiles;
         let is_poll = match call.method.as_str() {
             "eth_chainId" => params == json!([]),
+            "eth_blockNumber" => self.read_replies.is_none() && params == json!([]),
+            "eth_feeHistory" if let Reply::YoungChain(_) = self.poll_reply => true,
             "eth_feeHistory" => {
                 params == json!(["0x14", "latest", percentiles])
                     || params == json!([20, "latest", percentiles])
@@ -284,6 +288,11 @@ impl NodeState {
             self.polls.push(call.clone());
             if call.method == "eth_feeHistory" {
                 return Some(self.poll_reply.clone());
+            }
+            if call.method == "eth_blockNumber" {
+                let newest =
+                    if let Reply::YoungChain(blocks) = self.poll_reply { blocks - 1 } else { 1000 };
+                return Some(Reply::Result(json!(format!("{newest:#x}"))));
             }
             let chain_id = self.chain_id.or(path_chain_id).unwrap_or_default();
             let chain_id = json!(format!("{chain_id:#x}"));
@@ -370,6 +379,14 @@ async fn respond(call: &Call, reply: Reply) -> Response {
         Reply::Result(result) | Reply::IntegerCountOnly(result) => {
             envelope("result", &result.to_string())
         }
+        Reply::YoungChain(blocks) => {
+            let params: Value = serde_json::from_str(call.params.get()).unwrap();
+            if params[0] == json!(format!("{blocks:#x}")) {
+                envelope("result", &short_fee_history(blocks).to_string())
+            } else {
+                error(-32602)
+            }
+        }
         Reply::Slow(pause, result) => {
             tokio::time::sleep(pause).await;
             envelope("result", &result.to_string())
@@ -393,6 +410,16 @@ impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.0.state.lock().unwrap().pending_reads -= 1;
     }
+}
+
+/// Builds the first `blocks` blocks of a chain, with a base fee of 3 gwei and a reward of 40.
+fn short_fee_history(blocks: u64) -> Value {
+    let mut history = fee_history(19, 3, 40);
+    let count = usize::try_from(blocks).unwrap();
+    for (member, more) in [("baseFeePerGas", 1), ("gasUsedRatio", 0), ("reward", 0)] {
+        history[member].as_array_mut().unwrap().truncate(count + more);
+    }
+    history
 }
 
 /// Builds 20 equal blocks up to `newest` with this base fee and reward in gwei. The next base fee is the same.
