@@ -21,6 +21,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
@@ -30,9 +31,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use cancellable_body::CancellableBody;
-pub(crate) use cancellable_body::UninhabitedBody;
 use proxy_metrics::ProxyMetrics;
-pub(crate) use response_body::{BodyError, UpstreamBody};
+pub(crate) use response_body::{BodyError, UpstreamBody, collect};
+use response_body::{MAX_BUFFERED_BYTES, Rest};
 
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::{UpstreamUrl, Verification};
@@ -217,7 +218,8 @@ impl Proxy {
         body: Option<B>,
     ) -> Result<Response<UpstreamBody>, ProxyError>
     where
-        B: Body<Data = Bytes, Error = RequestBodyAborted> + Send + Sync + 'static,
+        B: Body<Data = Bytes> + Send + Sync + 'static,
+        B::Error: Into<BoxError>,
     {
         let cancel_body = CancellationToken::new();
         let body = body.map(|body| CancellableBody::new(body, cancel_body.clone()));
@@ -271,23 +273,31 @@ impl Proxy {
             return Err(ProxyError::InvalidResponse);
         }
         let mut headers = filter_headers(response.headers(), &RESPONSE_HEADERS);
-        let mut upstream_body = UpstreamBody::new(deadline, in_flight, inner.metrics.truncated());
-        if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            upstream_body.set_bodyless();
-        } else if proxy_request.method == Method::HEAD {
-            // Without a body the header would be lost.
-            headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
-            upstream_body.set_bodyless();
-        }
-        while upstream_body.fits_in_buffer() {
-            match self.with_deadline(deadline, response.chunk()).await? {
-                Some(chunk) => upstream_body.append(chunk),
-                None => break,
+        let is_bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let is_head = proxy_request.method == Method::HEAD && !is_bodyless;
+        let mut chunks = Vec::new();
+        let mut received = 0_usize;
+        let upstream_body = loop {
+            if received >= MAX_BUFFERED_BYTES {
+                break None;
             }
+            match self.with_deadline(deadline, response.chunk()).await? {
+                Some(chunk) => {
+                    received = received.saturating_add(chunk.len());
+                    chunks.push(chunk);
+                }
+                None if is_head || is_bodyless => break Some(response_body::absent()),
+                None => break Some(response_body::complete(&chunks)),
+            }
+        };
+        if upstream_body.is_none() || is_head {
+            // A streamed body does not know its length, and the response to HEAD has that of the resource.
+            headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
         }
-        if !upstream_body.fits_in_buffer() {
-            upstream_body.set_rest(response);
-        }
+        let upstream_body = upstream_body.unwrap_or_else(|| {
+            let truncated = inner.metrics.truncated();
+            response_body::streamed(chunks, Rest::new(response, deadline, in_flight, truncated))
+        });
         let mut response = Response::new(upstream_body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;

@@ -8,6 +8,7 @@ use alloy_primitives::Address;
 use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
+use http_body_util::Empty;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -22,7 +23,7 @@ use crate::json;
 use crate::log_on_change::LogOnChange;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::proxy::{self, BodyError, Proxy, ProxyError, ProxyRequest, UninhabitedBody};
+use crate::proxy::{self, BodyError, Proxy, ProxyError, ProxyRequest, collect};
 use crate::redaction::Redactor;
 use crate::replicas::SharedBudget;
 
@@ -206,7 +207,7 @@ impl ApiClient {
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
-        let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
+        let response = self.proxy.forward(&proxy_request, None::<Empty<Bytes>>).await;
         match (permit, &response) {
             (Some(permit), Err(failure)) if never_reached_api(*failure) => permit.release_unsent(),
             // The request may still reach the API, so its permit stays taken.
@@ -237,7 +238,7 @@ impl ApiClient {
         let status = parts.status;
         let max_bytes =
             if status.is_success() { Self::MAX_RESPONSE_BYTES } else { Self::MAX_ERROR_BYTES };
-        let body = body.collect(max_bytes, &self.memory).await.map_err(|error| match error {
+        let body = collect(body, max_bytes, &self.memory).await.map_err(|error| match error {
             BodyError::ConnectionLost => ApiError::Failed(ProxyError::ConnectionLost),
             BodyError::Timeout => ApiError::Failed(ProxyError::Timeout),
             BodyError::TooLarge => INVALID_RESPONSE,

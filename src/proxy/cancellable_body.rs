@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use axum::BoxError;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -24,18 +25,18 @@ impl<B> CancellableBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes, Error = RequestBodyAborted>> Body for CancellableBody<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>>> Body for CancellableBody<B> {
     type Data = Bytes;
-    type Error = RequestBodyAborted;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyAborted>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.cancelled.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Some(Err(RequestBodyAborted)));
+            return Poll::Ready(Some(Err(RequestBodyAborted.into())));
         }
-        self.body.as_mut().poll_frame(context)
+        self.body.as_mut().poll_frame(context).map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -44,21 +45,5 @@ impl<B: Body<Data = Bytes, Error = RequestBodyAborted>> Body for CancellableBody
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// Body type of a request without a body.
-#[derive(Debug)]
-pub(crate) enum UninhabitedBody {}
-
-impl Body for UninhabitedBody {
-    type Data = Bytes;
-    type Error = RequestBodyAborted;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyAborted>>> {
-        match *self {}
     }
 }

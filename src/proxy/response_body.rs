@@ -1,37 +1,27 @@
 //! Body of an upstream's response on its way to the client.
-
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+//!
+//! A short body is complete before any of it is sent. A longer one may still break off, which resets the client's
+//! connection, so that a part is not mistaken for the whole.
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep_until};
+use futures_util::stream::{self, StreamExt};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use tokio::time::{Instant, timeout_at};
 
 use super::InFlightPermit;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::metrics::Counter;
 
 /// Body of an upstream's response.
-///
-/// A short body is complete before any of it is sent. A longer one may still break off, which resets the client's
-/// connection, so that a part is not mistaken for the whole.
-#[derive(Debug)]
-pub(crate) struct UpstreamBody {
-    buffered: VecDeque<Bytes>,
-    /// Bytes received before any was sent.
-    received: usize,
-    /// `None`: no more data, or truncated and already counted.
-    rest: Option<reqwest::Body>,
-    /// Bytes not sent yet; `None` if unknown.
-    remaining_length: Option<u64>,
-    /// Bytes that may still arrive before the limit.
-    remaining_limit: u64,
-    deadline: Pin<Box<Sleep>>,
-    truncated: Counter,
-    _in_flight: InFlightPermit,
-}
+pub(crate) type UpstreamBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body from this size on is streamed.
+pub(super) const MAX_BUFFERED_BYTES: usize = 16 * 1024;
+
+/// No useful response is that large.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Reason why a body ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,146 +36,99 @@ pub(crate) enum BodyError {
     NoMemory(#[from] MemoryExhausted),
 }
 
-impl UpstreamBody {
-    /// A body below this size is sent once it is complete.
-    const BUFFER_BYTES: usize = 16 * 1024;
-    /// No useful response is that large.
-    const MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// The part of a response that has not been received yet.
+#[derive(Debug)]
+pub(super) struct Rest {
+    response: reqwest::Response,
+    deadline: Instant,
+    /// Bytes that may still arrive.
+    remaining: usize,
+    /// Counts a truncated body; `None`: the body has ended.
+    truncated: Option<Counter>,
+    _in_flight: InFlightPermit,
+}
 
-    /// Creates an empty body that must be complete by `deadline`.
-    pub(super) fn new(deadline: Instant, in_flight: InFlightPermit, truncated: Counter) -> Self {
-        Self {
-            buffered: VecDeque::new(),
-            received: 0,
-            rest: None,
-            remaining_length: Some(0),
-            remaining_limit: Self::MAX_BYTES,
-            deadline: Box::pin(sleep_until(deadline)),
-            truncated,
-            _in_flight: in_flight,
+/// Returns the body of a response that has none. Its length is unknown, so that no `Content-Length` is derived from it.
+pub(super) fn absent() -> UpstreamBody {
+    StreamBody::new(stream::empty()).boxed_unsync()
+}
+
+/// Returns a body that has arrived completely.
+pub(super) fn complete(chunks: &[Bytes]) -> UpstreamBody {
+    Full::new(Bytes::from(chunks.concat())).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Returns the body that begins with `chunks` and goes on with `rest`.
+pub(super) fn streamed(chunks: Vec<Bytes>, rest: Rest) -> UpstreamBody {
+    let rest = stream::try_unfold(rest, async |mut rest| {
+        Ok(rest.next_chunk().await?.map(|chunk| (chunk, rest)))
+    });
+    let chunks = stream::iter(chunks).map(Ok).chain(rest);
+    StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
+}
+
+/// Reads the whole body of at most `max_bytes` bytes. They are charged to `memory` until their last slice is dropped.
+///
+/// # Errors
+///
+/// Returns why the body is incomplete.
+pub(crate) async fn collect(
+    mut upstream_body: UpstreamBody,
+    max_bytes: usize,
+    memory: &MemoryBudget,
+) -> Result<Bytes, BodyError> {
+    let mut reservation = memory.reservation();
+    let mut body = Vec::new();
+    while let Some(frame) = upstream_body.frame().await {
+        // The frames contain data only.
+        let chunk = frame?.into_data().unwrap_or_default();
+        if body.len().saturating_add(chunk.len()) > max_bytes {
+            return Err(BodyError::TooLarge);
         }
+        reservation.try_grow(chunk.len())?;
+        body.extend_from_slice(&chunk);
+    }
+    Ok(reservation.into_bytes(body))
+}
+
+impl Rest {
+    pub(super) fn new(
+        response: reqwest::Response,
+        deadline: Instant,
+        in_flight: InFlightPermit,
+        truncated: Counter,
+    ) -> Self {
+        let truncated = Some(truncated);
+        Self { response, deadline, remaining: MAX_BYTES, truncated, _in_flight: in_flight }
     }
 
-    /// Marks the response as bodyless, so that no `Content-Length` is sent.
-    pub(super) fn set_bodyless(&mut self) {
-        self.remaining_length = None;
-    }
-
-    pub(super) fn fits_in_buffer(&self) -> bool {
-        self.received < Self::BUFFER_BYTES
-    }
-
-    pub(super) fn append(&mut self, chunk: Bytes) {
-        self.remaining_length =
-            self.remaining_length.map(|length| length.saturating_add(len_u64(&chunk)));
-        self.received = self.received.saturating_add(chunk.len());
-        self.buffered.push_back(chunk);
-    }
-
-    /// Reads the whole body of at most `max_bytes` bytes. They are charged to `memory` until their last slice is
-    /// dropped.
-    ///
-    /// # Errors
-    ///
-    /// Returns why the body is incomplete.
-    pub(crate) async fn collect(
-        mut self,
-        max_bytes: usize,
-        memory: &MemoryBudget,
-    ) -> Result<Bytes, BodyError> {
-        let mut reservation = memory.reservation();
-        let mut body = Vec::new();
-        while let Some(frame) = poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await {
-            // The frames contain data only.
-            let chunk = frame?.into_data().unwrap_or_default();
-            if body.len().saturating_add(chunk.len()) > max_bytes {
-                return Err(BodyError::TooLarge);
-            }
-            reservation.try_grow(chunk.len())?;
-            body.extend_from_slice(&chunk);
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        // Trailers are dropped, because no allow-list covers them.
+        let chunk = match timeout_at(self.deadline, self.response.chunk()).await {
+            Err(_) => Err(BodyError::Timeout),
+            Ok(Err(_)) => Err(BodyError::ConnectionLost),
+            Ok(Ok(chunk)) => Ok(chunk),
+        };
+        let chunk = chunk.and_then(|chunk| {
+            let length = chunk.as_ref().map_or(0, Bytes::len);
+            self.remaining = self.remaining.checked_sub(length).ok_or(BodyError::TooLarge)?;
+            Ok(chunk)
+        });
+        match chunk {
+            Ok(Some(_)) => {}
+            Ok(None) => self.truncated = None,
+            Err(_) => _ = self.truncated.take().map(|truncated| truncated.increment()),
         }
-        Ok(reservation.into_bytes(body))
-    }
-
-    /// Sets the rest of the body, after the part that is buffered.
-    pub(super) fn set_rest(&mut self, rest: reqwest::Response) {
-        let rest = reqwest::Body::from(rest);
-        let rest_length = rest.size_hint().exact();
-        self.remaining_length =
-            self.remaining_length.zip(rest_length).map(|(here, more)| here.saturating_add(more));
-        self.rest = Some(rest);
-    }
-
-    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
-        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        if self.deadline.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Some(Err(BodyError::Timeout)));
-        }
-        match ready!(Pin::new(rest).poll_frame(context)) {
-            None => Poll::Ready(None),
-            Some(Err(_)) => Poll::Ready(Some(Err(BodyError::ConnectionLost))),
-            // Trailers are dropped, because no allow-list covers them.
-            Some(Ok(frame)) => Poll::Ready(frame.into_data().ok().map(Ok)),
-        }
+        chunk
     }
 }
 
-fn len_u64(chunk: &Bytes) -> u64 {
-    u64::try_from(chunk.len()).unwrap_or(u64::MAX)
-}
-
-impl Drop for UpstreamBody {
+impl Drop for Rest {
+    /// Counts a body as truncated whose client was too slow for the deadline.
     fn drop(&mut self) {
-        if self.rest.is_some() && self.deadline.deadline() <= Instant::now() {
-            self.truncated.increment();
+        if let Some(truncated) = self.truncated.take().filter(|_| self.deadline <= Instant::now()) {
+            truncated.increment();
         }
-    }
-}
-
-impl Body for UpstreamBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        let next = match this.buffered.pop_front() {
-            Some(chunk) => Some(Ok(chunk)),
-            None => ready!(this.poll_rest(context)),
-        };
-        let next = match next {
-            Some(Ok(chunk)) if len_u64(&chunk) > this.remaining_limit => {
-                Some(Err(BodyError::TooLarge))
-            }
-            next => next,
-        };
-        Poll::Ready(match next {
-            Some(Ok(chunk)) => {
-                this.remaining_limit = this.remaining_limit.saturating_sub(len_u64(&chunk));
-                this.remaining_length =
-                    this.remaining_length.map(|length| length.saturating_sub(len_u64(&chunk)));
-                Some(Ok(Frame::data(chunk)))
-            }
-            Some(Err(error)) => {
-                this.truncated.increment();
-                this.rest = None;
-                Some(Err(error))
-            }
-            None => {
-                this.rest = None;
-                None
-            }
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.buffered.is_empty() && self.rest.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.remaining_length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -202,17 +145,16 @@ mod tests {
 
     const MEMORY: usize = 1024 * 1024;
 
-    /// Returns a body whose rest is `text`, and its counter of truncated bodies.
-    fn body(text: &'static str, deadline: Instant) -> (UpstreamBody, Counter) {
+    /// Returns the rest of a body, and its counter of truncated bodies.
+    fn rest(text: &'static str, deadline: Instant) -> (Rest, Counter) {
         let in_flight = InFlightPermit {
             _permit: Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap(),
             _client_permit: ClientHandle::default().acquire(LongRequestKind::Forwarded, 1).unwrap(),
             _cancel_body: CancellationToken::new().drop_guard(),
         };
         let truncated = Counter::default();
-        let mut body = UpstreamBody::new(deadline, in_flight, truncated.clone());
-        body.set_rest(axum::http::Response::new(text).into());
-        (body, truncated)
+        let response = axum::http::Response::new(text).into();
+        (Rest::new(response, deadline, in_flight, truncated.clone()), truncated)
     }
 
     fn later() -> Instant {
@@ -222,7 +164,10 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_collected_up_to_the_given_size() {
         let memory = MemoryBudget::new(MEMORY);
-        let collect = async |max_bytes| body("12345", later()).0.collect(max_bytes, &memory).await;
+        let collect = async |max_bytes| {
+            let (rest, _) = rest("345", later());
+            collect(streamed(vec![Bytes::from("12")], rest), max_bytes, &memory).await
+        };
         assert_eq!(collect(5).await, Ok(Bytes::from("12345")));
         assert_eq!(collect(4).await, Err(BodyError::TooLarge));
     }
@@ -232,9 +177,10 @@ mod tests {
         for (limit, expected, count) in
             [(5, Ok(Bytes::from("12345")), 0), (4, Err(BodyError::TooLarge), 1)]
         {
-            let (mut body, truncated) = body("12345", later());
-            body.remaining_limit = limit;
-            assert_eq!(body.collect(MEMORY, &MemoryBudget::new(MEMORY)).await, expected);
+            let (mut rest, truncated) = rest("12345", later());
+            rest.remaining = limit;
+            let streamed = streamed(Vec::new(), rest);
+            assert_eq!(collect(streamed, MEMORY, &MemoryBudget::new(MEMORY)).await, expected);
             assert_eq!(truncated.get(), count);
         }
     }
@@ -242,8 +188,8 @@ mod tests {
     #[tokio::test]
     async fn a_body_dropped_after_its_deadline_counts_as_truncated() {
         for (deadline, count) in [(Instant::now(), 1), (later(), 0)] {
-            let (body, truncated) = body("12345", deadline);
-            drop(body);
+            let (rest, truncated) = rest("12345", deadline);
+            drop(streamed(Vec::new(), rest));
             assert_eq!(truncated.get(), count);
         }
     }
