@@ -109,34 +109,41 @@ struct InFlightPermit {
 }
 
 /// Reason why there is no response. Reveals nothing about the upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum ProxyError {
     /// The maximum number of requests is in flight.
     #[error("too many requests in flight")]
     Overloaded,
     /// The client has its maximum number of requests in flight.
     #[error("too many requests of this client in flight")]
+    #[strum(serialize = "client_limit")]
     TooManyPerClient,
     /// The query contains a character that cannot be sent unchanged.
     #[error("the query cannot be forwarded unchanged")]
+    #[strum(serialize = "query")]
     InvalidQuery,
     /// The target would be outside the configured URL. Callers must prevent this.
     #[error("the request path escapes the base URL")]
+    #[strum(serialize = "path_escape")]
     EscapesBaseUrl,
     /// No connection.
     #[error("cannot connect")]
     Unreachable,
     /// The connection ended before a response began, or within a short response.
     #[error("the connection failed")]
+    #[strum(serialize = "connection_closed")]
     ConnectionLost,
     /// The request body was aborted. The caller knows why.
     #[error(transparent)]
+    #[strum(serialize = "request_aborted")]
     RequestBodyAborted(RequestBodyAborted),
     /// No response before the deadline.
     #[error("no response within the deadline")]
     Timeout,
     /// An invalid response.
     #[error("the response has an informational status")]
+    #[strum(serialize = "invalid")]
     InvalidResponse,
 }
 
@@ -148,17 +155,7 @@ pub(crate) struct RequestBodyAborted;
 impl ProxyError {
     /// Label of the error, from a closed list.
     fn reason(self) -> &'static str {
-        match self {
-            Self::Overloaded => "overloaded",
-            Self::TooManyPerClient => "client_limit",
-            Self::InvalidQuery => "query",
-            Self::EscapesBaseUrl => "path_escape",
-            Self::Unreachable => "unreachable",
-            Self::ConnectionLost => "connection_closed",
-            Self::RequestBodyAborted(_) => "request_aborted",
-            Self::Timeout => "timeout",
-            Self::InvalidResponse => "invalid",
-        }
+        self.into()
     }
 }
 

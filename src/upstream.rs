@@ -223,7 +223,8 @@ async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Res
 }
 
 /// Error of a call.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Error {
     /// No complete reply before the deadline.
     #[error("no response within {0:?}")]
@@ -245,6 +246,7 @@ pub enum Error {
     UnexpectedEncoding,
     /// An HTTP error status without a JSON-RPC body.
     #[error("HTTP status {0}: {1}")]
+    #[strum(serialize = "http_status")]
     Status(u16, BodySnippet),
     /// The body is not JSON.
     #[error("the body is not JSON: {0}")]
@@ -263,6 +265,7 @@ pub enum Error {
     InvalidReply(&'static str),
     /// The node's own error, with its code if it has one, and the beginning of its message without secrets of URLs.
     #[error("the node returned error {code}: {message}", code = .0.map_or("without a code".into(), |code| code.to_string()), message = .1)]
+    #[strum(serialize = "node_error")]
     Node(Option<i64>, BodySnippet),
     /// The node serves another chain than the configured one.
     #[error("the node serves chain {found}, not {expected}")]
@@ -274,6 +277,7 @@ pub enum Error {
     },
     /// A read could not verify the node's chain, or waited for another read that could not.
     #[error("the chain of the node could not be verified")]
+    #[strum(serialize = "unverified_chain")]
     ChainUnverified,
     /// The fee history is malformed.
     #[error(transparent)]
@@ -288,22 +292,8 @@ impl Error {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Timeout(_) => "timeout",
-            Self::Unreachable(_) => "unreachable",
-            Self::Transport(_) => "transport",
-            Self::TooLarge(_) => "too_large",
-            Self::NoMemory(_) => "no_memory",
-            Self::UnexpectedEncoding => "unexpected_encoding",
-            Self::Status(..) => "http_status",
-            Self::NotJson(_) => "not_json",
-            Self::RateLimited(_) => "rate_limited",
-            Self::Unsupported => "unsupported",
-            Self::BeyondHead => "beyond_head",
-            Self::InvalidReply(_) => "invalid_reply",
-            Self::Node(..) => "node_error",
-            Self::WrongChain { .. } => "wrong_chain",
-            Self::ChainUnverified => "unverified_chain",
             Self::FeeHistory(malformed) => malformed.reason(),
+            error => error.into(),
         }
     }
 
