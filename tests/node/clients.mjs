@@ -1,5 +1,5 @@
 // Checks pending state as web3 applications see it through the service:
-// `node clients.mjs viem|viem-in-batches|ethers|ethers-5 ROUTE NODE CREATION RUNTIME`.
+// `node clients.mjs viem|viem-in-batches|ethers|ethers-5|web3 ROUTE NODE CREATION RUNTIME`.
 //
 // Reads go to ROUTE, the service's `/rpc/{chain}`. Transactions and requests to mine go to NODE, an anvil with
 // an empty queue and no automatic mining. CREATION and RUNTIME are the code of the contract in
@@ -352,11 +352,49 @@ async function ethers5Checks() {
     checked("each of 150 calls in a batch gets an error, and the next call works");
 }
 
+async function web3Checks() {
+    const { Web3 } = await import("web3");
+    const web3 = new Web3(route);
+    const wallet = new Web3(node);
+    const { address } = web3.eth.accounts.privateKeyToAccount(KEY);
+
+    assert.equal(await web3.eth.getChainId(), 2020n);
+    assert.equal(await web3.eth.net.isListening(), true);
+    assert.equal(await web3.eth.isSyncing(), false);
+    assert.match(await web3.eth.getNodeInfo(), /^gas-suggestion\//);
+    checked("the client connects");
+
+    const gas = { gas: 21_000n, maxPriorityFeePerGas: 20n * GWEI, maxFeePerGas: 40n * GWEI };
+    const nonce = await web3.eth.getTransactionCount(address, "pending");
+    const transaction = { ...gas, to: RECIPIENT, value: 7n, chainId: 2020n, nonce };
+    const { rawTransaction } = await web3.eth.accounts.signTransaction(transaction, KEY);
+    const sent = wallet.eth.sendSignedTransaction(rawTransaction);
+    await new Promise((resolve) => sent.once("transactionHash", resolve));
+    await mine();
+    const { transactionHash, blockHash, blockNumber } = await sent;
+    checked("a signed transaction is mined");
+
+    await eventually(() => web3.eth.getBalance(RECIPIENT), 7n);
+    assert.equal((await web3.eth.getTransactionReceipt(transactionHash)).blockHash, blockHash);
+    assert.equal((await web3.eth.getBlock(blockHash)).number, blockNumber);
+    assert.equal(await web3.eth.getBlockTransactionCount(blockHash), 1n);
+    assert.equal((await web3.eth.getTransactionFromBlock(blockHash, 0)).hash, transactionHash);
+    assert.equal((await web3.eth.getProof(RECIPIENT, [`0x${"0".repeat(64)}`], blockNumber)).balance, 7n);
+    checked("blocks, transactions and proofs by hash and number");
+
+    const batch = new web3.BatchRequest();
+    const replies = [1, 2, 3].map((id) => batch.add({ jsonrpc: "2.0", id, method: "eth_chainId", params: [] }));
+    await batch.execute();
+    assert.deepEqual(await Promise.all(replies), Array(3).fill("0x7e4"));
+    checked("a batch");
+}
+
 const runs = {
     viem: () => viemChecks(false),
     "viem-in-batches": () => viemChecks(true),
     ethers: ethersChecks,
     "ethers-5": ethers5Checks,
+    web3: web3Checks,
 };
 setTimeout(() => {
     console.error(`${client} timed out`);

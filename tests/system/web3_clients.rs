@@ -1,4 +1,4 @@
-//! Tests of unmodified web3 clients (viem, ethers, web3.py, cast) that use the service as their node.
+//! Tests of unmodified web3 clients (viem, ethers, web3.js, web3.py, cast) that use the service as their node.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::test_contract;
 /// Runs `tests/node/clients.mjs` for `client`.
 async fn script(client: &str) {
     let network = Network::start().await;
-    let mut command = programs::node_js(&["viem", "ethers", "@ethersproject/providers"]);
+    let mut command = programs::node_js(&["viem", "ethers", "@ethersproject/providers", "web3"]);
     command.arg(programs::script_path("clients.mjs")).arg(client);
     command.args([network.route(), network.node.url(), test_contract::creation()]);
     command.arg(test_contract::RUNTIME);
@@ -35,6 +35,11 @@ async fn ethers_sees_pending_state_reverts_and_events() {
 #[tokio::test]
 async fn ethers_5_gets_an_error_for_each_call_of_a_long_batch() {
     script("ethers-5").await;
+}
+
+#[tokio::test]
+async fn web3_js_connects_and_reads_blocks_by_hash() {
+    script("web3").await;
 }
 
 #[tokio::test]
