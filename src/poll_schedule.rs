@@ -325,8 +325,8 @@ impl PollSchedule {
         margin.min(most)
     }
 
-    /// Moves the period into the bounds that the last arrivals set to it: those of their mean interval. If that is
-    /// longer than the median one, by up to a third, because blocks were missed: those of the median.
+    /// Moves the period into the bounds that the last arrivals set to it: those of their mean interval, or of the median
+    /// one if that is shorter, because blocks were missed or the chain stood still.
     fn update_period(&mut self) {
         let (Some(first), Some(last)) = (self.arrivals.front(), self.arrivals.back()) else {
             return;
@@ -342,7 +342,7 @@ impl PollSchedule {
         let middle = shortest.len() / 2;
         let mean = interval_bounds(first, last);
         let (low, high) = match (shortest.get(middle), longest.get(middle)) {
-            (Some(low), Some(high)) if *high < mean.0 && *high > mean.0 * 3 / 4 => (*low, *high),
+            (Some(low), Some(high)) if *high < mean.0 => (*low, *high),
             _ => mean,
         };
         self.period = self.period.min(high).max(low).max(self.block_time / Self::MAX_SPEED_UP);
