@@ -161,8 +161,7 @@ fn a_missed_block_does_not_delay_later_ones() {
 
 #[test]
 fn blocks_after_a_stop_of_the_chain_are_found_at_once() {
-    let (before, stop) = (vec![BLOCK; 100], vec![Duration::from_mins(10)]);
-    let blocks = [before, stop, vec![BLOCK; 60]].concat();
+    let blocks = [vec![BLOCK; 100], vec![Duration::from_mins(10)], vec![BLOCK; 60]].concat();
     let stats = simulate_from(BLOCK / 3, 106, BLOCK, 3, &blocks);
     assert!(stats.delay_percentile(1000) < millis(20), "{:?}", stats.delays);
 }
