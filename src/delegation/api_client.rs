@@ -1,7 +1,6 @@
 //! Client of the REST API. It respects the API's limits and checks the shape of its responses.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
@@ -11,7 +10,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::budget::{BudgetExhausted, RateBudget};
+use super::budget::{BudgetExhausted, RateBudget, RequestOutcome};
 use super::circuit_breaker::CircuitBreaker;
 use super::lookup::{DelegationLookup, LookupKind};
 use crate::client_limits::ClientHandle;
@@ -37,7 +36,8 @@ pub(super) struct ApiClient {
     /// `None`: a key is configured, to which the public rate limit does not apply.
     budget: Option<RateBudget>,
     cache_ttl: Duration,
-    circuit_breaker: CircuitBreaker,
+    /// `None`: there is no fallback, so each request is sent.
+    circuit_breaker: Option<CircuitBreaker>,
     /// Removes secrets from errors.
     redactor: Redactor,
     /// Finds the API key in responses. No response may contain it.
@@ -82,12 +82,8 @@ pub(crate) struct ApiResponse {
 pub(super) enum ApiError {
     /// The rate limit is reached; retry after this time.
     BudgetExhausted(Duration),
-    /// The API timed out lately and there is a fallback.
-    CircuitOpen,
-    /// No response, or an invalid one.
+    /// The request was not sent, or there is no valid response.
     Failed(ProxyError),
-    /// The memory budget is exhausted.
-    NoMemory,
     /// The API returned an error.
     ErrorResponse(ApiResponse),
 }
@@ -114,36 +110,35 @@ impl ApiClient {
     ) -> Result<Self, reqwest::Error> {
         let limits =
             proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
-        let url = config.api_url.clone();
         let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
-        // With a fallback do not wait for a permit: the chain responds sooner.
         let has_fallback = config.source == DelegationSource::ApiThenChain;
-        let max_wait = if has_fallback { Duration::ZERO } else { RateBudget::MAX_WAIT };
+        let new_budget = || RateBudget::new(config.timeout, has_fallback, shared_budget, metrics);
+        let key_variants = || config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES);
         Ok(Self {
-            proxy: Proxy::new("delegation", url, limits, metrics)?,
-            budget: api_key
-                .is_none()
-                .then(|| RateBudget::new(config.timeout, max_wait, shared_budget, metrics)),
+            proxy: Proxy::new("delegation", config.api_url.clone(), limits, metrics)?,
+            budget: api_key.is_none().then(new_budget),
+            key_detector: api_key.is_some().then(|| Redactor::new(key_variants())),
             api_key,
             cache_ttl: config.cache_ttl,
-            circuit_breaker: CircuitBreaker::new(config.timeout),
+            circuit_breaker: has_fallback.then(|| CircuitBreaker::new(config.timeout)),
             redactor: Redactor::new(config.secrets()),
-            key_detector: config.api_key.is_some().then(|| {
-                Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
-            }),
             memory: memory.clone(),
             validity_log: LogOnChange::default(),
         })
     }
 
-    /// Returns the task that synchronises the rate limit with other replicas, if there are any.
-    pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
-        self.budget.as_ref()?.sync_with_redis()
-    }
-
-    /// Returns true if the circuit is closed, or if this request may probe the API.
-    pub(super) fn try_admit_request(&self) -> bool {
-        self.circuit_breaker.try_admit_request(Instant::now())
+    /// Checks that the circuit is closed, or that this request may probe the API.
+    ///
+    /// # Errors
+    ///
+    /// Fails like a request that times out.
+    pub(super) fn admit_request(&self) -> Result<(), ApiError> {
+        match &self.circuit_breaker {
+            Some(breaker) if !breaker.try_admit_request(Instant::now()) => {
+                Err(ApiError::Failed(ProxyError::Timeout))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all.
@@ -154,26 +149,24 @@ impl ApiClient {
     pub(super) async fn send(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
-        let outcome = self.send_once(request).await;
-        match &outcome {
-            Err(ApiError::Failed(failure))
-                if *failure == ProxyError::Timeout || started_at.elapsed() >= SLOW_FAILURE =>
-            {
-                self.circuit_breaker.record_timeout(Instant::now());
-            }
+        let result = self.send_once(request).await;
+        let Some(breaker) = &self.circuit_breaker else { return result };
+        match &result {
             Ok(_)
             | Err(ApiError::Failed(ProxyError::InvalidResponse) | ApiError::ErrorResponse(_)) => {
-                self.circuit_breaker.record_success();
+                breaker.record_success();
             }
             Err(
                 ApiError::Failed(ProxyError::Overloaded | ProxyError::TooManyPerClient)
                 | ApiError::BudgetExhausted(_),
-            ) => {
-                self.circuit_breaker.record_not_sent(Instant::now());
+            ) => breaker.record_not_sent(Instant::now()),
+            Err(ApiError::Failed(error)) => {
+                if *error == ProxyError::Timeout || started_at.elapsed() >= SLOW_FAILURE {
+                    breaker.record_timeout(Instant::now());
+                }
             }
-            Err(ApiError::Failed(_) | ApiError::CircuitOpen | ApiError::NoMemory) => {}
         }
-        outcome
+        result
     }
 
     async fn send_once(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
@@ -185,18 +178,9 @@ impl ApiClient {
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let mut permit = match budget {
-            Some(budget) => Some(
-                budget
-                    .acquire()
-                    .await
-                    .map_err(|BudgetExhausted(wait)| ApiError::BudgetExhausted(wait))?,
-            ),
+            Some(budget) => Some(budget.acquire().await?),
             None => None,
         };
-        if let Some(permit) = &mut permit {
-            tokio::time::sleep_until(permit.send_at().into()).await;
-            permit.mark_sent();
-        }
         let segments: Vec<&str> = path.split('/').collect();
         let proxy_request = ProxyRequest {
             method: Method::GET,
@@ -206,13 +190,18 @@ impl ApiClient {
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
-        let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
-        match (permit, &response) {
-            (Some(permit), Err(failure)) if never_reached_api(*failure) => permit.release_unsent(),
-            // The request may still reach the API, so its permit stays taken.
-            (None, _) | (Some(_), Err(ProxyError::Timeout)) => {}
-            (Some(permit), _) => permit.mark_answered(),
+        if let Some(permit) = &mut permit {
+            permit.record(RequestOutcome::Unanswered);
         }
+        let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
+        if let Some(permit) = &mut permit {
+            permit.record(match &response {
+                Err(error) if never_reached_api(*error) => RequestOutcome::Unsent,
+                Err(ProxyError::Timeout) => RequestOutcome::Unanswered,
+                _ => RequestOutcome::Ended,
+            });
+        }
+        drop(permit);
         let response = response.map_err(ApiError::Failed)?;
         if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
         {
@@ -241,7 +230,7 @@ impl ApiClient {
             BodyError::ConnectionLost => ApiError::Failed(ProxyError::ConnectionLost),
             BodyError::Timeout => ApiError::Failed(ProxyError::Timeout),
             BodyError::TooLarge => INVALID_RESPONSE,
-            BodyError::NoMemory(_) => ApiError::NoMemory,
+            BodyError::NoMemory(_) => ApiError::Failed(ProxyError::Overloaded),
         })?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
@@ -330,29 +319,25 @@ impl ApiResponse {
             from: Cow<'a, str>,
             to: Cow<'a, str>,
         }
+        // The checksum is not validated, because the API wrote the address.
+        let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase()).ok();
+        let is_wanted = |member: &RawValue| {
+            let parties: DelegationParties = serde_json::from_str(member.get()).ok()?;
+            let (from, to) = (parse(&parties.from)?, parse(&parties.to)?);
+            Some(address == if direction == Direction::Incoming { to } else { from })
+        };
         let list: Vec<&RawValue> =
             serde_json::from_slice(&self.body).map_err(|_| INVALID_RESPONSE)?;
         let mut matching = Vec::new();
         for member in list {
-            let DelegationParties { from, to } =
-                serde_json::from_str(member.get()).map_err(|_| INVALID_RESPONSE)?;
-            // The checksum is not validated, because the API wrote the address.
-            let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase());
-            let (from, to) = (
-                parse(&from).map_err(|_| INVALID_RESPONSE)?,
-                parse(&to).map_err(|_| INVALID_RESPONSE)?,
-            );
-            let endpoint = match direction {
-                Direction::Incoming => to,
-                Direction::Outgoing => from,
-            };
-            if endpoint == address {
+            if is_wanted(member).ok_or(INVALID_RESPONSE)? {
                 matching.push(member);
             }
         }
         let json = serde_json::to_vec(&matching).map_err(|_| INVALID_RESPONSE)?;
         let mut reservation = memory.reservation();
-        reservation.try_grow(json.len()).map_err(|_| ApiError::NoMemory)?;
+        let overloaded = |_| ApiError::Failed(ProxyError::Overloaded);
+        reservation.try_grow(json.len()).map_err(overloaded)?;
         self.body = reservation.into_bytes(json);
         Ok(self)
     }
@@ -363,9 +348,7 @@ impl ApiError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::BudgetExhausted(_) => "budget_exhausted",
-            Self::CircuitOpen => "circuit_open",
             Self::Failed(_) => "failed",
-            Self::NoMemory => "no_memory",
             Self::ErrorResponse(_) => "refused",
         }
     }
@@ -379,8 +362,14 @@ impl ApiError {
                     || response.status == StatusCode::TOO_MANY_REQUESTS
                     || response.rejects_chain()
             }
-            Self::BudgetExhausted(_) | Self::CircuitOpen | Self::Failed(_) | Self::NoMemory => true,
+            Self::BudgetExhausted(_) | Self::Failed(_) => true,
         }
+    }
+}
+
+impl From<BudgetExhausted> for ApiError {
+    fn from(BudgetExhausted(wait): BudgetExhausted) -> Self {
+        Self::BudgetExhausted(wait)
     }
 }
 
@@ -443,12 +432,7 @@ mod tests {
         {
             assert!(!allows_failover(status, body), "{status} {body}");
         }
-        let failures = [
-            ApiError::BudgetExhausted(Duration::ZERO),
-            ApiError::CircuitOpen,
-            INVALID_RESPONSE,
-            ApiError::NoMemory,
-        ];
+        let failures = [ApiError::BudgetExhausted(Duration::ZERO), INVALID_RESPONSE];
         assert!(failures.iter().all(ApiError::allows_failover));
     }
 }
