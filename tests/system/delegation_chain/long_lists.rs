@@ -96,7 +96,8 @@ async fn longer_lists_are_refused_with_the_limit() {
     for code in [endless, hashes] {
         let node = Anvil::start(0, &GAS_LIMIT);
         install_code(&node, &code).await;
-        let service = Registry::with_node(node, "source = \"chain\"").await.service;
+        let registry = Registry::with_node(node, "source = \"chain\"").await;
+        let service = &registry.service;
         for query in ["", "?direction=incoming", "?direction=outgoing&block=pending"] {
             let response = service.get(&format!("/registry/v2/{VAULT}{query}")).await;
             assert_problem(&response, 502, "too_many_delegations", detail);
