@@ -38,7 +38,7 @@ use crate::reads::{ChainReads, ReadError, ReadRejection, Reads};
 use crate::replicas::SharedBudget;
 use crate::wire;
 use api_client::{ApiClient, ApiError};
-use coalescing::{CoalescingClient, ResponseSource};
+use coalescing::CoalescingClient;
 use registry_reader::RegistryReader;
 
 /// Delegation look-ups. Cheap to clone.
@@ -197,20 +197,10 @@ impl Delegations {
         let api = api.as_ref().filter(|_| lookup.block == LookupBlock::Latest);
         if let Some(api) = api {
             match self.query_api(api, lookup, caller).await {
-                Ok((response, source)) => {
-                    let outcome = match source {
-                        ResponseSource::Cache => LookupOutcome::Cached,
-                        ResponseSource::Coalesced => LookupOutcome::Coalesced,
-                        ResponseSource::Api => LookupOutcome::Api,
-                    };
-                    return Ok((LookupResponse::Api(response), outcome));
-                }
+                Ok((response, outcome)) => return Ok((LookupResponse::Api(response), outcome)),
                 Err(error) if *falls_back && error.allows_failover() => {
                     let reason = error.reason();
-                    tracing::debug!(
-                        reason,
-                        "delegation API failed; falling back to the registry contract"
-                    );
+                    tracing::debug!(reason, "delegation API failed; reading the registry contract");
                 }
                 Err(ApiError::ErrorResponse(response)) => {
                     return Ok((LookupResponse::Api(response), LookupOutcome::Rejected));
@@ -231,15 +221,15 @@ impl Delegations {
         client: &CoalescingClient,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<(ApiResponse, ResponseSource), ApiError> {
-        let (response, source) = client.send(lookup, caller).await?;
+    ) -> Result<(ApiResponse, LookupOutcome), ApiError> {
+        let (response, outcome) = client.send(lookup, caller).await?;
         let response = match lookup.kind {
             LookupKind::List { address, direction: Some(direction) } => {
                 response.filtered(direction, address, self.inner.reads.memory())?
             }
             LookupKind::List { direction: None, .. } | LookupKind::Check(_) => response,
         };
-        Ok((response, source))
+        Ok((response, outcome))
     }
 
     /// Builds the response from the registry contract.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::budget::{BudgetExhausted, RateBudget, RequestOutcome};
+use super::budget::{BudgetExhausted, RateBudget};
 use super::circuit_breaker::CircuitBreaker;
 use super::lookup::{DelegationLookup, LookupKind};
 use crate::client_limits::ClientHandle;
@@ -53,15 +53,6 @@ pub(crate) struct Caller {
     /// The client's own `X-API-KEY`.
     pub(crate) key: Option<HeaderValue>,
     pub(crate) client: ClientHandle,
-}
-
-/// Request to the API.
-#[derive(Debug, Clone)]
-pub(super) struct ApiRequest {
-    kind: LookupKind,
-    path: String,
-    query: String,
-    caller: Caller,
 }
 
 /// A response of the API.
@@ -146,10 +137,14 @@ impl ApiClient {
     /// # Errors
     ///
     /// Fails if the API returned no delegations.
-    pub(super) async fn send(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
+    pub(super) async fn send(
+        &self,
+        lookup: &DelegationLookup,
+        caller: &Caller,
+    ) -> Result<ApiResponse, ApiError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
-        let result = self.send_once(request).await;
+        let result = self.send_once(lookup, caller).await;
         let Some(breaker) = &self.circuit_breaker else { return result };
         match &result {
             Ok(_)
@@ -169,8 +164,12 @@ impl ApiClient {
         result
     }
 
-    async fn send_once(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
-        let ApiRequest { kind, path, query, caller } = request;
+    async fn send_once(
+        &self,
+        lookup: &DelegationLookup,
+        caller: &Caller,
+    ) -> Result<ApiResponse, ApiError> {
+        let (path, query) = lookup.path_and_query();
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
@@ -185,21 +184,21 @@ impl ApiClient {
         let proxy_request = ProxyRequest {
             method: Method::GET,
             segments: &segments,
-            query: Some(query),
+            query: Some(&query),
             headers: &headers,
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
         if let Some(permit) = &mut permit {
-            permit.record(RequestOutcome::Unanswered);
+            permit.hold = RateBudget::UNANSWERED;
         }
         let response = self.proxy.forward(&proxy_request, None::<UninhabitedBody>).await;
         if let Some(permit) = &mut permit {
-            permit.record(match &response {
-                Err(error) if never_reached_api(*error) => RequestOutcome::Unsent,
-                Err(ProxyError::Timeout) => RequestOutcome::Unanswered,
-                _ => RequestOutcome::Ended,
-            });
+            permit.hold = match &response {
+                Err(error) if never_reached_api(*error) => RateBudget::UNSENT,
+                Err(ProxyError::Timeout) => RateBudget::UNANSWERED,
+                _ => RateBudget::ENDED,
+            };
         }
         drop(permit);
         let response = response.map_err(ApiError::Failed)?;
@@ -208,7 +207,7 @@ impl ApiClient {
             let retry_after = http_client::retry_after(response.headers());
             budget.start_cool_down(RateBudget::cool_down_for(retry_after));
         }
-        let response = self.parse_response(response, kind).await?;
+        let response = self.parse_response(response, &lookup.kind).await?;
         if response.status.is_success() {
             Ok(response)
         } else {
@@ -265,18 +264,6 @@ impl ApiClient {
 
     fn leaks_key(&self, body: &[u8]) -> bool {
         self.key_detector.as_ref().is_some_and(|key| key.contains_secret(body))
-    }
-}
-
-impl ApiRequest {
-    pub(super) fn new(lookup: &DelegationLookup, caller: &Caller) -> Self {
-        let (path, query) = lookup.path_and_query();
-        Self { kind: lookup.kind.clone(), path, query, caller: caller.clone() }
-    }
-
-    /// Cache key, equal for identical requests.
-    pub(super) fn cache_key(&self) -> String {
-        format!("{}?{}", self.path, self.query)
     }
 }
 

@@ -64,21 +64,17 @@ pub(super) struct RequestPermit {
     shared_id: Option<String>,
     /// Time from which the permit may be used.
     usable_at: Instant,
-    outcome: RequestOutcome,
-}
-
-/// Outcome of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestOutcome {
-    /// It never reached the API.
-    Unsent,
-    /// It may still reach the API.
-    Unanswered,
-    /// It has ended, with or without a response.
-    Ended,
+    /// Time for which the request still counts after the drop.
+    pub(super) hold: Duration,
 }
 
 impl RateBudget {
+    /// Hold of a request that never reached the API.
+    pub(super) const UNSENT: Duration = Duration::ZERO;
+    /// Hold of a request that has ended, with or without a response.
+    pub(super) const ENDED: Duration = WINDOW;
+    /// Hold of a request that may still reach the API.
+    pub(super) const UNANSWERED: Duration = Duration::from_secs(20);
     /// Longest wait for a permit: the resolution of `Retry-After`, so a client that comes back on time gets one.
     const MAX_WAIT: Duration = Duration::from_secs(1);
     /// Longest pause after a 429.
@@ -127,9 +123,8 @@ impl RateBudget {
         let now = Instant::now();
         let deadline = now + max_wait;
         let usable_at = self.lock().acquire(now, deadline)?;
-        let outcome = RequestOutcome::Unsent;
         let mut permit =
-            RequestPermit { budget: self.clone(), shared_id: None, usable_at, outcome };
+            RequestPermit { budget: self.clone(), shared_id: None, usable_at, hold: Self::UNSENT };
         tokio::time::sleep_until(usable_at.into()).await;
         let Some(shared) = &self.shared else { return Ok(permit) };
         let id = permit.shared_id.insert(SharedBudget::new_id()).clone();
@@ -182,23 +177,20 @@ impl SlidingWindow {
     /// taken now, so no other request waits for the same one.
     fn acquire(&mut self, now: Instant, deadline: Instant) -> Result<Instant, BudgetExhausted> {
         self.free_at.retain(|free_at| *free_at > now);
-        let next = (0..self.free_at.len()).min_by_key(|index| self.free_at.get(*index));
         let is_full = self.in_flight + self.free_at.len() >= REQUESTS_PER_WINDOW;
+        let next = self.free_at.iter().copied().enumerate().min_by_key(|(_, free_at)| *free_at);
         let next = next.filter(|_| is_full);
-        let free_at = match next.and_then(|index| self.free_at.get(index)) {
-            Some(free_at) => *free_at,
-            None if is_full => now + self.max_hold,
-            None => now,
+        let full_until = if is_full { now + self.max_hold } else { now };
+        let free_at = next.map_or(full_until, |(_, free_at)| free_at);
+        let shared_at = match self.exhausted {
+            Some((retry_at, free_at)) if now < retry_at => free_at,
+            _ => now,
         };
-        let usable_at = free_at.max(self.paused_until).max(now);
-        let usable_at = match self.exhausted {
-            Some((retry_at, free_at)) if now < retry_at => usable_at.max(free_at),
-            _ => usable_at,
-        };
+        let usable_at = free_at.max(self.paused_until).max(shared_at).max(now);
         if usable_at > deadline {
             return Err(BudgetExhausted(usable_at - now));
         }
-        if let Some(index) = next {
+        if let Some((index, _)) = next {
             self.free_at.swap_remove(index);
         }
         self.in_flight += 1;
@@ -212,20 +204,9 @@ impl SlidingWindow {
     }
 }
 
-impl RequestPermit {
-    /// Sets what became of the request. Once set to [`RequestOutcome::Unanswered`], it counts as sent.
-    pub(super) fn record(&mut self, outcome: RequestOutcome) {
-        self.outcome = outcome;
-    }
-}
-
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        let hold = match self.outcome {
-            RequestOutcome::Unsent => Duration::ZERO,
-            RequestOutcome::Unanswered => 2 * WINDOW,
-            RequestOutcome::Ended => WINDOW,
-        };
+        let hold = self.hold;
         self.budget.lock().release((Instant::now() + hold).max(self.usable_at));
         let shared = self.budget.shared.clone().zip(self.shared_id.take());
         if let (Some((shared, id)), Ok(runtime)) = (shared, tokio::runtime::Handle::try_current()) {
@@ -265,11 +246,7 @@ mod tests {
         assert_eq!(wait, BudgetExhausted(TIMEOUT + WINDOW));
         for (index, mut permit) in permits.into_iter().enumerate() {
             let is_answered = index % 2 == 0;
-            permit.record(if is_answered {
-                RequestOutcome::Ended
-            } else {
-                RequestOutcome::Unanswered
-            });
+            permit.hold = if is_answered { RateBudget::ENDED } else { RateBudget::UNANSWERED };
         }
         let mut window = budget.lock();
         let now = Instant::now();

@@ -12,7 +12,8 @@ use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
 use tokio::task::JoinHandle;
 
-use super::api_client::{ApiClient, ApiError, ApiRequest, ApiResponse, Caller};
+use super::LookupOutcome;
+use super::api_client::{ApiClient, ApiError, ApiResponse, Caller};
 use super::lookup::DelegationLookup;
 use crate::metrics::Metrics;
 use crate::proxy::ProxyError;
@@ -23,16 +24,6 @@ pub(super) struct CoalescingClient {
     api: Arc<ApiClient>,
     /// By cache key of the request.
     cache: Cache<String, ApiResponse>,
-}
-
-/// Source of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResponseSource {
-    /// The cache.
-    Cache,
-    /// An identical request that was in flight.
-    Coalesced,
-    Api,
 }
 
 impl CoalescingClient {
@@ -53,8 +44,8 @@ impl CoalescingClient {
         Self { api: Arc::new(api), cache }
     }
 
-    /// Returns the API's response to `lookup`. Dropping the future does not cancel a shared request, but cancels one
-    /// with a client's own key.
+    /// Returns the API's response to `lookup`, and whether it was cached, coalesced, or only for this caller. Dropping
+    /// the future does not cancel a shared request, but cancels one with a client's own key.
     ///
     /// # Errors
     ///
@@ -63,28 +54,25 @@ impl CoalescingClient {
         &self,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<(ApiResponse, ResponseSource), ApiError> {
-        let request = ApiRequest::new(lookup, caller);
+    ) -> Result<(ApiResponse, LookupOutcome), ApiError> {
         if caller.key.is_some() {
             self.api.admit_request()?;
             // Not shared: the response may depend on the key, or be an error about it.
-            let response = self.api.send(&request).await?;
+            let response = self.api.send(lookup, caller).await?;
             let response = ApiResponse { fresh_for: Duration::ZERO, ..response };
-            return Ok((response, ResponseSource::Api));
+            return Ok((response, LookupOutcome::Api));
         }
-        let cache_key = request.cache_key();
+        let cache_key = lookup.cache_key();
         loop {
             if let Some(response) = self.cache.get(&cache_key).await {
-                return Ok((response, ResponseSource::Cache));
+                return Ok((response, LookupOutcome::Cached));
             }
             self.api.admit_request()?;
-            match self.send_or_join(&cache_key, &request).await {
+            match self.send_or_join(&cache_key, lookup, caller).await {
                 // Another client, which is at its limit, started the request. Try again as this client.
-                (
-                    Err(ApiError::Failed(ProxyError::TooManyPerClient)),
-                    ResponseSource::Coalesced,
-                ) => {}
-                (result, source) => return result.map(|response| (response, source)),
+                (Err(ApiError::Failed(ProxyError::TooManyPerClient)), LookupOutcome::Coalesced) => {
+                }
+                (result, outcome) => return result.map(|response| (response, outcome)),
             }
         }
     }
@@ -93,14 +81,15 @@ impl CoalescingClient {
     async fn send_or_join(
         &self,
         cache_key: &str,
-        request: &ApiRequest,
-    ) -> (Result<ApiResponse, ApiError>, ResponseSource) {
+        lookup: &DelegationLookup,
+        caller: &Caller,
+    ) -> (Result<ApiResponse, ApiError>, LookupOutcome) {
         let is_sender = Arc::new(AtomicBool::new(false));
-        let (api, request, is_sender_here) =
-            (Arc::clone(&self.api), request.clone(), Arc::clone(&is_sender));
+        let (api, lookup, caller) = (Arc::clone(&self.api), lookup.clone(), caller.clone());
+        let started = Arc::clone(&is_sender);
         let send = async move {
-            is_sender_here.store(true, Ordering::Relaxed);
-            api.send(&request).await
+            started.store(true, Ordering::Relaxed);
+            api.send(&lookup, &caller).await
         };
         let (cache, cache_key) = (self.cache.clone(), cache_key.to_owned());
         let task = async move { cache.try_get_with(cache_key, send).await };
@@ -112,7 +101,7 @@ impl CoalescingClient {
             |result| result.map_err(|error| ApiError::clone(&error)),
         );
         let is_sender = task.is_sender.load(Ordering::Relaxed);
-        (result, if is_sender { ResponseSource::Api } else { ResponseSource::Coalesced })
+        (result, if is_sender { LookupOutcome::Api } else { LookupOutcome::Coalesced })
     }
 }
 
