@@ -37,7 +37,7 @@ use crate::proxy::ProxyError;
 use crate::reads::{ChainReads, ReadError, ReadRejection, Reads};
 use crate::replicas::SharedBudget;
 use crate::wire;
-use api_client::{ApiClient, ApiError};
+use api_client::ApiClient;
 use coalescing::CoalescingClient;
 use registry_reader::RegistryReader;
 
@@ -95,7 +95,9 @@ pub(crate) struct PreparedTransaction {
 pub(crate) enum LookupError {
     /// The API's rate limit is reached; retry after this time.
     BudgetExhausted(Duration),
-    /// The API was not called, or did not respond.
+    /// The API returned an error.
+    ErrorResponse(ApiResponse),
+    /// The API was not called, or returned no valid response.
     Api(ProxyError),
     /// The chain was not read, or did not respond.
     Chain(ReadRejection),
@@ -163,8 +165,12 @@ impl Delegations {
         lookup: &DelegationLookup,
         caller: &Caller,
     ) -> Result<LookupResponse, LookupError> {
-        let (result, outcome) = match self.resolve(lookup, caller).await {
+        let result = self.resolve(lookup, caller).await;
+        let (result, outcome) = match result {
             Ok((response, outcome)) => (Ok(response), outcome),
+            Err(LookupError::ErrorResponse(response)) => {
+                (Ok(LookupResponse::Api(response)), LookupOutcome::Rejected)
+            }
             Err(error @ LookupError::BudgetExhausted(_)) => {
                 (Err(error), LookupOutcome::BudgetExhausted)
             }
@@ -198,17 +204,15 @@ impl Delegations {
         if let Some(api) = api {
             match self.query_api(api, lookup, caller).await {
                 Ok((response, outcome)) => return Ok((LookupResponse::Api(response), outcome)),
-                Err(error) if *falls_back && error.allows_failover() => {
-                    let reason = error.reason();
-                    tracing::debug!(reason, "delegation API failed; reading the registry contract");
-                }
-                Err(ApiError::ErrorResponse(response)) => {
-                    return Ok((LookupResponse::Api(response), LookupOutcome::Rejected));
-                }
-                Err(ApiError::BudgetExhausted(wait)) => {
-                    return Err(LookupError::BudgetExhausted(wait));
-                }
-                Err(ApiError::Failed(error)) => return Err(LookupError::Api(error)),
+                Err(error) => match error.failover_reason().filter(|_| *falls_back) {
+                    Some(reason) => {
+                        tracing::debug!(
+                            reason,
+                            "delegation API failed; reading the registry contract"
+                        );
+                    }
+                    None => return Err(error),
+                },
             }
         }
         let body = self.query_chain(lookup).await?;
@@ -221,7 +225,7 @@ impl Delegations {
         client: &CoalescingClient,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<(ApiResponse, LookupOutcome), ApiError> {
+    ) -> Result<(ApiResponse, LookupOutcome), LookupError> {
         let (response, outcome) = client.send(lookup, caller).await?;
         let response = match lookup.kind {
             LookupKind::List { address, direction: Some(direction) } => {

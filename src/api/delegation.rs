@@ -30,7 +30,8 @@ use crate::delegation::{
     LookupResponse, X_API_KEY,
 };
 use crate::delegation_registry::{Check, CheckScope, Direction};
-use crate::reads::{ReadError, ReadRejection, Reads};
+use crate::proxy::ProxyError;
+use crate::reads::{ReadError, ReadRejection};
 use parameters::{Parameters, invalid_parameter, parse_address, parse_number, parse_rights};
 
 /// Response header: the source of the response, `api` or `chain`.
@@ -73,19 +74,13 @@ pub(super) async fn list_delegations(
         "outgoing" => Ok(Direction::Outgoing),
         _ => Err(invalid_parameter(name, "must be incoming or outgoing")),
     })?;
-    let (lookup, caller) = build_lookup(
-        LookupKind::List { address, direction },
-        &parameters,
-        &request,
-        delegations.reads(),
-    )?;
-    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
+    look_up(delegations, LookupKind::List { address, direction }, &parameters, request).await
 }
 
-/// Defines the route of a check, with its documentation.
-macro_rules! check_route {
-    ($name:ident, $scope:ident, $path:literal, $id:literal, $summary:literal, $result:ident, [$($query:ident),*]) => {
-        #[doc = $summary]
+/// Defines the handlers of the checks, with their documentation.
+macro_rules! check_routes {
+    ($($(#[$doc:meta])* $name:ident, $path:literal, $id:literal, $scope:ident($($query:ident),*) -> $result:ident;)*) => {$(
+        $(#[$doc])*
         #[utoipa::path(
             get,
             path = $path,
@@ -100,54 +95,21 @@ macro_rules! check_route {
         ) -> Result<Response, Problem> {
             check(delegations, ScopeName::$scope, request).await
         }
-    };
+    )*};
 }
 
-check_route!(
-    check_all,
-    All,
-    "/registry/v2/check/all",
-    "checkAll",
-    "Check whether an address may act for another in everything",
-    CheckResponse,
-    []
-);
-check_route!(
-    check_contract,
-    Contract,
-    "/registry/v2/check/contract",
-    "checkContract",
-    "Check whether an address may act for another at a contract",
-    CheckResponse,
-    [ContractQuery]
-);
-check_route!(
-    check_erc721,
-    Erc721,
-    "/registry/v2/check/erc721",
-    "checkErc721",
-    "Check whether an address may act for another with a token of a contract",
-    CheckResponse,
-    [ContractQuery, TokenQuery]
-);
-check_route!(
-    check_erc20,
-    Erc20,
-    "/registry/v2/check/erc20",
-    "checkErc20",
-    "The amount of a token up to which an address may act for another",
-    AmountResponse,
-    [ContractQuery]
-);
-check_route!(
-    check_erc1155,
-    Erc1155,
-    "/registry/v2/check/erc1155",
-    "checkErc1155",
-    "The amount of an ERC-1155 token up to which an address may act for another",
-    AmountResponse,
-    [ContractQuery, TokenQuery]
-);
+check_routes! {
+    /// Check whether an address may act for another in everything
+    check_all, "/registry/v2/check/all", "checkAll", All() -> CheckResponse;
+    /// Check whether an address may act for another at a contract
+    check_contract, "/registry/v2/check/contract", "checkContract", Contract(ContractQuery) -> CheckResponse;
+    /// Check whether an address may act for another with a token of a contract
+    check_erc721, "/registry/v2/check/erc721", "checkErc721", Erc721(ContractQuery, TokenQuery) -> CheckResponse;
+    /// The amount of a token up to which an address may act for another
+    check_erc20, "/registry/v2/check/erc20", "checkErc20", Erc20(ContractQuery) -> AmountResponse;
+    /// The amount of an ERC-1155 token up to which an address may act for another
+    check_erc1155, "/registry/v2/check/erc1155", "checkErc1155", Erc1155(ContractQuery, TokenQuery) -> AmountResponse;
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScopeName {
@@ -181,8 +143,7 @@ async fn check(
     let to = parameters.required_as("to", to, parse_address)?;
     let rights = parameters.optional("rights", parse_rights)?.unwrap_or_default();
     let kind = LookupKind::Check(Check { to, from, rights, scope });
-    let (lookup, caller) = build_lookup(kind, &parameters, &request, delegations.reads())?;
-    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
+    look_up(delegations, kind, &parameters, request).await
 }
 
 /// Rejects a request while delegation look-ups are disabled.
@@ -190,15 +151,16 @@ pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
 }
 
-/// Builds a look-up from its kind and the parameters that every look-up has.
-fn build_lookup(
+/// Answers a look-up of this kind, with the parameters that every look-up has.
+async fn look_up(
+    delegations: Delegations,
     kind: LookupKind,
-    parameters: &Parameters<'_>,
-    request: &Request,
-    reads: &Reads,
-) -> Result<(DelegationLookup, Caller), Problem> {
+    parameters: &Parameters,
+    request: Request,
+) -> Result<Response, Problem> {
     let requested_id = parameters.optional("chainId", parse_number)?;
-    let mut chain_ids = reads.chains().iter().map(|chain| chain.chain().config().chain_id);
+    let mut chain_ids =
+        delegations.reads().chains().iter().map(|chain| chain.chain().config().chain_id);
     let chain_id =
         chain_ids.find(|id| requested_id.is_none_or(|requested| requested == U256::from(*id)));
     let chain_id = chain_id.ok_or_else(|| {
@@ -213,9 +175,10 @@ fn build_lookup(
     let block = block.unwrap_or(LookupBlock::Latest);
     let caller = Caller {
         key: client_api_key(request.headers())?,
-        client: ClientHandle::from_request(request),
+        client: ClientHandle::from_request(&request),
     };
-    Ok((DelegationLookup { chain_id, kind, block }, caller))
+    let lookup = DelegationLookup { chain_id, kind, block };
+    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
 /// Returns the client's own key for the API. `None`: it sent none, or only empty ones. Two are an error.
@@ -236,6 +199,10 @@ impl From<LookupError> for Problem {
         let (code, detail) = match error {
             LookupError::BudgetExhausted(wait) => return Self::lookup_budget_exhausted(wait),
             LookupError::Api(error) => return Self::from_upstream(error, "delegation API"),
+            // A look-up returns it as a response.
+            LookupError::ErrorResponse(_) => {
+                return Self::from_upstream(ProxyError::InvalidResponse, "delegation API");
+            }
             LookupError::Chain(
                 ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
             ) => return Self::overloaded(),

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::budget::{BudgetExhausted, RateBudget};
+use super::LookupError;
+use super::budget::RateBudget;
 use super::circuit_breaker::CircuitBreaker;
 use super::lookup::{DelegationLookup, LookupKind};
 use crate::client_limits::ClientHandle;
@@ -68,18 +69,7 @@ pub(crate) struct ApiResponse {
     pub(crate) fresh_for: Duration,
 }
 
-/// Reason why the API returned no delegations.
-#[derive(Debug, Clone)]
-pub(super) enum ApiError {
-    /// The rate limit is reached; retry after this time.
-    BudgetExhausted(Duration),
-    /// The request was not sent, or there is no valid response.
-    Failed(ProxyError),
-    /// The API returned an error.
-    ErrorResponse(ApiResponse),
-}
-
-const INVALID_RESPONSE: ApiError = ApiError::Failed(ProxyError::InvalidResponse);
+const INVALID_RESPONSE: LookupError = LookupError::Api(ProxyError::InvalidResponse);
 
 impl ApiClient {
     /// Enough for a wallet with about 2,500 delegations.
@@ -123,10 +113,10 @@ impl ApiClient {
     /// # Errors
     ///
     /// Fails like a request that times out.
-    pub(super) fn admit_request(&self) -> Result<(), ApiError> {
+    pub(super) fn admit_request(&self) -> Result<(), LookupError> {
         match &self.circuit_breaker {
             Some(breaker) if !breaker.try_admit_request(Instant::now()) => {
-                Err(ApiError::Failed(ProxyError::Timeout))
+                Err(LookupError::Api(ProxyError::Timeout))
             }
             _ => Ok(()),
         }
@@ -141,22 +131,23 @@ impl ApiClient {
         &self,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<ApiResponse, ApiError> {
+    ) -> Result<ApiResponse, LookupError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
         let result = self.send_once(lookup, caller).await;
         let Some(breaker) = &self.circuit_breaker else { return result };
         match &result {
             Ok(_)
-            | Err(ApiError::Failed(ProxyError::InvalidResponse) | ApiError::ErrorResponse(_)) => {
+            | Err(LookupError::Api(ProxyError::InvalidResponse) | LookupError::ErrorResponse(_)) => {
                 breaker.record_success();
             }
             Err(
-                ApiError::Failed(ProxyError::Overloaded | ProxyError::TooManyPerClient)
-                | ApiError::BudgetExhausted(_),
+                LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
+                | LookupError::BudgetExhausted(_),
             ) => breaker.record_not_sent(Instant::now()),
-            Err(ApiError::Failed(error)) => {
-                if *error == ProxyError::Timeout || started_at.elapsed() >= SLOW_FAILURE {
+            Err(error) => {
+                let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
+                if is_timeout || started_at.elapsed() >= SLOW_FAILURE {
                     breaker.record_timeout(Instant::now());
                 }
             }
@@ -168,7 +159,7 @@ impl ApiClient {
         &self,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<ApiResponse, ApiError> {
+    ) -> Result<ApiResponse, LookupError> {
         let (path, query) = lookup.path_and_query();
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -177,7 +168,7 @@ impl ApiClient {
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let mut permit = match budget {
-            Some(budget) => Some(budget.acquire().await?),
+            Some(budget) => Some(budget.acquire().await.map_err(LookupError::BudgetExhausted)?),
             None => None,
         };
         let segments: Vec<&str> = path.split('/').collect();
@@ -201,7 +192,7 @@ impl ApiClient {
             };
         }
         drop(permit);
-        let response = response.map_err(ApiError::Failed)?;
+        let response = response.map_err(LookupError::Api)?;
         if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
         {
             let retry_after = http_client::retry_after(response.headers());
@@ -211,7 +202,7 @@ impl ApiClient {
         if response.status.is_success() {
             Ok(response)
         } else {
-            Err(ApiError::ErrorResponse(response))
+            Err(LookupError::ErrorResponse(response))
         }
     }
 
@@ -220,16 +211,16 @@ impl ApiClient {
         &self,
         response: Response<proxy::UpstreamBody>,
         kind: &LookupKind,
-    ) -> Result<ApiResponse, ApiError> {
+    ) -> Result<ApiResponse, LookupError> {
         let (parts, body) = response.into_parts();
         let status = parts.status;
         let max_bytes =
             if status.is_success() { Self::MAX_RESPONSE_BYTES } else { Self::MAX_ERROR_BYTES };
         let body = body.collect(max_bytes, &self.memory).await.map_err(|error| match error {
-            BodyError::ConnectionLost => ApiError::Failed(ProxyError::ConnectionLost),
-            BodyError::Timeout => ApiError::Failed(ProxyError::Timeout),
+            BodyError::ConnectionLost => LookupError::Api(ProxyError::ConnectionLost),
+            BodyError::Timeout => LookupError::Api(ProxyError::Timeout),
             BodyError::TooLarge => INVALID_RESPONSE,
-            BodyError::NoMemory(_) => ApiError::Failed(ProxyError::Overloaded),
+            BodyError::NoMemory(_) => LookupError::Api(ProxyError::Overloaded),
         })?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
@@ -299,7 +290,7 @@ impl ApiResponse {
         direction: Direction,
         address: Address,
         memory: &MemoryBudget,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self, LookupError> {
         #[derive(Deserialize)]
         struct DelegationParties<'a> {
             #[serde(borrow)]
@@ -323,40 +314,27 @@ impl ApiResponse {
         }
         let json = serde_json::to_vec(&matching).map_err(|_| INVALID_RESPONSE)?;
         let mut reservation = memory.reservation();
-        let overloaded = |_| ApiError::Failed(ProxyError::Overloaded);
+        let overloaded = |_| LookupError::Api(ProxyError::Overloaded);
         reservation.try_grow(json.len()).map_err(overloaded)?;
         self.body = reservation.into_bytes(json);
         Ok(self)
     }
 }
 
-impl ApiError {
-    /// Label of the failure, from a closed list.
-    pub(super) fn reason(&self) -> &'static str {
+impl LookupError {
+    /// Returns why the chain may answer instead, from a closed list: the API did not respond, or its response says
+    /// nothing about the request.
+    pub(super) fn failover_reason(&self) -> Option<&'static str> {
         match self {
-            Self::BudgetExhausted(_) => "budget_exhausted",
-            Self::Failed(_) => "failed",
-            Self::ErrorResponse(_) => "refused",
-        }
-    }
-
-    /// Returns true if the chain may answer instead: the API did not respond, or its response says nothing about the
-    /// request.
-    pub(super) fn allows_failover(&self) -> bool {
-        match self {
+            Self::BudgetExhausted(_) => Some("budget_exhausted"),
+            Self::Api(_) => Some("failed"),
             Self::ErrorResponse(response) => {
-                response.status.is_server_error()
-                    || response.status == StatusCode::TOO_MANY_REQUESTS
-                    || response.rejects_chain()
+                let is_failure = response.status.is_server_error()
+                    || response.status == StatusCode::TOO_MANY_REQUESTS;
+                (is_failure || response.rejects_chain()).then_some("error_response")
             }
-            Self::BudgetExhausted(_) | Self::Failed(_) => true,
+            _ => None,
         }
-    }
-}
-
-impl From<BudgetExhausted> for ApiError {
-    fn from(BudgetExhausted(wait): BudgetExhausted) -> Self {
-        Self::BudgetExhausted(wait)
     }
 }
 
@@ -402,7 +380,7 @@ mod tests {
                 received_at: Instant::now(),
                 fresh_for: Duration::ZERO,
             };
-            ApiError::ErrorResponse(response).allows_failover()
+            LookupError::ErrorResponse(response).failover_reason().is_some()
         };
         for (status, body) in [
             (500, "{}"),
@@ -419,7 +397,8 @@ mod tests {
         {
             assert!(!allows_failover(status, body), "{status} {body}");
         }
-        let failures = [ApiError::BudgetExhausted(Duration::ZERO), INVALID_RESPONSE];
-        assert!(failures.iter().all(ApiError::allows_failover));
+        for error in [LookupError::BudgetExhausted(Duration::ZERO), INVALID_RESPONSE] {
+            assert!(error.failover_reason().is_some(), "{error:?}");
+        }
     }
 }

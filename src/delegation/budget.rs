@@ -52,10 +52,6 @@ enum BudgetOutcome {
     Exhausted,
 }
 
-/// Error: no request may be sent yet. Holds the time until one may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BudgetExhausted(pub(super) Duration);
-
 /// Permit of one request. Dropping it records how long the request still counts.
 #[derive(Debug)]
 pub(super) struct RequestPermit {
@@ -106,8 +102,8 @@ impl RateBudget {
     ///
     /// # Errors
     ///
-    /// Fails if no request may be sent by then.
-    pub(super) async fn acquire(&self) -> Result<RequestPermit, BudgetExhausted> {
+    /// Returns the time until a request may be sent, if that is later.
+    pub(super) async fn acquire(&self) -> Result<RequestPermit, Duration> {
         let result = self.try_acquire().await;
         let outcome = match &result {
             Ok(permit) if permit.shared_id.is_some() => BudgetOutcome::Shared,
@@ -118,7 +114,7 @@ impl RateBudget {
         result
     }
 
-    async fn try_acquire(&self) -> Result<RequestPermit, BudgetExhausted> {
+    async fn try_acquire(&self) -> Result<RequestPermit, Duration> {
         let max_wait = if self.has_fallback { Duration::ZERO } else { Self::MAX_WAIT };
         let now = Instant::now();
         let deadline = now + max_wait;
@@ -138,12 +134,12 @@ impl RateBudget {
                         permit.shared_id = None;
                         self.lock().exhausted =
                             Some((now + wait.min(Self::MAX_EXHAUSTED), now + wait));
-                        return Err(BudgetExhausted(wait));
+                        return Err(wait);
                     }
                     tokio::time::sleep(wait).await;
                 }
                 Err(Denied::RedisUnavailable) if self.has_fallback => {
-                    return Err(BudgetExhausted(WINDOW));
+                    return Err(WINDOW);
                 }
                 Err(Denied::RedisUnavailable) => {
                     permit.shared_id = None;
@@ -175,7 +171,7 @@ impl RateBudget {
 impl SlidingWindow {
     /// Takes a permit that can be used by `deadline`, and returns from when on. A permit that becomes free only then is
     /// taken now, so no other request waits for the same one.
-    fn acquire(&mut self, now: Instant, deadline: Instant) -> Result<Instant, BudgetExhausted> {
+    fn acquire(&mut self, now: Instant, deadline: Instant) -> Result<Instant, Duration> {
         self.free_at.retain(|free_at| *free_at > now);
         let is_full = self.in_flight + self.free_at.len() >= REQUESTS_PER_WINDOW;
         let next = self.free_at.iter().copied().enumerate().min_by_key(|(_, free_at)| *free_at);
@@ -188,7 +184,7 @@ impl SlidingWindow {
         };
         let usable_at = free_at.max(self.paused_until).max(shared_at).max(now);
         if usable_at > deadline {
-            return Err(BudgetExhausted(usable_at - now));
+            return Err(usable_at - now);
         }
         if let Some((index, _)) = next {
             self.free_at.swap_remove(index);
@@ -243,14 +239,14 @@ mod tests {
             permits.push(budget.acquire().await.unwrap());
         }
         let Err(wait) = budget.acquire().await else { panic!("one too many") };
-        assert_eq!(wait, BudgetExhausted(TIMEOUT + WINDOW));
+        assert_eq!(wait, TIMEOUT + WINDOW);
         for (index, mut permit) in permits.into_iter().enumerate() {
             let is_answered = index % 2 == 0;
             permit.hold = if is_answered { RateBudget::ENDED } else { RateBudget::UNANSWERED };
         }
         let mut window = budget.lock();
         let now = Instant::now();
-        let Err(BudgetExhausted(wait)) = window.acquire(now, now) else { panic!("one too many") };
+        let Err(wait) = window.acquire(now, now) else { panic!("one too many") };
         assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
         let free = |window: &mut SlidingWindow, after| {
             let now = now + after;
@@ -271,7 +267,7 @@ mod tests {
         window.free_at = vec![third, first, second];
         assert_eq!(window.acquire(now, second), Ok(first));
         assert_eq!(window.acquire(now, second), Ok(second));
-        assert_eq!(window.acquire(now, second), Err(BudgetExhausted(third - now)));
+        assert_eq!(window.acquire(now, second), Err(third - now));
         // The first one gives up.
         window.release(first);
         assert_eq!(window.acquire(now, second), Ok(first));

@@ -12,9 +12,9 @@ use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
 use tokio::task::JoinHandle;
 
-use super::LookupOutcome;
-use super::api_client::{ApiClient, ApiError, ApiResponse, Caller};
+use super::api_client::{ApiClient, ApiResponse, Caller};
 use super::lookup::DelegationLookup;
+use super::{LookupError, LookupOutcome};
 use crate::metrics::Metrics;
 use crate::proxy::ProxyError;
 
@@ -54,7 +54,7 @@ impl CoalescingClient {
         &self,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> Result<(ApiResponse, LookupOutcome), ApiError> {
+    ) -> Result<(ApiResponse, LookupOutcome), LookupError> {
         if caller.key.is_some() {
             self.api.admit_request()?;
             // Not shared: the response may depend on the key, or be an error about it.
@@ -70,7 +70,7 @@ impl CoalescingClient {
             self.api.admit_request()?;
             match self.send_or_join(&cache_key, lookup, caller).await {
                 // Another client, which is at its limit, started the request. Try again as this client.
-                (Err(ApiError::Failed(ProxyError::TooManyPerClient)), LookupOutcome::Coalesced) => {
+                (Err(LookupError::Api(ProxyError::TooManyPerClient)), LookupOutcome::Coalesced) => {
                 }
                 (result, outcome) => return result.map(|response| (response, outcome)),
             }
@@ -83,7 +83,7 @@ impl CoalescingClient {
         cache_key: &str,
         lookup: &DelegationLookup,
         caller: &Caller,
-    ) -> (Result<ApiResponse, ApiError>, LookupOutcome) {
+    ) -> (Result<ApiResponse, LookupError>, LookupOutcome) {
         let is_sender = Arc::new(AtomicBool::new(false));
         let (api, lookup, caller) = (Arc::clone(&self.api), lookup.clone(), caller.clone());
         let started = Arc::clone(&is_sender);
@@ -97,8 +97,8 @@ impl CoalescingClient {
         let mut task = SharedTask { handle, is_sender };
         // The task is cancelled when the service stops.
         let result = (&mut task.handle).await.map_or_else(
-            |_| Err(ApiError::Failed(ProxyError::ConnectionLost)),
-            |result| result.map_err(|error| ApiError::clone(&error)),
+            |_| Err(LookupError::Api(ProxyError::ConnectionLost)),
+            |result| result.map_err(|error| LookupError::clone(&error)),
         );
         let is_sender = task.is_sender.load(Ordering::Relaxed);
         (result, if is_sender { LookupOutcome::Api } else { LookupOutcome::Coalesced })

@@ -10,13 +10,13 @@ use crate::api::problem::{Problem, ProblemCode};
 
 /// Named values of a query or a body.
 #[derive(Debug)]
-pub(super) struct Parameters<'a>(Vec<(String, Cow<'a, str>)>);
+pub(super) struct Parameters(pub(super) Vec<(String, String)>);
 
 /// Names of the parameters of all look-ups.
 const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 
-impl<'a> Parameters<'a> {
+impl Parameters {
     /// Parses a query. A plus sign is a space. Names that no look-up has are ignored. Rejects a known name in another
     /// spelling (`chainid`, `chain_id`): ignoring it would change the question. Rejects a known value that is not UTF-8.
     pub(super) fn from_query(query: Option<&str>) -> Result<Self, Problem> {
@@ -31,17 +31,12 @@ impl<'a> Parameters<'a> {
                 return Err(invalid_parameter(known, "must be spelled exactly like this"));
             }
             match percent_decoded(value) {
-                Some(value) => parameters.push((name, Cow::Owned(value))),
+                Some(value) => parameters.push((name, value)),
                 None if known.is_some() => return Err(invalid_parameter(&name, "must be UTF-8")),
                 None => {}
             }
         }
         Ok(Self(parameters))
-    }
-
-    /// Takes the members of a body, whose names are checked.
-    pub(super) fn from_members(members: Vec<(String, Cow<'a, str>)>) -> Self {
-        Self(members)
     }
 
     /// Returns true if there is a value with this name.

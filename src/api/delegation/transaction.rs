@@ -2,7 +2,7 @@
 //! is signed or sent.
 
 use std::borrow::Cow;
-use std::fmt::Formatter;
+use std::fmt::{Display, Formatter};
 
 use alloy_primitives::{Address, U256};
 use axum::extract::rejection::PathRejection;
@@ -122,7 +122,7 @@ pub(in crate::api) fn parse_request(body: &[u8]) -> Result<(Address, DelegationC
 }
 
 /// Returns the amount, or 0 to revoke: with `enable` false or an `amount` of 0.
-fn parse_amount(members: &Parameters<'_>, is_enabled: Option<bool>) -> Result<U256, Problem> {
+fn parse_amount(members: &Parameters, is_enabled: Option<bool>) -> Result<U256, Problem> {
     let amount = members.optional("amount", parse_number)?;
     match (is_enabled, amount) {
         (Some(false), _) => Ok(U256::ZERO),
@@ -135,41 +135,32 @@ fn parse_amount(members: &Parameters<'_>, is_enabled: Option<bool>) -> Result<U2
 }
 
 /// Parses the JSON object into the texts of its members.
-fn parse_members(body: &[u8]) -> Result<Parameters<'_>, Problem> {
-    const MAX_REASON_CHARS: usize = 160;
-    let BodyMembers(members) = serde_json::from_slice(body).map_err(|error| {
-        // The message may quote a member name of any length.
-        let reason: String = error.to_string().chars().take(MAX_REASON_CHARS).collect();
+fn parse_members(body: &[u8]) -> Result<Parameters, Problem> {
+    const NAMES: [&str; 8] =
+        ["from", "to", "action", "contract", "token_id", "amount", "rights", "enable"];
+    let invalid = |reason: &dyn Display| {
+        // The reason may quote a name of any length.
+        let reason: String = reason.to_string().chars().take(160).collect();
         let detail = format!("the body must be a JSON object with known members only: {reason}");
         Problem::new(ProblemCode::InvalidParameter, detail)
-    })?;
-    let text = |(name, json)| Ok((<&str>::from(name).to_owned(), member_text(name, json)?));
-    members.into_iter().map(text).collect::<Result<_, _>>().map(Parameters::from_members)
-}
-
-/// Names of members. An unknown one is an error.
-#[derive(Debug, Clone, Copy, Deserialize, strum::IntoStaticStr)]
-#[serde(field_identifier, rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-enum MemberName {
-    From,
-    To,
-    Action,
-    Contract,
-    TokenId,
-    Amount,
-    Rights,
-    Enable,
+    };
+    let body = serde_json::from_slice(body);
+    let BodyMembers(members) = body.map_err(|error| invalid(&error))?;
+    let parse = |(name, json): (String, &RawValue)| match NAMES.contains(&&*name) {
+        true => member_text(&name, json).map(|text| (name, text)),
+        false => Err(invalid(&format_args!("unknown field `{name}`"))),
+    };
+    members.into_iter().map(parse).collect::<Result<_, _>>().map(Parameters)
 }
 
 /// Members of a JSON object in their order, duplicates included.
-struct BodyMembers<'a>(Vec<(MemberName, &'a RawValue)>);
+struct BodyMembers<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for BodyMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct MembersVisitor;
         impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Vec<(MemberName, &'de RawValue)>;
+            type Value = Vec<(String, &'de RawValue)>;
 
             fn expecting(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
                 out.write_str("an object")
@@ -185,27 +176,26 @@ impl<'de: 'a, 'a> Deserialize<'de> for BodyMembers<'a> {
 
 /// Returns the text of a string, a flag, or an integer that no JSON implementation rounds. A null is rejected: the
 /// client has probably forgotten a value.
-fn member_text(name: MemberName, json: &RawValue) -> Result<Cow<'_, str>, Problem> {
+fn member_text(name: &str, json: &RawValue) -> Result<String, Problem> {
     const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
-    let requirement = match name {
-        MemberName::Enable if matches!(json.get(), "true" | "false") => {
-            return Ok(Cow::Borrowed(json.get()));
+    let text = json::parse_string(json).map(Cow::into_owned);
+    let (text, requirement) = match name {
+        "enable" => {
+            let flag = serde_json::from_str(json.get()).ok();
+            (flag.map(|flag: bool| flag.to_string()), "must be true or false")
         }
-        MemberName::Enable => "must be true or false",
-        MemberName::TokenId | MemberName::Amount => {
+        "token_id" | "amount" => {
             // 1.0 is an integer to JSON Schema and to clients that write all numbers as floats.
             let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
             let is_whole = fraction.bytes().all(|digit| digit == b'0');
-            let number = digits.parse::<u64>().ok().filter(|_| is_whole);
-            if number.is_some_and(|number| number <= MAX_SAFE_INTEGER) {
-                return Ok(Cow::Borrowed(digits));
-            }
-            "must be a string of decimal digits, or an integer up to 2^53 - 1"
+            let number: Option<u64> =
+                digits.parse().ok().filter(|number| is_whole && *number <= MAX_SAFE_INTEGER);
+            let requirement = "must be a string of decimal digits, or an integer up to 2^53 - 1";
+            (text.or(number.map(|number| number.to_string())), requirement)
         }
-        _ => "must be a string",
+        _ => (text, "must be a string"),
     };
-    let text = json::parse_string(json).filter(|_| !matches!(name, MemberName::Enable));
-    text.ok_or_else(|| invalid_parameter(name.into(), requirement))
+    text.ok_or_else(|| invalid_parameter(name, requirement))
 }
 
 #[cfg(test)]
