@@ -208,7 +208,7 @@ impl Delegations {
                     Some(reason) => {
                         tracing::debug!(
                             reason,
-                            "delegation API failed; reading the registry contract"
+                            "delegation API failed; falling back to the registry contract"
                         );
                     }
                     None => return Err(error),

@@ -331,7 +331,7 @@ impl LookupError {
             Self::ErrorResponse(response) => {
                 let is_failure = response.status.is_server_error()
                     || response.status == StatusCode::TOO_MANY_REQUESTS;
-                (is_failure || response.rejects_chain()).then_some("error_response")
+                (is_failure || response.rejects_chain()).then_some("refused")
             }
             _ => None,
         }

@@ -243,6 +243,7 @@ mod tests {
         for (index, mut permit) in permits.into_iter().enumerate() {
             let is_answered = index % 2 == 0;
             permit.hold = if is_answered { RateBudget::ENDED } else { RateBudget::UNANSWERED };
+            drop(permit);
         }
         let mut window = budget.lock();
         let now = Instant::now();

@@ -146,9 +146,12 @@ fn parse_members(body: &[u8]) -> Result<Parameters, Problem> {
     };
     let body = serde_json::from_slice(body);
     let BodyMembers(members) = body.map_err(|error| invalid(&error))?;
-    let parse = |(name, json): (String, &RawValue)| match NAMES.contains(&&*name) {
-        true => member_text(&name, json).map(|text| (name, text)),
-        false => Err(invalid(&format_args!("unknown field `{name}`"))),
+    let parse = |(name, json): (String, &RawValue)| {
+        if NAMES.contains(&&*name) {
+            member_text(&name, json).map(|text| (name, text))
+        } else {
+            Err(invalid(&format_args!("unknown field `{name}`")))
+        }
     };
     members.into_iter().map(parse).collect::<Result<_, _>>().map(Parameters)
 }

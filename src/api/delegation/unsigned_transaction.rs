@@ -7,12 +7,44 @@ use utoipa::ToSchema;
 use crate::delegation::PreparedTransaction;
 use crate::fees::{PricingType, Suggestion};
 
-/// An unsigned transaction in the format of `eth_sendTransaction`, with quantities in hex and the fees of the medium
-/// tier: either the two fees, or the gas price.
+/// An unsigned transaction in the format of `eth_sendTransaction`, with quantities in hex.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = Transaction)]
+pub(in crate::api) enum UnsignedTransaction {
+    Eip1559(Eip1559Transaction),
+    Legacy(LegacyTransaction),
+}
+
+/// A transaction with the fees of the medium tier.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Transaction)]
-pub(in crate::api) struct UnsignedTransaction {
+#[schema(as = Eip1559Transaction)]
+pub(in crate::api) struct Eip1559Transaction {
+    #[serde(flatten)]
+    call: ContractCall,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    max_fee_per_gas: String,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    max_priority_fee_per_gas: String,
+}
+
+/// A transaction with the gas price of the medium tier.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = LegacyTransaction)]
+pub(in crate::api) struct LegacyTransaction {
+    #[serde(flatten)]
+    call: ContractCall,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    gas_price: String,
+}
+
+/// A transaction without its fees.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ContractCall)]
+struct ContractCall {
     #[schema(pattern = "^0x[1-9a-f][0-9a-f]*$")]
     chain_id: String,
     /// The vault.
@@ -30,16 +62,6 @@ pub(in crate::api) struct UnsignedTransaction {
     r#type: &'static str,
     #[schema(pattern = "^0x[1-9a-f][0-9a-f]*$")]
     gas: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
-    max_fee_per_gas: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
-    max_priority_fee_per_gas: Option<String>,
-    /// Under legacy pricing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
-    gas_price: Option<String>,
 }
 
 impl UnsignedTransaction {
@@ -50,21 +72,27 @@ impl UnsignedTransaction {
         prepared: &PreparedTransaction,
         suggestion: &Suggestion,
     ) -> Self {
-        let is_legacy = suggestion.pricing_type == PricingType::Legacy;
-        let medium = suggestion.medium;
-        // Under legacy pricing both amounts of a tier are the gas price.
-        let fee = |is_used: bool, amount: u128| is_used.then(|| hex_quantity(amount));
-        Self {
+        let call = |r#type| ContractCall {
             chain_id: hex_quantity(chain_id),
             from: from.to_string(),
             to: prepared.registry.to_string(),
             data: hex::encode_prefixed(&prepared.calldata),
             value: "0x0",
-            r#type: if is_legacy { "0x0" } else { "0x2" },
+            r#type,
             gas: hex_quantity(prepared.gas),
-            max_fee_per_gas: fee(!is_legacy, medium.max_fee_per_gas),
-            max_priority_fee_per_gas: fee(!is_legacy, medium.max_priority_fee_per_gas),
-            gas_price: fee(is_legacy, medium.max_fee_per_gas),
+        };
+        let medium = suggestion.medium;
+        let max_fee_per_gas = hex_quantity(medium.max_fee_per_gas);
+        match suggestion.pricing_type {
+            PricingType::Eip1559 => Self::Eip1559(Eip1559Transaction {
+                call: call("0x2"),
+                max_fee_per_gas,
+                max_priority_fee_per_gas: hex_quantity(medium.max_priority_fee_per_gas),
+            }),
+            // Under legacy pricing both amounts of a tier are the gas price.
+            PricingType::Legacy => {
+                Self::Legacy(LegacyTransaction { call: call("0x0"), gas_price: max_fee_per_gas })
+            }
         }
     }
 }

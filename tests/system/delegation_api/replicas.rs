@@ -110,7 +110,7 @@ async fn replicas_share_one_api_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_replica_keeps_to_its_own_window_without_redis_or_with_an_empty_one() {
+async fn requests_of_a_replica_count_without_redis_too() {
     let (api, redis) = (MockDelegateApi::start().await, Redis::start());
     let replicas = start(&api, &redis, "api").await;
     assert_eq!(load(&replicas[..1], 2, 1).await, [25]);
