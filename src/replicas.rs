@@ -48,7 +48,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome, PublishedPoll};
-pub use shared_budget::{Denied, SharedBudget};
+pub use shared_budget::SharedBudget;
 pub use shared_fee_history::{AdoptOutcome, SharedFeeHistory};
 
 use crate::config::{self, UpstreamUrl};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use enum_map::{Enum, EnumMap};
 
 use crate::metrics::{Counter, Metrics, OutcomeLabels, counters};
-use crate::replicas::{Denied, SharedBudget};
+use crate::replicas::SharedBudget;
 
 /// Limit of the API.
 const REQUESTS_PER_WINDOW: usize = 25;
@@ -126,22 +126,19 @@ impl RateBudget {
         let id = permit.shared_id.insert(SharedBudget::new_id()).clone();
         let hold = self.lock().max_hold;
         loop {
-            match shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await {
-                Ok(()) => return Ok(permit),
-                Err(Denied::Exhausted(wait)) => {
-                    let now = Instant::now();
-                    if now + wait > deadline {
-                        permit.shared_id = None;
-                        self.lock().exhausted =
-                            Some((now + wait.min(Self::MAX_EXHAUSTED), now + wait));
-                        return Err(wait);
-                    }
-                    tokio::time::sleep(wait).await;
+            let wait = shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await;
+            let now = Instant::now();
+            match wait {
+                Some(Duration::ZERO) => return Ok(permit),
+                Some(wait) if now + wait <= deadline => tokio::time::sleep(wait).await,
+                Some(wait) => {
+                    permit.shared_id = None;
+                    let retry_at = now + wait.min(Self::MAX_EXHAUSTED);
+                    self.lock().exhausted = Some((retry_at, now + wait));
+                    return Err(wait);
                 }
-                Err(Denied::RedisUnavailable) if self.has_fallback => {
-                    return Err(WINDOW);
-                }
-                Err(Denied::RedisUnavailable) => {
+                None if self.has_fallback => return Err(WINDOW),
+                None => {
                     permit.shared_id = None;
                     return Ok(permit);
                 }

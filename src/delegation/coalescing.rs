@@ -118,3 +118,37 @@ impl<T> Drop for SharedTask<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::Address;
+    use futures_util::FutureExt as _;
+
+    use super::super::lookup::{LookupBlock, LookupKind};
+    use super::*;
+    use crate::client_limits::ClientHandle;
+    use crate::config;
+    use crate::memory_budget::MemoryBudget;
+
+    #[test]
+    fn request_during_shutdown_fails_at_once() {
+        let config = config::Delegation {
+            api_url: "http://127.0.0.1:9".parse().unwrap(),
+            ..config::Delegation::default()
+        };
+        let api = ApiClient::new(&config, &MemoryBudget::new(0), None, &Metrics::new()).unwrap();
+        let client = CoalescingClient::new(api, Duration::ZERO, &Metrics::new());
+        let kind = LookupKind::List { address: Address::ZERO, direction: None };
+        let lookup = DelegationLookup { chain_id: 1, kind, block: LookupBlock::Latest };
+        let caller = Caller { key: None, client: ClientHandle::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.shutdown_background();
+        // Tasks that are spawned here never run.
+        let _guard = handle.enter();
+        let sent = client.send_or_join("anything", &lookup, &caller).now_or_never();
+        let (result, _) = sent.expect("it does not wait");
+        let lost = |error| matches!(error, LookupError::Api(ProxyError::ConnectionLost));
+        assert!(result.is_err_and(lost));
+    }
+}

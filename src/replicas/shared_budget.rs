@@ -16,15 +16,6 @@ pub struct SharedBudget {
     script: Script,
 }
 
-/// Reason why no permit was granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denied {
-    /// Time until one is free. It can be free sooner if a request in flight ends before its deadline.
-    Exhausted(Duration),
-    /// Redis did not answer.
-    RedisUnavailable,
-}
-
 impl SharedBudget {
     /// Budget of the API at this URL. Redis gets only a fingerprint of the URL.
     pub(super) fn new(redis: RedisHandle, api: &UpstreamUrl) -> Self {
@@ -39,17 +30,10 @@ impl SharedBudget {
         format!("{:016x}", RandomState::new().hash_one(()))
     }
 
-    /// Counts request `id` for `hold` if fewer than `limit` requests count.
-    ///
-    /// # Errors
-    ///
-    /// Returns why no permit was granted.
-    pub async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Result<(), Denied> {
-        match self.run("reserve", id, limit, hold).await {
-            Ok(0) => Ok(()),
-            Ok(wait) => Err(Denied::Exhausted(Duration::from_millis(wait))),
-            Err(CommandFailed) => Err(Denied::RedisUnavailable),
-        }
+    /// Counts request `id` for `hold` if fewer than `limit` requests count. Returns the longest time until that is so;
+    /// zero if the request counts now; `None` if Redis did not answer.
+    pub async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Option<Duration> {
+        self.run("reserve", id, limit, hold).await.ok().map(Duration::from_millis)
     }
 
     /// Counts request `id` for `hold` from now on, if it still counts. A failure is only logged: the request then
