@@ -36,7 +36,7 @@ const LATEST: &str = LookupBlock::Latest.as_str();
 
 impl RegistryReader<'_> {
     /// Limit of a list that is read in pages. The hashes alone take about 4,500 gas each, of 50 million per call.
-    pub(crate) const MAX_DELEGATIONS: usize = 10_000;
+    const MAX_DELEGATIONS: usize = 10_000;
     /// About 7 million gas.
     const PAGE_SIZE: usize = 500;
     const CONCURRENT_PAGES: usize = 4;
