@@ -9,7 +9,7 @@ use super::budget::max_requests_per_window;
 use crate::delegation_service::{Harness, check, source};
 use crate::http_message::get;
 use crate::mock_delegate_api::MockDelegateApi;
-use crate::raw_client::{RawClient, TIMEOUT};
+use crate::raw_client::RawClient;
 use crate::replicas::redis::Redis;
 use crate::test_server::wait_until;
 
