@@ -30,6 +30,9 @@ sol! {
 
         function getIncomingDelegations(address to) external view returns (Delegation[] memory);
         function getOutgoingDelegations(address from) external view returns (Delegation[] memory);
+        function getIncomingDelegationHashes(address to) external view returns (bytes32[] memory);
+        function getOutgoingDelegationHashes(address from) external view returns (bytes32[] memory);
+        function getDelegationsFromHashes(bytes32[] calldata hashes) external view returns (Delegation[] memory);
 
         function delegateAll(address to, bytes32 rights, bool enable) external payable returns (bytes32);
         function delegateContract(address to, address contract_, bytes32 rights, bool enable) external payable returns (bytes32);
@@ -217,17 +220,41 @@ impl Direction {
             Self::Outgoing => Registry::getOutgoingDelegationsCall { from: address }.abi_encode(),
         }
     }
+
+    /// Returns the calldata that lists the hashes of the delegations of `address`.
+    pub(crate) fn hashes_calldata(self, address: Address) -> Vec<u8> {
+        match self {
+            Self::Incoming => {
+                Registry::getIncomingDelegationHashesCall { to: address }.abi_encode()
+            }
+            Self::Outgoing => {
+                Registry::getOutgoingDelegationHashesCall { from: address }.abi_encode()
+            }
+        }
+    }
+}
+
+/// Decodes the return data of a call with [`Direction::hashes_calldata`].
+pub(crate) fn decode_hashes(returned: &[u8]) -> Result<Vec<B256>, InvalidReturnData> {
+    // Both lists have the same encoding.
+    decode_strict::<Registry::getIncomingDelegationHashesCall>(returned)
 }
 
 impl Delegation {
+    /// Returns the calldata that lists the delegations with these hashes. A revoked one has the type
+    /// [`DelegationType::None`].
+    pub(crate) fn page_calldata(hashes: &[B256]) -> Vec<u8> {
+        Registry::getDelegationsFromHashesCall { hashes: hashes.to_vec() }.abi_encode()
+    }
+
     /// Returns true if an address delegates to itself. Such a delegation is in both lists.
     pub(crate) fn is_self_delegation(&self) -> bool {
         self.from == self.to
     }
 
-    /// Decodes the return data of a list call.
+    /// Decodes the return data of a list or page.
     pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, InvalidReturnData> {
-        // Both lists have the same encoding.
+        // All lists have the same encoding.
         let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;
         delegations.iter().map(Self::from_abi).collect()
     }

@@ -143,8 +143,8 @@ metrics! {
     proxied_requests_total: Family<ProxyLabels, Counter> = Family::default(),
     /// Delegation look-ups by the source of the response, or by the reason for the failure
     delegation_lookups_total: Family<OutcomeLabels, Counter> = Family::default(),
-    /// Requests to the delegation API without a key: shared (within the quota that all replicas share), local (within
-    /// this replica's own quota), or exhausted (not sent)
+    /// Requests to the delegation API without a key: shared (allowed by Redis), local (allowed by this replica alone),
+    /// or exhausted (not sent)
     delegation_budget_total: Family<OutcomeLabels, Counter> = Family::default(),
     /// Connections by outcome: accepted, or refused and why
     connections_total: Family<ListenerOutcomeLabels, Counter> = Family::default(),

@@ -48,7 +48,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome, PublishedPoll};
-pub use shared_budget::{Denied, Granted, ReserveRequest, SharedBudget};
+pub use shared_budget::SharedBudget;
 pub use shared_fee_history::{AdoptOutcome, SharedFeeHistory};
 
 use crate::config::{self, UpstreamUrl};
@@ -64,8 +64,6 @@ use redis_keys::RedisKeys;
 pub struct ReplicaSync {
     connector: Connector,
     redis: RedisHandle,
-    /// Id that no other replica has.
-    replica_id: String,
     /// One coordinator per chain, in the order of the chains.
     coordinators: Vec<PollCoordinator>,
 }
@@ -102,13 +100,13 @@ impl ReplicaSync {
             PollCoordinator::new(chain, chain_state, inbox, metrics)
         });
         let coordinators = coordinators.collect();
-        Ok(Some(Self { connector, redis, replica_id, coordinators }))
+        Ok(Some(Self { connector, redis, coordinators }))
     }
 
     /// Returns the shared rate limit of the API at this URL. Redis gets only a fingerprint of the URL.
     #[must_use]
     pub fn shared_budget(&self, api: &UpstreamUrl) -> SharedBudget {
-        SharedBudget::new(self.redis.clone(), self.replica_id.clone(), api)
+        SharedBudget::new(self.redis.clone(), api)
     }
 
     /// Returns the coordinator of each chain, and the task that maintains the connection. The task never ends by

@@ -139,9 +139,6 @@ impl Server {
         let delegations =
             Delegations::new(&self.config.delegation, &reads, shared_budget, &metrics);
         let delegations = delegations.context("cannot set up the HTTP client")?;
-        if let Some(sync) = delegations.as_ref().and_then(Delegations::sync_budget) {
-            self.background.spawn(sync.map(|never| match never {}));
-        }
         let public = api::public(
             &self.config,
             &store,

@@ -9,7 +9,7 @@ pub(super) mod unsigned_transaction;
 
 use std::time::Instant;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::U256;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
@@ -30,8 +30,9 @@ use crate::delegation::{
     LookupResponse, X_API_KEY,
 };
 use crate::delegation_registry::{Check, CheckScope, Direction};
-use crate::reads::{ReadError, ReadRejection, Reads};
-use parameters::{QueryParameters, invalid_parameter};
+use crate::proxy::ProxyError;
+use crate::reads::{ReadError, ReadRejection};
+use parameters::{Parameters, invalid_parameter, parse_address, parse_number, parse_rights};
 
 /// Response header: the source of the response, `api` or `chain`.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -66,142 +67,83 @@ pub(super) async fn list_delegations(
     request: Request,
 ) -> Result<Response, Problem> {
     let address = path.map_or_else(|_| String::new(), |Path(address)| address);
-    let address = parameters::parse_address("address", &address)?;
-    let parameters = QueryParameters::parse(request.uri().query())?;
-    let direction = match parameters.optional("direction")?.as_deref() {
-        None => None,
-        Some("incoming") => Some(Direction::Incoming),
-        Some("outgoing") => Some(Direction::Outgoing),
-        Some(_) => return Err(invalid_parameter("direction", "must be incoming or outgoing")),
-    };
-    let query = LookupKind::List { address, direction };
-    let (lookup, caller) = build_lookup(query, &parameters, &request, delegations.reads())?;
-    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
+    let address = parse_address("address", &address)?;
+    let parameters = Parameters::from_query(request.uri().query())?;
+    let direction = parameters.optional("direction", |name, text| match text {
+        "incoming" => Ok(Direction::Incoming),
+        "outgoing" => Ok(Direction::Outgoing),
+        _ => Err(invalid_parameter(name, "must be incoming or outgoing")),
+    })?;
+    look_up(delegations, LookupKind::List { address, direction }, &parameters, request).await
 }
 
-/// Check whether an address may act for another in everything
-#[utoipa::path(
-    get,
-    path = "/registry/v2/check/all",
-    operation_id = "checkAll",
-    tag = "Delegation",
-    params(CheckQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, InvalidParameter, UpstreamErrors, CheckResponse)
-)]
-pub(super) async fn check_all(
-    State(delegations): State<Delegations>,
-    request: Request,
-) -> Result<Response, Problem> {
-    check_scope(delegations, request, |_| Ok(CheckScope::All)).await
+/// Defines the handlers of the checks, with their documentation.
+macro_rules! check_routes {
+    ($($(#[$doc:meta])* $name:ident, $path:literal, $id:literal, $scope:ident($($query:ident),*) -> $result:ident;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(
+            get,
+            path = $path,
+            operation_id = $id,
+            tag = "Delegation",
+            params(CheckQuery, $($query,)* LookupQuery, ApiKeyHeader),
+            responses(CommonErrors, InvalidParameter, UpstreamErrors, $result)
+        )]
+        pub(super) async fn $name(
+            State(delegations): State<Delegations>,
+            request: Request,
+        ) -> Result<Response, Problem> {
+            check(delegations, ScopeName::$scope, request).await
+        }
+    )*};
 }
 
-/// Check whether an address may act for another at a contract
-#[utoipa::path(
-    get,
-    path = "/registry/v2/check/contract",
-    operation_id = "checkContract",
-    tag = "Delegation",
-    params(CheckQuery, ContractQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, InvalidParameter, UpstreamErrors, CheckResponse)
-)]
-pub(super) async fn check_contract(
-    State(delegations): State<Delegations>,
-    request: Request,
-) -> Result<Response, Problem> {
-    check_scope(delegations, request, |parameters| {
-        Ok(CheckScope::Contract { contract: parse_contract(parameters)? })
-    })
-    .await
+check_routes! {
+    /// Check whether an address may act for another in everything
+    check_all, "/registry/v2/check/all", "checkAll", All() -> CheckResponse;
+    /// Check whether an address may act for another at a contract
+    check_contract, "/registry/v2/check/contract", "checkContract", Contract(ContractQuery) -> CheckResponse;
+    /// Check whether an address may act for another with a token of a contract
+    check_erc721, "/registry/v2/check/erc721", "checkErc721", Erc721(ContractQuery, TokenQuery) -> CheckResponse;
+    /// The amount of a token up to which an address may act for another
+    check_erc20, "/registry/v2/check/erc20", "checkErc20", Erc20(ContractQuery) -> AmountResponse;
+    /// The amount of an ERC-1155 token up to which an address may act for another
+    check_erc1155, "/registry/v2/check/erc1155", "checkErc1155", Erc1155(ContractQuery, TokenQuery) -> AmountResponse;
 }
 
-/// Check whether an address may act for another with a token of a contract
-#[utoipa::path(
-    get,
-    path = "/registry/v2/check/erc721",
-    operation_id = "checkErc721",
-    tag = "Delegation",
-    params(CheckQuery, ContractQuery, TokenQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, InvalidParameter, UpstreamErrors, CheckResponse)
-)]
-pub(super) async fn check_erc721(
-    State(delegations): State<Delegations>,
-    request: Request,
-) -> Result<Response, Problem> {
-    check_scope(delegations, request, |parameters| {
-        Ok(CheckScope::Erc721 {
-            contract: parse_contract(parameters)?,
-            token_id: parse_token_id(parameters)?,
-        })
-    })
-    .await
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScopeName {
+    All,
+    Contract,
+    Erc721,
+    Erc20,
+    Erc1155,
 }
 
-/// The amount of a token up to which an address may act for another
-#[utoipa::path(
-    get,
-    path = "/registry/v2/check/erc20",
-    operation_id = "checkErc20",
-    tag = "Delegation",
-    params(CheckQuery, ContractQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, InvalidParameter, UpstreamErrors, AmountResponse)
-)]
-pub(super) async fn check_erc20(
-    State(delegations): State<Delegations>,
-    request: Request,
-) -> Result<Response, Problem> {
-    check_scope(delegations, request, |parameters| {
-        Ok(CheckScope::Erc20 { contract: parse_contract(parameters)? })
-    })
-    .await
-}
-
-/// The amount of an ERC-1155 token up to which an address may act for another
-#[utoipa::path(
-    get,
-    path = "/registry/v2/check/erc1155",
-    operation_id = "checkErc1155",
-    tag = "Delegation",
-    params(CheckQuery, ContractQuery, TokenQuery, LookupQuery, ApiKeyHeader),
-    responses(CommonErrors, InvalidParameter, UpstreamErrors, AmountResponse)
-)]
-pub(super) async fn check_erc1155(
-    State(delegations): State<Delegations>,
-    request: Request,
-) -> Result<Response, Problem> {
-    check_scope(delegations, request, |parameters| {
-        Ok(CheckScope::Erc1155 {
-            contract: parse_contract(parameters)?,
-            token_id: parse_token_id(parameters)?,
-        })
-    })
-    .await
-}
-
-/// Checks whether one address may act for another, within the scope in the parameters.
-async fn check_scope(
+/// Checks whether one address may act for another.
+async fn check(
     delegations: Delegations,
+    scope: ScopeName,
     request: Request,
-    scope: impl Fn(&QueryParameters<'_>) -> Result<CheckScope, Problem>,
 ) -> Result<Response, Problem> {
-    let parameters = QueryParameters::parse(request.uri().query())?;
-    let scope = scope(&parameters)?;
-    let from = parameters.required("from", parameters::parse_address)?;
-    let to = parameters.required("to", parameters::parse_address)?;
-    let rights = match parameters.optional("rights")? {
-        Some(rights) => parameters::parse_rights("rights", &rights)?,
-        None => B256::ZERO,
+    let parameters = Parameters::from_query(request.uri().query())?;
+    let contract = || parameters.required("contract", parse_address);
+    let token_id = || parameters.required("tokenId", parse_number);
+    // delegate.xyz documents other names for this check.
+    let [from, to] =
+        if scope == ScopeName::Erc721 { [Some("vault"), Some("delegate")] } else { [None, None] };
+    let scope = match scope {
+        ScopeName::All => CheckScope::All,
+        ScopeName::Contract => CheckScope::Contract { contract: contract()? },
+        ScopeName::Erc721 => CheckScope::Erc721 { contract: contract()?, token_id: token_id()? },
+        ScopeName::Erc20 => CheckScope::Erc20 { contract: contract()? },
+        ScopeName::Erc1155 => CheckScope::Erc1155 { contract: contract()?, token_id: token_id()? },
     };
-    let query = LookupKind::Check(Check { to, from, rights, scope });
-    let (lookup, caller) = build_lookup(query, &parameters, &request, delegations.reads())?;
-    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
-}
-
-fn parse_contract(parameters: &QueryParameters<'_>) -> Result<Address, Problem> {
-    parameters.required("contract", parameters::parse_address)
-}
-
-fn parse_token_id(parameters: &QueryParameters<'_>) -> Result<U256, Problem> {
-    parameters.required("tokenId", parameters::parse_number)
+    let from = parameters.required_as("from", from, parse_address)?;
+    let to = parameters.required_as("to", to, parse_address)?;
+    let rights = parameters.optional("rights", parse_rights)?.unwrap_or_default();
+    let kind = LookupKind::Check(Check { to, from, rights, scope });
+    look_up(delegations, kind, &parameters, request).await
 }
 
 /// Rejects a request while delegation look-ups are disabled.
@@ -209,42 +151,34 @@ pub(super) async fn disabled() -> Problem {
     Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
 }
 
-/// Builds a look-up from its kind and the parameters that every look-up has.
-fn build_lookup(
-    query: LookupKind,
-    parameters: &QueryParameters<'_>,
-    request: &Request,
-    reads: &Reads,
-) -> Result<(DelegationLookup, Caller), Problem> {
-    let chain_id = parse_chain_id(parameters, reads)?;
-    let block = match parameters.optional("block")?.as_deref() {
-        None | Some("latest") => LookupBlock::Latest,
-        Some("pending") => LookupBlock::Pending,
-        Some(_) => return Err(invalid_parameter("block", "must be latest or pending")),
-    };
+/// Answers a look-up of this kind, with the parameters that every look-up has.
+async fn look_up(
+    delegations: Delegations,
+    kind: LookupKind,
+    parameters: &Parameters,
+    request: Request,
+) -> Result<Response, Problem> {
+    let requested_id = parameters.optional("chainId", parse_number)?;
+    let mut chain_ids =
+        delegations.reads().chains().iter().map(|chain| chain.chain().config().chain_id);
+    let chain_id =
+        chain_ids.find(|id| requested_id.is_none_or(|requested| requested == U256::from(*id)));
+    let chain_id = chain_id.ok_or_else(|| {
+        let requirement = "must be the id of a configured chain; GET /v1/chains lists them";
+        invalid_parameter("chainId", requirement)
+    })?;
+    let block = parameters.optional("block", |name, text| match text {
+        "latest" => Ok(LookupBlock::Latest),
+        "pending" => Ok(LookupBlock::Pending),
+        _ => Err(invalid_parameter(name, "must be latest or pending")),
+    })?;
+    let block = block.unwrap_or(LookupBlock::Latest);
     let caller = Caller {
         key: client_api_key(request.headers())?,
-        client: ClientHandle::from_request(request),
+        client: ClientHandle::from_request(&request),
     };
-    Ok((DelegationLookup { chain_id, kind: query, block }, caller))
-}
-
-/// Returns the requested chain id. Default: the lowest configured one.
-fn parse_chain_id(parameters: &QueryParameters<'_>, reads: &Reads) -> Result<u64, Problem> {
-    let mut configured_ids = reads.chains().iter().map(|chain| chain.chain().config().chain_id);
-    let found = match parameters.optional("chainId")? {
-        None => configured_ids.next(),
-        Some(text) => {
-            let id = parameters::parse_number("chainId", &text)?;
-            configured_ids.find(|known| id == U256::from(*known))
-        }
-    };
-    found.ok_or_else(|| {
-        invalid_parameter(
-            "chainId",
-            "must be the id of a configured chain; GET /v1/chains lists them",
-        )
-    })
+    let lookup = DelegationLookup { chain_id, kind, block };
+    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
 }
 
 /// Returns the client's own key for the API. `None`: it sent none, or only empty ones. Two are an error.
@@ -261,53 +195,52 @@ fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
 }
 
 impl From<LookupError> for Problem {
-    fn from(failure: LookupError) -> Self {
-        match failure {
-            LookupError::BudgetExhausted(wait) => Self::lookup_budget_exhausted(wait),
-            LookupError::Api(failure) => Self::from_upstream(failure, "delegation API"),
-            LookupError::Chain(rejection) => rejection_problem(&rejection),
-            LookupError::RegistryAbsent => Self::new(
-                ProblemCode::RegistryAbsent,
-                "this chain has no contract at the registry address",
+    fn from(error: LookupError) -> Self {
+        let (code, detail) = match error {
+            LookupError::BudgetExhausted(wait) => return Self::lookup_budget_exhausted(wait),
+            LookupError::Api(error) => return Self::from_upstream(error, "delegation API"),
+            // A look-up returns it as a response.
+            LookupError::ErrorResponse(_) => {
+                return Self::from_upstream(ProxyError::InvalidResponse, "delegation API");
+            }
+            LookupError::Chain(
+                ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
+            ) => return Self::overloaded(),
+            LookupError::Chain(ReadRejection::Failed(ReadError::TimedOut)) => {
+                (ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
+            }
+            LookupError::Chain(ReadRejection::Failed(ReadError::TooLarge)) => {
+                (ProblemCode::UpstreamInvalid, "the chain's response is too large")
+            }
+            LookupError::Chain(_) => (
+                ProblemCode::UpstreamUnreachable,
+                "no node of the chain returned a usable response",
             ),
-            LookupError::RegistryInvalid => Self::new(
+            LookupError::RegistryAbsent => {
+                (ProblemCode::RegistryAbsent, "this chain has no contract at the registry address")
+            }
+            LookupError::RegistryInvalid => (
                 ProblemCode::UpstreamInvalid,
                 "the contract at the registry address is not a delegation registry",
             ),
-            LookupError::NodeInvalid => Self::new(
-                ProblemCode::UpstreamInvalid,
-                "the chain's node returned an invalid response",
-            ),
-            LookupError::Reverted => Self::new(
+            LookupError::NodeInvalid => {
+                (ProblemCode::UpstreamInvalid, "the chain's node returned an invalid response")
+            }
+            LookupError::Reverted => (
                 ProblemCode::UpstreamInvalid,
                 "the chain's node reports that the transaction would fail",
             ),
-            LookupError::NoMemory => Self::overloaded(),
-        }
-    }
-}
-
-/// Converts a rejected read of the chain into a problem.
-fn rejection_problem(rejection: &ReadRejection) -> Problem {
-    match rejection {
-        ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory) => {
-            Problem::overloaded()
-        }
-        ReadRejection::Failed(ReadError::TimedOut) => {
-            Problem::new(ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
-        }
-        ReadRejection::Failed(ReadError::TooLarge) => {
-            Problem::new(ProblemCode::UpstreamInvalid, "the chain's response is too large")
-        }
-        // The first two cannot happen: the service's own reads are allowed and valid.
-        ReadRejection::NotAllowed
-        | ReadRejection::InvalidParams(_)
-        | ReadRejection::Failed(
-            ReadError::RateLimited | ReadError::Unsupported | ReadError::Unavailable,
-        ) => Problem::new(
-            ProblemCode::UpstreamUnreachable,
-            "no node of the chain returned a usable response",
-        ),
+            LookupError::OutOfGas => (
+                ProblemCode::UpstreamInvalid,
+                "the chain's node ran out of gas in the call of the registry",
+            ),
+            LookupError::TooManyDelegations => (
+                ProblemCode::TooManyDelegations,
+                "the address has more than 10,000 delegations, or too many for the chain's node; use the checks, or \
+                 read the registry contract directly",
+            ),
+        };
+        Self::new(code, detail)
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) enum ProblemCode {
     UpstreamUnreachable,
     UpstreamInvalid,
     RegistryAbsent,
+    TooManyDelegations,
     UpstreamTimeout,
 }
 
@@ -64,9 +65,10 @@ impl ProblemCode {
             Self::NoData | Self::StaleData | Self::Overloaded | Self::NotReady => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::UpstreamUnreachable | Self::UpstreamInvalid | Self::RegistryAbsent => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::UpstreamUnreachable
+            | Self::UpstreamInvalid
+            | Self::RegistryAbsent
+            | Self::TooManyDelegations => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }

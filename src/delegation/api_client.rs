@@ -1,7 +1,7 @@
 //! Client of the REST API. It respects the API's limits and checks the shape of its responses.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
@@ -12,9 +12,10 @@ use http_body_util::Empty;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::budget::{BudgetExhausted, RateBudget};
-use super::circuit_breaker::CircuitBreaker;
+use super::LookupError;
+use super::budget::RateBudget;
 use super::lookup::{DelegationLookup, LookupKind};
+use crate::circuit_breaker::{Availability, CircuitBreaker};
 use crate::client_limits::ClientHandle;
 use crate::config::{self, DelegationSource};
 use crate::delegation_registry::Direction;
@@ -38,7 +39,8 @@ pub(super) struct ApiClient {
     /// `None`: a key is configured, to which the public rate limit does not apply.
     budget: Option<RateBudget>,
     cache_ttl: Duration,
-    circuit_breaker: CircuitBreaker,
+    /// `None`: there is no fallback, so each request is sent.
+    circuit_breaker: Option<Mutex<CircuitBreaker>>,
     /// Removes secrets from errors.
     redactor: Redactor,
     /// Finds the API key in responses. No response may contain it.
@@ -56,15 +58,6 @@ pub(crate) struct Caller {
     pub(crate) client: ClientHandle,
 }
 
-/// Request to the API.
-#[derive(Debug, Clone)]
-pub(super) struct ApiRequest {
-    kind: LookupKind,
-    path: String,
-    query: String,
-    caller: Caller,
-}
-
 /// A response of the API.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiResponse {
@@ -78,22 +71,7 @@ pub(crate) struct ApiResponse {
     pub(crate) fresh_for: Duration,
 }
 
-/// Reason why the API returned no delegations.
-#[derive(Debug, Clone)]
-pub(super) enum ApiError {
-    /// The rate limit is reached; retry after this time.
-    BudgetExhausted(Duration),
-    /// The API timed out lately and there is a fallback.
-    CircuitOpen,
-    /// No response, or an invalid one.
-    Failed(ProxyError),
-    /// The memory budget is exhausted.
-    NoMemory,
-    /// The API returned an error.
-    ErrorResponse(ApiResponse),
-}
-
-const INVALID_RESPONSE: ApiError = ApiError::Failed(ProxyError::InvalidResponse);
+const INVALID_RESPONSE: LookupError = LookupError::Api(ProxyError::InvalidResponse);
 
 impl ApiClient {
     /// Enough for a wallet with about 2,500 delegations.
@@ -101,6 +79,8 @@ impl ApiClient {
     const MAX_ERROR_BYTES: usize = 64 * 1024;
     /// A shorter key may occur in a response by chance.
     const MIN_DETECTABLE_KEY_BYTES: usize = 8;
+    /// Time for which the API is skipped after a timeout, if the chain is the fallback.
+    const SKIPPED_FOR: Duration = Duration::from_secs(10);
 
     /// Creates the client of the configured API.
     ///
@@ -115,36 +95,37 @@ impl ApiClient {
     ) -> Result<Self, reqwest::Error> {
         let limits =
             proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
-        let url = config.api_url.clone();
         let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
-        // With a fallback do not wait for a permit: the chain responds sooner.
         let has_fallback = config.source == DelegationSource::ApiThenChain;
-        let max_wait = if has_fallback { Duration::ZERO } else { RateBudget::MAX_WAIT };
+        let new_budget = || RateBudget::new(config.timeout, has_fallback, shared_budget, metrics);
+        // After a timeout the API is skipped for a while. Then one request at a time probes it.
+        let new_breaker =
+            || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
+        let key_variants = || config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES);
         Ok(Self {
-            proxy: Proxy::new("delegation", url, limits, metrics)?,
-            budget: api_key
-                .is_none()
-                .then(|| RateBudget::new(config.timeout, max_wait, shared_budget, metrics)),
+            proxy: Proxy::new("delegation", config.api_url.clone(), limits, metrics)?,
+            budget: api_key.is_none().then(new_budget),
+            key_detector: api_key.is_some().then(|| Redactor::new(key_variants())),
             api_key,
             cache_ttl: config.cache_ttl,
-            circuit_breaker: CircuitBreaker::new(config.timeout),
+            circuit_breaker: has_fallback.then(new_breaker).map(Mutex::new),
             redactor: Redactor::new(config.secrets()),
-            key_detector: config.api_key.is_some().then(|| {
-                Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
-            }),
             memory: memory.clone(),
             validity_log: LogOnChange::default(),
         })
     }
 
-    /// Returns the task that synchronises the rate limit with other replicas, if there are any.
-    pub(super) fn sync_budget(&self) -> Option<impl Future<Output = Infallible> + Send + use<>> {
-        self.budget.as_ref()?.sync_with_redis()
-    }
-
-    /// Returns true if the circuit is closed, or if this request may probe the API.
-    pub(super) fn try_admit_request(&self) -> bool {
-        self.circuit_breaker.try_admit_request(Instant::now())
+    /// Checks that the circuit is closed, or that this request may probe the API.
+    ///
+    /// # Errors
+    ///
+    /// Fails like a request that times out.
+    pub(super) fn admit_request(&self) -> Result<(), LookupError> {
+        let admit = |mut breaker: MutexGuard<'_, CircuitBreaker>| breaker.try_admit(Instant::now());
+        match self.breaker().map(admit) {
+            None | Some(Availability::Healthy) => Ok(()),
+            Some(_) => Err(LookupError::Api(ProxyError::Timeout)),
+        }
     }
 
     /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all.
@@ -152,33 +133,45 @@ impl ApiClient {
     /// # Errors
     ///
     /// Fails if the API returned no delegations.
-    pub(super) async fn send(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
+    pub(super) async fn send(
+        &self,
+        lookup: &DelegationLookup,
+        caller: &Caller,
+    ) -> Result<ApiResponse, LookupError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
-        let outcome = self.send_once(request).await;
-        match &outcome {
-            Err(ApiError::Failed(failure))
-                if *failure == ProxyError::Timeout || started_at.elapsed() >= SLOW_FAILURE =>
-            {
-                self.circuit_breaker.record_timeout(Instant::now());
-            }
+        let result = self.send_once(lookup, caller).await;
+        let Some(mut breaker) = self.breaker() else { return result };
+        match &result {
             Ok(_)
-            | Err(ApiError::Failed(ProxyError::InvalidResponse) | ApiError::ErrorResponse(_)) => {
-                self.circuit_breaker.record_success();
+            | Err(LookupError::Api(ProxyError::InvalidResponse) | LookupError::ErrorResponse(_)) => {
+                breaker.record_success();
             }
             Err(
-                ApiError::Failed(ProxyError::Overloaded | ProxyError::TooManyPerClient)
-                | ApiError::BudgetExhausted(_),
-            ) => {
-                self.circuit_breaker.record_not_sent(Instant::now());
+                LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
+                | LookupError::BudgetExhausted(_),
+            ) => breaker.release_probe(),
+            Err(error) => {
+                let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
+                if is_timeout || started_at.elapsed() >= SLOW_FAILURE {
+                    breaker.record_timeout(Instant::now());
+                }
             }
-            Err(ApiError::Failed(_) | ApiError::CircuitOpen | ApiError::NoMemory) => {}
         }
-        outcome
+        result
     }
 
-    async fn send_once(&self, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
-        let ApiRequest { kind, path, query, caller } = request;
+    fn breaker(&self) -> Option<MutexGuard<'_, CircuitBreaker>> {
+        let breaker = self.circuit_breaker.as_ref()?;
+        Some(breaker.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn send_once(
+        &self,
+        lookup: &DelegationLookup,
+        caller: &Caller,
+    ) -> Result<ApiResponse, LookupError> {
+        let (path, query) = lookup.path_and_query();
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
@@ -186,45 +179,41 @@ impl ApiClient {
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let mut permit = match budget {
-            Some(budget) => Some(
-                budget
-                    .acquire()
-                    .await
-                    .map_err(|BudgetExhausted(wait)| ApiError::BudgetExhausted(wait))?,
-            ),
+            Some(budget) => Some(budget.acquire().await.map_err(LookupError::BudgetExhausted)?),
             None => None,
         };
-        if let Some(permit) = &mut permit {
-            tokio::time::sleep_until(permit.send_at().into()).await;
-            permit.mark_sent();
-        }
         let segments: Vec<&str> = path.split('/').collect();
         let proxy_request = ProxyRequest {
             method: Method::GET,
             segments: &segments,
-            query: Some(query),
+            query: Some(&query),
             headers: &headers,
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
-        let response = self.proxy.forward(&proxy_request, None::<Empty<Bytes>>).await;
-        match (permit, &response) {
-            (Some(permit), Err(failure)) if never_reached_api(*failure) => permit.release_unsent(),
-            // The request may still reach the API, so its permit stays taken.
-            (None, _) | (Some(_), Err(ProxyError::Timeout)) => {}
-            (Some(permit), _) => permit.mark_answered(),
+        if let Some(permit) = &mut permit {
+            permit.hold = RateBudget::UNANSWERED;
         }
-        let response = response.map_err(ApiError::Failed)?;
+        let response = self.proxy.forward(&proxy_request, None::<Empty<Bytes>>).await;
+        if let Some(permit) = &mut permit {
+            permit.hold = match &response {
+                Err(error) if never_reached_api(*error) => RateBudget::UNSENT,
+                Err(ProxyError::Timeout) => RateBudget::UNANSWERED,
+                _ => RateBudget::ENDED,
+            };
+        }
+        drop(permit);
+        let response = response.map_err(LookupError::Api)?;
         if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
         {
             let retry_after = http_client::retry_after(response.headers());
             budget.start_cool_down(RateBudget::cool_down_for(retry_after));
         }
-        let response = self.parse_response(response, kind).await?;
+        let response = self.parse_response(response, &lookup.kind).await?;
         if response.status.is_success() {
             Ok(response)
         } else {
-            Err(ApiError::ErrorResponse(response))
+            Err(LookupError::ErrorResponse(response))
         }
     }
 
@@ -233,16 +222,16 @@ impl ApiClient {
         &self,
         response: Response<proxy::UpstreamBody>,
         kind: &LookupKind,
-    ) -> Result<ApiResponse, ApiError> {
+    ) -> Result<ApiResponse, LookupError> {
         let (parts, body) = response.into_parts();
         let status = parts.status;
         let max_bytes =
             if status.is_success() { Self::MAX_RESPONSE_BYTES } else { Self::MAX_ERROR_BYTES };
         let body = collect(body, max_bytes, &self.memory).await.map_err(|error| match error {
-            BodyError::ConnectionLost => ApiError::Failed(ProxyError::ConnectionLost),
-            BodyError::Timeout => ApiError::Failed(ProxyError::Timeout),
+            BodyError::ConnectionLost => LookupError::Api(ProxyError::ConnectionLost),
+            BodyError::Timeout => LookupError::Api(ProxyError::Timeout),
             BodyError::TooLarge => INVALID_RESPONSE,
-            BodyError::NoMemory(_) => ApiError::NoMemory,
+            BodyError::NoMemory(_) => LookupError::Api(ProxyError::Overloaded),
         })?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
@@ -280,18 +269,6 @@ impl ApiClient {
     }
 }
 
-impl ApiRequest {
-    pub(super) fn new(lookup: &DelegationLookup, caller: &Caller) -> Self {
-        let (path, query) = lookup.path_and_query();
-        Self { kind: lookup.kind.clone(), path, query, caller: caller.clone() }
-    }
-
-    /// Cache key, equal for identical requests.
-    pub(super) fn cache_key(&self) -> String {
-        format!("{}?{}", self.path, self.query)
-    }
-}
-
 impl ApiResponse {
     /// Approximate overhead of a cache entry.
     const ENTRY_BYTES: usize = 512;
@@ -324,63 +301,50 @@ impl ApiResponse {
         direction: Direction,
         address: Address,
         memory: &MemoryBudget,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self, LookupError> {
         #[derive(Deserialize)]
         struct DelegationParties<'a> {
             #[serde(borrow)]
             from: Cow<'a, str>,
             to: Cow<'a, str>,
         }
+        // The checksum is not validated, because the API wrote the address.
+        let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase()).ok();
+        let is_wanted = |member: &RawValue| {
+            let parties: DelegationParties = serde_json::from_str(member.get()).ok()?;
+            let (from, to) = (parse(&parties.from)?, parse(&parties.to)?);
+            Some(address == if direction == Direction::Incoming { to } else { from })
+        };
         let list: Vec<&RawValue> =
             serde_json::from_slice(&self.body).map_err(|_| INVALID_RESPONSE)?;
         let mut matching = Vec::new();
         for member in list {
-            let DelegationParties { from, to } =
-                serde_json::from_str(member.get()).map_err(|_| INVALID_RESPONSE)?;
-            // The checksum is not validated, because the API wrote the address.
-            let parse = |text: &str| crate::address::parse(&text.to_ascii_lowercase());
-            let (from, to) = (
-                parse(&from).map_err(|_| INVALID_RESPONSE)?,
-                parse(&to).map_err(|_| INVALID_RESPONSE)?,
-            );
-            let endpoint = match direction {
-                Direction::Incoming => to,
-                Direction::Outgoing => from,
-            };
-            if endpoint == address {
+            if is_wanted(member).ok_or(INVALID_RESPONSE)? {
                 matching.push(member);
             }
         }
         let json = serde_json::to_vec(&matching).map_err(|_| INVALID_RESPONSE)?;
         let mut reservation = memory.reservation();
-        reservation.try_grow(json.len()).map_err(|_| ApiError::NoMemory)?;
+        let overloaded = |_| LookupError::Api(ProxyError::Overloaded);
+        reservation.try_grow(json.len()).map_err(overloaded)?;
         self.body = reservation.into_bytes(json);
         Ok(self)
     }
 }
 
-impl ApiError {
-    /// Label of the failure, from a closed list.
-    pub(super) fn reason(&self) -> &'static str {
+impl LookupError {
+    /// Returns why the chain may answer instead, from a closed list: the API did not respond, or its response says
+    /// nothing about the request.
+    pub(super) fn failover_reason(&self) -> Option<&'static str> {
         match self {
-            Self::BudgetExhausted(_) => "budget_exhausted",
-            Self::CircuitOpen => "circuit_open",
-            Self::Failed(_) => "failed",
-            Self::NoMemory => "no_memory",
-            Self::ErrorResponse(_) => "refused",
-        }
-    }
-
-    /// Returns true if the chain may answer instead: the API did not respond, or its response says nothing about the
-    /// request.
-    pub(super) fn allows_failover(&self) -> bool {
-        match self {
+            Self::BudgetExhausted(_) => Some("budget_exhausted"),
+            Self::Api(_) => Some("failed"),
             Self::ErrorResponse(response) => {
-                response.status.is_server_error()
-                    || response.status == StatusCode::TOO_MANY_REQUESTS
-                    || response.rejects_chain()
+                let is_failure = response.status.is_server_error()
+                    || response.status == StatusCode::TOO_MANY_REQUESTS;
+                (is_failure || response.rejects_chain()).then_some("refused")
             }
-            Self::BudgetExhausted(_) | Self::CircuitOpen | Self::Failed(_) | Self::NoMemory => true,
+            _ => None,
         }
     }
 }
@@ -427,7 +391,7 @@ mod tests {
                 received_at: Instant::now(),
                 fresh_for: Duration::ZERO,
             };
-            ApiError::ErrorResponse(response).allows_failover()
+            LookupError::ErrorResponse(response).failover_reason().is_some()
         };
         for (status, body) in [
             (500, "{}"),
@@ -444,12 +408,8 @@ mod tests {
         {
             assert!(!allows_failover(status, body), "{status} {body}");
         }
-        let failures = [
-            ApiError::BudgetExhausted(Duration::ZERO),
-            ApiError::CircuitOpen,
-            INVALID_RESPONSE,
-            ApiError::NoMemory,
-        ];
-        assert!(failures.iter().all(ApiError::allows_failover));
+        for error in [LookupError::BudgetExhausted(Duration::ZERO), INVALID_RESPONSE] {
+            assert!(error.failover_reason().is_some(), "{error:?}");
+        }
     }
 }

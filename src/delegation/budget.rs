@@ -1,75 +1,47 @@
-//! Rate limit of the API without a key: a fixed number of requests per window (the network document's section 8).
+//! Rate limit of the API without a key: a number of requests in any window of 10 s (the network document's section 8).
 //!
-//! A request takes a permit before it is sent and keeps it until a whole window after its response. The API received
-//! the request before it responded. So no window of the API has more answered requests than permits, whatever the
-//! latency. A request that timed out may still reach the API, so its permit stays taken for one more window.
+//! A request counts from before it is sent until a whole window after its response. The API received it before it
+//! responded, so no window of the API has more requests than the limit, whatever the latency. A request that timed out
+//! may still reach the API and counts for one more window.
 //!
-//! Other algorithms cannot guarantee that. A full token bucket allows almost twice the limit within one window. A log
-//! of send times does not know when requests arrive, which can be closer together than they were sent.
-//!
-//! Replicas that share Redis share the permits: each requests a permit from Redis. A replica that loses Redis takes
-//! none until all permits that the others may hold from its share have expired. From then on it uses its own share,
-//! which the others leave to it.
+//! Replicas that share Redis count their requests together there. Each replica also counts its own: a replica that
+//! loses Redis, or finds Redis empty, is still bound by its own window.
 
-mod permits;
-
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
-use tokio::sync::Notify;
-
-pub(super) use permits::BudgetExhausted;
-use permits::{MAX_WAIT, PermitPool, Quota, REQUESTS_PER_WINDOW, RequestOutcome, WINDOW};
 
 use crate::metrics::{Counter, Metrics, OutcomeLabels, counters};
-use crate::replicas::{self, ReserveRequest, SharedBudget};
+use crate::replicas::SharedBudget;
 
-/// Permits of one API. Cheap to clone.
+/// Limit of the API.
+const REQUESTS_PER_WINDOW: usize = 25;
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Budget of one API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct RateBudget {
-    pool: Arc<Mutex<PermitPool>>,
-    /// Maximum wait for a permit that becomes free.
-    max_wait: Duration,
+    window: Arc<Mutex<SlidingWindow>>,
+    /// True if the chain answers when the API does not: then no request waits, or is sent without Redis.
+    has_fallback: bool,
     /// `None`: this process shares the budget with no replica.
-    shared: Option<Arc<SharedBudgetState>>,
+    shared: Option<SharedBudget>,
     counters: EnumMap<BudgetOutcome, Counter>,
 }
 
-/// State shared with other replicas.
+/// Requests of this process. Pure: instants in, instants out.
 #[derive(Debug)]
-struct SharedBudgetState {
-    budget: SharedBudget,
-    view: Mutex<ReplicaView>,
-    /// Held from a snapshot of the reservations until Redis has it: an older snapshot that arrived after a newer one
-    /// would delete the permit that was reserved in between.
-    snapshot_order: tokio::sync::Mutex<()>,
-    /// Notified when the reservations should be sent to Redis.
-    heartbeat_due: Notify,
-}
-
-/// Replica's view of the shared budget.
-#[derive(Debug, Default)]
-struct ReplicaView {
-    /// Number of sharing replicas; 0: unknown.
-    replicas: usize,
-    /// Since when the number has not changed.
-    stable_since: Option<Instant>,
-    redis: RedisState,
-    /// Set while Redis has no free permit: when to ask Redis again, and when a permit is expected to be free.
-    exhausted: Option<[Instant; 2]>,
-}
-
-/// Connection to Redis.
-#[derive(Debug, Clone, Copy, Default)]
-enum RedisState {
-    /// Never connected.
-    #[default]
-    NeverReached,
-    Reachable,
-    /// Disconnected since then.
-    LostAt(Instant),
+struct SlidingWindow {
+    in_flight: usize,
+    /// For each finished request that still counts, when it stops counting.
+    free_at: Vec<Instant>,
+    /// The API returned 429: no request is sent until then.
+    paused_until: Instant,
+    /// Redis had no free permit: when to ask it again, and when one is free.
+    exhausted: Option<(Instant, Instant)>,
+    /// Longest time until a request in flight stops counting.
+    max_hold: Duration,
 }
 
 #[derive(Debug, Enum, strum::IntoStaticStr)]
@@ -80,275 +52,159 @@ enum BudgetOutcome {
     Exhausted,
 }
 
-/// Permit of one request. Dropping it releases it.
+/// Permit of one request. Dropping it records how long the request still counts.
 #[derive(Debug)]
 pub(super) struct RequestPermit {
     budget: RateBudget,
-    index: usize,
-    /// When the request may be sent.
-    send_at: Instant,
-    outcome: RequestOutcome,
+    /// Id in Redis, if Redis granted the permit.
+    shared_id: Option<String>,
+    /// Time from which the permit may be used.
+    usable_at: Instant,
+    /// Time for which the request still counts after the drop.
+    pub(super) hold: Duration,
 }
 
 impl RateBudget {
-    pub(super) const MAX_WAIT: Duration = MAX_WAIT;
-    /// Longest interval between heartbeats, which send the reservations and count the replicas.
-    const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-    /// By then replicas that start together know each other.
-    const STABLE_AFTER: Duration = Duration::from_secs(5);
-    /// Time after the loss of Redis until this replica uses its share. After 3 s the others leave the share to it
-    /// (`reserve.lua`). The rest of the time is for permits that they took from it before then: each request is sent at
-    /// once and answered, and its permit is held for a window.
-    const REDIS_LOSS_COOL_DOWN: Duration = Duration::from_secs(15);
-    /// Longest time without asking Redis again, because a permit may become free sooner than expected.
-    const MAX_EXHAUSTED_CACHE: Duration = Duration::from_millis(250);
+    /// Hold of a request that never reached the API.
+    pub(super) const UNSENT: Duration = Duration::ZERO;
+    /// Hold of a request that has ended, with or without a response.
+    pub(super) const ENDED: Duration = WINDOW;
+    /// Hold of a request that may still reach the API.
+    pub(super) const UNANSWERED: Duration = Duration::from_secs(20);
+    /// Longest wait for a permit: the resolution of `Retry-After`, so a client that comes back on time gets one.
+    const MAX_WAIT: Duration = Duration::from_secs(1);
+    /// Longest pause after a 429.
+    const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
+    /// Longest time without asking Redis again: a request may end sooner than at its deadline.
+    const MAX_EXHAUSTED: Duration = Duration::from_millis(250);
 
-    /// Creates a budget with all permits free. A request may take `timeout`, after waiting `max_wait` for a permit.
-    /// Replicas share the permits through `shared_budget`.
+    /// Creates an unused budget for requests that take at most `timeout`. Replicas share it through `shared`.
     pub(super) fn new(
         timeout: Duration,
-        max_wait: Duration,
-        shared_budget: Option<SharedBudget>,
+        has_fallback: bool,
+        shared: Option<SharedBudget>,
         metrics: &Metrics,
     ) -> Self {
-        let shared_state = |pool| SharedBudgetState {
-            budget: pool,
-            view: Mutex::default(),
-            snapshot_order: tokio::sync::Mutex::default(),
-            heartbeat_due: Notify::new(),
+        let window = SlidingWindow {
+            in_flight: 0,
+            free_at: Vec::with_capacity(REQUESTS_PER_WINDOW),
+            paused_until: Instant::now(),
+            exhausted: None,
+            max_hold: timeout + WINDOW,
         };
-        Self {
-            pool: Arc::new(Mutex::new(PermitPool::new(timeout))),
-            max_wait,
-            shared: shared_budget.map(shared_state).map(Arc::new),
-            counters: counters(&metrics.delegation_budget_total, |outcome| OutcomeLabels {
-                outcome,
-            }),
-        }
+        let counters =
+            counters(&metrics.delegation_budget_total, |outcome| OutcomeLabels { outcome });
+        Self { window: Arc::new(Mutex::new(window)), has_fallback, shared, counters }
     }
 
-    /// Takes a permit for one request. Dropping the future releases it.
+    /// Takes a permit for one request, and waits for it at most [`MAX_WAIT`](Self::MAX_WAIT). Dropping the future
+    /// releases it.
     ///
     /// # Errors
     ///
-    /// Fails if no permit is free, or becomes free soon.
-    pub(super) async fn acquire(&self) -> Result<RequestPermit, BudgetExhausted> {
-        let outcome = match &self.shared {
-            None => self.acquire_local(Quota::FULL),
-            Some(shared) => self.acquire_shared(shared).await,
+    /// Returns the time until a request may be sent, if that is later.
+    pub(super) async fn acquire(&self) -> Result<RequestPermit, Duration> {
+        let result = self.try_acquire().await;
+        let outcome = match &result {
+            Ok(permit) if permit.shared_id.is_some() => BudgetOutcome::Shared,
+            Ok(_) => BudgetOutcome::Local,
+            Err(_) => BudgetOutcome::Exhausted,
         };
-        if outcome.is_err() {
-            self.counters[BudgetOutcome::Exhausted].increment();
-        }
-        outcome
+        self.counters[outcome].increment();
+        result
     }
 
-    fn acquire_local(&self, quota: Quota) -> Result<RequestPermit, BudgetExhausted> {
-        let (index, send_at) = self.lock().acquire(quota, self.max_wait, Instant::now())?;
-        self.counters[BudgetOutcome::Local].increment();
-        Ok(self.permit(index, send_at))
-    }
-
-    async fn acquire_shared(
-        &self,
-        shared: &SharedBudgetState,
-    ) -> Result<RequestPermit, BudgetExhausted> {
-        if let Some(quota) = shared.local_quota(Instant::now())? {
-            return self.acquire_local(quota);
-        }
-        let _snapshot_order = shared.snapshot_order.lock().await;
-        // The call before this one may have used up the permits, or lost Redis.
+    async fn try_acquire(&self) -> Result<RequestPermit, Duration> {
+        let max_wait = if self.has_fallback { Duration::ZERO } else { Self::MAX_WAIT };
         let now = Instant::now();
-        if let Some(quota) = shared.local_quota(now)? {
-            return self.acquire_local(quota);
-        }
-        let (index, send_at) = self.lock().acquire(Quota::FULL, self.max_wait, now)?;
-        let mut permit = self.permit(index, send_at);
-        let reservations = self.reservations(Some(index));
-        match shared.budget.reserve(&reservations, index, self.max_wait).await {
-            Ok(replicas::Granted { wait, replicas }) => {
-                shared.lock_view().record_contact(replicas, Instant::now());
-                permit.send_at = send_at.max(Instant::now() + wait);
-                self.lock().set_send_time(index, permit.send_at);
-                self.counters[BudgetOutcome::Shared].increment();
-                Ok(permit)
-            }
-            Err(replicas::Denied::Exhausted(wait)) => {
-                permit.release_unsent();
-                let now = Instant::now();
-                shared.lock_view().exhausted =
-                    Some([now + wait.min(Self::MAX_EXHAUSTED_CACHE), now + wait]);
-                Err(BudgetExhausted(wait))
-            }
-            Err(replicas::Denied::RedisUnavailable) => {
-                permit.release_unsent();
-                let now = Instant::now();
-                shared.lock_view().record_loss(now);
-                let quota = shared.local_quota(now)?;
-                quota.map_or(Err(BudgetExhausted(Self::REDIS_LOSS_COOL_DOWN)), |share| {
-                    self.acquire_local(share)
-                })
-            }
-        }
-    }
-
-    /// Sends the reservations to Redis on each change and at intervals, for ever. `None`: nothing is shared.
-    pub(super) fn sync_with_redis(
-        &self,
-    ) -> Option<impl Future<Output = Infallible> + Send + use<>> {
-        let (budget, shared) = (self.clone(), Arc::clone(self.shared.as_ref()?));
-        Some(async move {
-            let mut shared_budget = shared.budget.clone();
-            loop {
-                let snapshot_order = shared.snapshot_order.lock().await;
-                let reservations = budget.reservations(None);
-                let replicas = shared_budget.heartbeat(&reservations).await;
-                drop(snapshot_order);
-                match replicas {
-                    Ok(replicas) => shared.lock_view().record_contact(replicas, Instant::now()),
-                    Err(_) => shared.lock_view().record_loss(Instant::now()),
+        let deadline = now + max_wait;
+        let usable_at = self.lock().acquire(now, deadline)?;
+        let mut permit =
+            RequestPermit { budget: self.clone(), shared_id: None, usable_at, hold: Self::UNSENT };
+        tokio::time::sleep_until(usable_at.into()).await;
+        let Some(shared) = &self.shared else { return Ok(permit) };
+        let id = permit.shared_id.insert(SharedBudget::new_id()).clone();
+        let hold = self.lock().max_hold;
+        loop {
+            let wait = shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await;
+            let now = Instant::now();
+            match wait {
+                Some(Duration::ZERO) => return Ok(permit),
+                Some(wait) if now + wait <= deadline => tokio::time::sleep(wait).await,
+                Some(wait) => {
+                    permit.shared_id = None;
+                    let retry_at = now + wait.min(Self::MAX_EXHAUSTED);
+                    self.lock().exhausted = Some((retry_at, now + wait));
+                    return Err(wait);
                 }
-                tokio::select! {
-                    () = shared.heartbeat_due.notified(), if replicas.is_ok() => {}
-                    () = shared_budget.connection_changed() => {}
-                    () = tokio::time::sleep(Self::HEARTBEAT_INTERVAL) => {}
+                None if self.has_fallback => return Err(WINDOW),
+                None => {
+                    permit.shared_id = None;
+                    return Ok(permit);
                 }
             }
-        })
+        }
     }
 
     /// Cool-down after a 429: `Retry-After`, or one window.
     pub(super) fn cool_down_for(retry_after: Option<Duration>) -> Duration {
-        retry_after.unwrap_or(WINDOW).min(PermitPool::MAX_COOL_DOWN)
+        retry_after.unwrap_or(WINDOW).min(Self::MAX_COOL_DOWN)
     }
 
-    /// Stops all requests for `duration`, after a 429.
+    /// Stops the requests of all replicas for `duration`, after a 429.
     pub(super) fn start_cool_down(&self, duration: Duration) {
-        self.lock().start_cool_down(duration, Instant::now());
-        self.request_heartbeat();
+        let mut window = self.lock();
+        window.paused_until = window.paused_until.max(Instant::now() + duration);
+        if let Some(shared) = self.shared.clone() {
+            tokio::spawn(async move { shared.start_cool_down(duration).await });
+        }
     }
 
-    fn permit(&self, index: usize, send_at: Instant) -> RequestPermit {
-        RequestPermit { budget: self.clone(), index, send_at, outcome: RequestOutcome::Unsent }
+    fn lock(&self) -> MutexGuard<'_, SlidingWindow> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Returns the reservations of this replica, without the permit about to be taken.
-    fn reservations(&self, excluded: Option<usize>) -> ReserveRequest {
-        let now = Instant::now();
-        let pool = self.lock();
-        let unless_excluded = |(index, hold): (usize, (Duration, bool))| {
-            if excluded == Some(index) { Default::default() } else { hold }
+impl SlidingWindow {
+    /// Takes a permit that can be used by `deadline`, and returns from when on. A permit that becomes free only then is
+    /// taken now, so no other request waits for the same one.
+    fn acquire(&mut self, now: Instant, deadline: Instant) -> Result<Instant, Duration> {
+        self.free_at.retain(|free_at| *free_at > now);
+        let is_full = self.in_flight + self.free_at.len() >= REQUESTS_PER_WINDOW;
+        let next = self.free_at.iter().copied().enumerate().min_by_key(|(_, free_at)| *free_at);
+        let next = next.filter(|_| is_full);
+        let full_until = if is_full { now + self.max_hold } else { now };
+        let free_at = next.map_or(full_until, |(_, free_at)| free_at);
+        let shared_at = match self.exhausted {
+            Some((retry_at, free_at)) if now < retry_at => free_at,
+            _ => now,
         };
-        ReserveRequest {
-            permits: pool.reservations(now).enumerate().map(unless_excluded).collect(),
-            cool_down: pool.cool_down_remaining(now),
-            typical_latency: pool.typical_latency(),
-            timeout: pool.timeout(),
-            window: WINDOW,
-            max_requests: REQUESTS_PER_WINDOW,
+        let usable_at = free_at.max(self.paused_until).max(shared_at).max(now);
+        if usable_at > deadline {
+            return Err(usable_at - now);
         }
-    }
-
-    /// Quota that decides how long a released permit is held: this replica's own one if Redis does not decide, else the
-    /// full one.
-    fn local_quota(&self) -> Quota {
-        let quota =
-            |shared: &Arc<SharedBudgetState>| shared.local_quota(Instant::now()).ok().flatten();
-        self.shared.as_ref().and_then(quota).unwrap_or(Quota::FULL)
-    }
-
-    /// Requests a heartbeat because the reservations changed.
-    fn request_heartbeat(&self) {
-        if let Some(shared) = &self.shared {
-            shared.heartbeat_due.notify_one();
+        if let Some((index, _)) = next {
+            self.free_at.swap_remove(index);
         }
+        self.in_flight += 1;
+        Ok(usable_at)
     }
 
-    fn lock(&self) -> MutexGuard<'_, PermitPool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl SharedBudgetState {
-    /// Returns the quota of this replica without Redis; `None`: ask Redis.
-    fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
-        self.lock_view().local_quota(now)
-    }
-
-    fn lock_view(&self) -> MutexGuard<'_, ReplicaView> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ReplicaView {
-    fn local_quota(&self, now: Instant) -> Result<Option<Quota>, BudgetExhausted> {
-        match self.redis {
-            RedisState::NeverReached => Ok(Some(Quota::MINIMUM)),
-            RedisState::Reachable => match self.exhausted {
-                Some([retry_at, free_at]) if now < retry_at => {
-                    Err(BudgetExhausted(free_at.saturating_duration_since(now)))
-                }
-                _ => Ok(None),
-            },
-            RedisState::LostAt(lost_at) => {
-                let wait =
-                    (lost_at + RateBudget::REDIS_LOSS_COOL_DOWN).saturating_duration_since(now);
-                if !wait.is_zero() {
-                    return Err(BudgetExhausted(wait));
-                }
-                let is_stable = self
-                    .stable_since
-                    .is_some_and(|since| since + RateBudget::STABLE_AFTER <= lost_at);
-                Ok(Some(if is_stable {
-                    Quota::for_replicas(self.replicas)
-                } else {
-                    Quota::MINIMUM
-                }))
-            }
-        }
-    }
-
-    fn record_contact(&mut self, replicas: usize, now: Instant) {
-        self.redis = RedisState::Reachable;
-        if self.replicas != replicas {
-            (self.replicas, self.stable_since) = (replicas, Some(now));
-        }
-    }
-
-    fn record_loss(&mut self, now: Instant) {
-        if let RedisState::Reachable = self.redis {
-            self.redis = RedisState::LostAt(now);
-        }
-    }
-}
-
-impl RequestPermit {
-    /// Returns when the request may be sent: now or soon.
-    pub(super) fn send_at(&self) -> Instant {
-        self.send_at
-    }
-
-    /// Marks the request as sent, whatever its outcome.
-    pub(super) fn mark_sent(&mut self) {
-        self.outcome = RequestOutcome::Unanswered;
-    }
-
-    /// Releases the permit of a request that never reached the API.
-    pub(super) fn release_unsent(mut self) {
-        self.outcome = RequestOutcome::Unsent;
-    }
-
-    /// Marks the request as ended, with or without a response: the API cannot receive it later.
-    pub(super) fn mark_answered(mut self) {
-        self.outcome = RequestOutcome::Answered;
+    /// Ends a request, which counts until `free_at`.
+    fn release(&mut self, free_at: Instant) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.free_at.push(free_at);
     }
 }
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        let quota = self.budget.local_quota();
-        self.budget.lock().release(self.index, self.send_at, self.outcome, quota, Instant::now());
-        self.budget.request_heartbeat();
+        let hold = self.hold;
+        self.budget.lock().release((Instant::now() + hold).max(self.usable_at));
+        let shared = self.budget.shared.clone().zip(self.shared_id.take());
+        if let (Some((shared, id)), Ok(runtime)) = (shared, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { shared.set_hold(&id, hold).await });
+        }
     }
 }
 
@@ -356,60 +212,62 @@ impl Drop for RequestPermit {
 mod tests {
     use super::*;
 
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn budget() -> RateBudget {
+        RateBudget::new(TIMEOUT, true, None, &Metrics::new())
+    }
+
     #[test]
     fn cool_down_follows_retry_after_up_to_a_maximum() {
         assert_eq!(RateBudget::cool_down_for(Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(RateBudget::cool_down_for(None), WINDOW);
-        assert_eq!(RateBudget::cool_down_for(Some(Duration::MAX)), PermitPool::MAX_COOL_DOWN);
+        assert_eq!(RateBudget::cool_down_for(Some(Duration::MAX)), RateBudget::MAX_COOL_DOWN);
     }
 
     #[tokio::test]
-    async fn finished_request_releases_its_permit() {
-        let budget = RateBudget::new(WINDOW, Duration::ZERO, None, &Metrics::new());
+    async fn requests_count_for_a_window_after_they_end_and_not_if_unsent() {
+        let budget = budget();
         for _ in 0..100 {
             drop(budget.acquire().await.unwrap());
         }
+        let mut permits = Vec::new();
         for _ in 0..REQUESTS_PER_WINDOW {
-            let mut permit = budget.acquire().await.unwrap();
-            permit.mark_sent();
-            permit.mark_answered();
+            permits.push(budget.acquire().await.unwrap());
         }
-        let Err(BudgetExhausted(wait)) = budget.acquire().await else { panic!("one too many") };
+        let Err(wait) = budget.acquire().await else { panic!("one too many") };
+        assert_eq!(wait, TIMEOUT + WINDOW);
+        for (index, mut permit) in permits.into_iter().enumerate() {
+            let is_answered = index % 2 == 0;
+            permit.hold = if is_answered { RateBudget::ENDED } else { RateBudget::UNANSWERED };
+            drop(permit);
+        }
+        let mut window = budget.lock();
+        let now = Instant::now();
+        let Err(wait) = window.acquire(now, now) else { panic!("one too many") };
         assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
-    }
-
-    #[test]
-    fn losing_redis_pauses_requests_until_the_quota_is_free() {
-        let start = Instant::now();
-        let after = |seconds| start + Duration::from_secs(seconds);
-        let mut view = ReplicaView::default();
-        assert_eq!(view.local_quota(start), Ok(Some(Quota::MINIMUM)));
-        view.record_loss(start);
-        assert_eq!(view.local_quota(start), Ok(Some(Quota::MINIMUM)), "there was nothing to lose");
-        view.record_contact(4, start);
-        assert_eq!(view.local_quota(start), Ok(None));
-        view.record_contact(4, after(10));
-        view.record_loss(after(11));
-        // A second loss changes nothing.
-        view.record_loss(after(20));
-        assert_eq!(view.local_quota(after(12)), Err(BudgetExhausted(Duration::from_secs(14))));
-        assert_eq!(view.local_quota(after(26)), Ok(Some(Quota::for_replicas(4))));
-        // Other replicas may not have noticed a recent change of the number.
-        view.record_contact(5, after(30));
-        view.record_loss(after(34));
-        assert_eq!(view.local_quota(after(60)), Ok(Some(Quota::MINIMUM)));
-    }
-
-    #[test]
-    fn exhausted_shared_budget_is_not_queried_again_at_once() {
-        let start = Instant::now();
-        let [retry_at, free_at] = [250, 4000].map(|millis| start + Duration::from_millis(millis));
-        let view = ReplicaView {
-            redis: RedisState::Reachable,
-            exhausted: Some([retry_at, free_at]),
-            ..ReplicaView::default()
+        let free = |window: &mut SlidingWindow, after| {
+            let now = now + after;
+            std::iter::from_fn(|| window.acquire(now, now).ok()).count()
         };
-        assert_eq!(view.local_quota(start), Err(BudgetExhausted(Duration::from_secs(4))));
-        assert_eq!(view.local_quota(retry_at), Ok(None));
+        assert_eq!(free(&mut window, WINDOW), 13);
+        assert_eq!(free(&mut window, 2 * WINDOW), 12);
+    }
+
+    #[test]
+    fn requests_wait_for_different_permits() {
+        let budget = budget();
+        let mut window = budget.lock();
+        let now = Instant::now();
+        let [first, second, third] =
+            [100, 200, 300].map(|millis| now + Duration::from_millis(millis));
+        window.in_flight = REQUESTS_PER_WINDOW - 3;
+        window.free_at = vec![third, first, second];
+        assert_eq!(window.acquire(now, second), Ok(first));
+        assert_eq!(window.acquire(now, second), Ok(second));
+        assert_eq!(window.acquire(now, second), Err(third - now));
+        // The first one gives up.
+        window.release(first);
+        assert_eq!(window.acquire(now, second), Ok(first));
     }
 }

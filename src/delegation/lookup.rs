@@ -40,8 +40,14 @@ impl LookupBlock {
 }
 
 impl DelegationLookup {
-    /// Returns path and query of the request to the REST API, which also identify it in the cache. The direction is not
-    /// part of them: the API always returns both, so look-ups in different directions share a response.
+    /// Returns the key of the API's response in the cache.
+    pub(super) fn cache_key(&self) -> String {
+        let (path, query) = self.path_and_query();
+        format!("{path}?{query}")
+    }
+
+    /// Returns path and query of the request to the REST API. The direction is not part of them: the API always returns
+    /// both, so look-ups in different directions share a response.
     pub(super) fn path_and_query(&self) -> (String, String) {
         let chain_id = self.chain_id;
         let (subpath, query) = match &self.kind {

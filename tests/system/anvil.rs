@@ -70,11 +70,16 @@ impl Anvil {
 
     /// Calls a method that has to succeed and returns its result.
     pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let reply = reqwest::Client::new().post(self.url()).json(&call).send().await.unwrap();
-        let reply: Value = reply.json().await.unwrap();
+        let reply = self.reply(method, params).await;
         assert!(reply.get("error").is_none(), "{method}: {reply}");
         reply["result"].clone()
+    }
+
+    /// Calls a method and returns the reply, which may have an error.
+    pub(crate) async fn reply(&self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let reply = reqwest::Client::new().post(self.url()).json(&call).send().await.unwrap();
+        reply.json().await.unwrap()
     }
 }
 

@@ -3,6 +3,7 @@
 mod checks;
 mod claim;
 mod list;
+mod long_lists;
 mod missing_registry;
 mod nodes;
 mod queued;

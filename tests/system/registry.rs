@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use alloy_primitives::{Address, B256, hex};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -39,6 +40,20 @@ pub(crate) async fn runtime_code() -> &'static str {
         compiled["Registry"]["runtime"].as_str().unwrap().to_owned()
     };
     RUNTIME.get_or_init(compile).await
+}
+
+/// Returns the runtime code that public networks have: version 2 of delegate.xyz's registry (CC0).
+///
+/// The fixture is its creation code. The address that it was created at proves that.
+pub(crate) fn deployed_code() -> String {
+    let factory: Address = "0x0000000000FFe8B47B3e2130213B802212439497".parse().unwrap();
+    let salt: B256 =
+        "0x00000000000000000000000000000000000000002bbc593dd77cb93fbb932d5f".parse().unwrap();
+    let path = crate::fixtures::path("tests/fixtures/delegation/DelegateRegistry.hex");
+    let creation = hex::decode(std::fs::read_to_string(path).unwrap().trim_end()).unwrap();
+    assert_eq!(factory.create2_from_code(salt, &creation).to_string(), ADDRESS);
+    // The constructor is the first 32 bytes.
+    hex::encode_prefixed(&creation[32..])
 }
 
 /// Installs `code` at the registry's address.

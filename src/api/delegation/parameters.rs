@@ -8,52 +8,78 @@ use percent_encoding::percent_decode_str;
 use crate::address;
 use crate::api::problem::{Problem, ProblemCode};
 
-/// Parameters of a query. Names that no look-up has are ignored.
+/// Named values of a query or a body.
 #[derive(Debug)]
-pub(super) struct QueryParameters<'a>(Vec<(String, &'a str)>);
+pub(super) struct Parameters(pub(super) Vec<(String, String)>);
 
 /// Names of the parameters of all look-ups.
 const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 
-impl<'a> QueryParameters<'a> {
-    /// Parses a query. Rejects a known name in another spelling (`chainid`, `chain_id`): ignoring it would change the
-    /// question.
-    pub(super) fn parse(query: Option<&'a str>) -> Result<Self, Problem> {
-        let pairs = query.unwrap_or_default().split('&').filter_map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((percent_decoded(name)?, value))
-        });
-        let parameters = Self(pairs.collect());
+impl Parameters {
+    /// Parses a query. A plus sign is a space. Names that no look-up has are ignored. Rejects a known name in another
+    /// spelling (`chainid`, `chain_id`): ignoring it would change the question. Rejects a known value that is not UTF-8.
+    pub(super) fn from_query(query: Option<&str>) -> Result<Self, Problem> {
         let normalised = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
-        for (name, _) in &parameters.0 {
-            let canonical =
-                KNOWN_NAMES.into_iter().find(|known| normalised(known) == normalised(name));
-            if let Some(canonical) = canonical.filter(|meant| meant != name) {
-                return Err(invalid_parameter(canonical, "must be spelled exactly like this"));
+        let mut parameters = Vec::new();
+        for pair in query.unwrap_or_default().split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let Some(name) = percent_decoded(name) else { continue };
+            let known =
+                KNOWN_NAMES.into_iter().find(|known| normalised(known) == normalised(&name));
+            if let Some(known) = known.filter(|known| *known != name) {
+                return Err(invalid_parameter(known, "must be spelled exactly like this"));
+            }
+            match percent_decoded(value) {
+                Some(value) => parameters.push((name, value)),
+                None if known.is_some() => return Err(invalid_parameter(&name, "must be UTF-8")),
+                None => {}
             }
         }
-        Ok(parameters)
+        Ok(Self(parameters))
     }
 
-    /// Returns the value of the parameter with this name, if present. A plus sign is a space.
-    pub(super) fn optional(&self, name: &str) -> Result<Option<String>, Problem> {
+    /// Returns true if there is a value with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
+    /// Returns the value with this name, if present, parsed with `parse`.
+    pub(super) fn optional<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str, &str) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
         let mut values = self.0.iter().filter(|(known, _)| known == name);
         let Some((_, value)) = values.next() else { return Ok(None) };
         if values.next().is_some() {
             return Err(invalid_parameter(name, "must be given once"));
         }
-        percent_decoded(value).map(Some).ok_or_else(|| invalid_parameter(name, "must be UTF-8"))
+        parse(name, value).map(Some)
     }
 
-    /// Returns a required parameter, parsed with `parse`.
+    /// Returns the value with this name, parsed with `parse`.
     pub(super) fn required<T>(
         &self,
-        name: &'static str,
-        parse: fn(&str, &str) -> Result<T, Problem>,
+        name: &str,
+        parse: impl Fn(&str, &str) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let value = self.optional(name)?.ok_or_else(|| invalid_parameter(name, "is required"))?;
-        parse(name, &value)
+        self.optional(name, parse)?.ok_or_else(|| invalid_parameter(name, "is required"))
+    }
+
+    /// Returns the value called `name` or, if there is one, `other_name`.
+    pub(super) fn required_as<T>(
+        &self,
+        name: &str,
+        other_name: Option<&str>,
+        parse: impl Fn(&str, &str) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        match other_name.filter(|other| self.has(other)) {
+            Some(other) if self.has(name) => {
+                Err(invalid_parameter(other, format_args!("means `{name}`; give only one of them")))
+            }
+            other => self.required(other.unwrap_or(name), parse),
+        }
     }
 }
 
@@ -103,27 +129,45 @@ mod tests {
     #[test]
     fn duplicate_parameters_and_invalid_utf8_are_rejected() {
         let query = "a=1&b=%41+b%2B&c=1&c=2&d&e=%FF&=x&%61a=2&%FF=3";
-        let parameters = QueryParameters::parse(Some(query)).unwrap();
-        let value = |name| parameters.optional(name).map_err(|problem| problem.detail().to_owned());
+        let parameters = Parameters::from_query(Some(query)).unwrap();
+        let text = |_: &str, text: &str| Ok(text.to_owned());
+        let value =
+            |name| parameters.optional(name, text).map_err(|problem| problem.detail().to_owned());
         assert_eq!(value("a"), Ok(Some("1".into())));
         assert_eq!(value("b"), Ok(Some("A b+".into())));
         assert_eq!(value("c"), Err("`c` must be given once".into()));
         assert_eq!(value("d"), Ok(Some(String::new())));
-        assert_eq!(value("e"), Err("`e` must be UTF-8".into()));
         assert_eq!(value("aa"), Ok(Some("2".into())));
         assert_eq!(value("f"), Ok(None));
-        assert!(QueryParameters::parse(None).unwrap().optional("a").unwrap().is_none());
+        assert!(!Parameters::from_query(None).unwrap().has("a"));
         let missing = parameters.required("f", parse_address).unwrap_err();
         assert_eq!(missing.detail(), "`f` is required");
+        let invalid = Parameters::from_query(Some("rights=%FF")).unwrap_err();
+        assert_eq!(invalid.detail(), "`rights` must be UTF-8");
     }
 
     #[test]
     fn misspelt_parameter_names_are_rejected() {
         for name in ["chainid", "chain_id", "ChainId", "CHAIN-ID", "%63hainid"] {
-            let problem = QueryParameters::parse(Some(&format!("a=1&{name}=5"))).unwrap_err();
+            let problem = Parameters::from_query(Some(&format!("a=1&{name}=5"))).unwrap_err();
             assert_eq!(problem.detail(), "`chainId` must be spelled exactly like this", "{name}");
         }
-        assert!(QueryParameters::parse(Some("chainId=5&chain=6&token=7&_=8")).is_ok());
+        assert!(Parameters::from_query(Some("chainId=5&chain=6&token=7&_=8")).is_ok());
+    }
+
+    #[test]
+    fn one_of_two_names_is_taken() {
+        let value = |query| {
+            let parameters = Parameters::from_query(Some(query)).unwrap();
+            let value = parameters.required_as("n", Some("m"), parse_number);
+            value.map_err(|problem| problem.detail().to_owned())
+        };
+        assert_eq!(value("n=5"), Ok(U256::from(5)));
+        assert_eq!(value("m=5"), Ok(U256::from(5)));
+        assert_eq!(value("a=5"), Err("`n` is required".into()));
+        assert_eq!(value("m=5&m=5"), Err("`m` must be given once".into()));
+        assert_eq!(value("m=5&n=5"), Err("`m` means `n`; give only one of them".into()));
+        assert!(value("m=x").unwrap_err().starts_with("`m` must be a decimal number"));
     }
 
     #[test]

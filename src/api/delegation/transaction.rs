@@ -2,16 +2,18 @@
 //! is signed or sent.
 
 use std::borrow::Cow;
+use std::fmt::{Display, Formatter};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::parameters::{self, invalid_parameter};
+use super::parameters::{Parameters, invalid_parameter, parse_address, parse_number, parse_rights};
 use super::unsigned_transaction::UnsignedTransaction;
 use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
@@ -29,32 +31,6 @@ use crate::json;
 
 /// Largest request body in bytes, far above any valid one.
 const MAX_BODY_BYTES: usize = 16 * 1024;
-
-/// Body of a request.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct TransactionBody<'a> {
-    #[serde(borrow)]
-    from: RequestField<'a>,
-    action: RequestField<'a>,
-    to: RequestField<'a>,
-    contract: RequestField<'a>,
-    token_id: RequestField<'a>,
-    amount: RequestField<'a>,
-    rights: RequestField<'a>,
-    enable: RequestField<'a>,
-}
-
-/// A field of the body. `None`: absent. A null is present and is rejected, because the client has probably forgotten a
-/// value.
-#[derive(Debug, Clone, Copy, Default)]
-struct RequestField<'a>(Option<&'a RawValue>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for RequestField<'a> {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        json::present(input).map(Self)
-    }
-}
 
 /// Prepare a transaction that delegates rights or revokes them
 ///
@@ -101,143 +77,128 @@ pub(in crate::api) async fn prepare_transaction(
     Ok((headers, body).into_response())
 }
 
-/// Parses the body into the vault and the change.
+/// Parses the body into the vault and the change. A member that does not apply to the action is rejected: a client that
+/// names a token means to delegate no more than that.
 pub(in crate::api) fn parse_request(body: &[u8]) -> Result<(Address, DelegationChange), Problem> {
-    TransactionBody::parse(body)?.validate()
-}
-
-impl<'a> TransactionBody<'a> {
-    fn parse(body: &'a [u8]) -> Result<Self, Problem> {
-        const MAX_REASON_CHARS: usize = 160;
-        // Serde would accept an array of the members in order.
-        if body.trim_ascii_start().starts_with(b"[") {
-            let detail = "the body must be a JSON object with known members only, not an array";
-            return Err(Problem::new(ProblemCode::InvalidParameter, detail));
+    let members = parse_members(body)?;
+    let from = members.required("from", parse_address)?;
+    let to = members.required("to", parse_address)?;
+    let rights = members.optional("rights", parse_rights)?.unwrap_or_default();
+    let is_enabled = members.optional("enable", |_, text| Ok(text == "true"))?;
+    let enable = is_enabled.unwrap_or(true);
+    let contract = || members.required("contract", parse_address);
+    let token_id = || members.required("token_id", parse_number);
+    let amount = || parse_amount(&members, is_enabled);
+    let scope = members.required("action", |name, action| match action {
+        "delegate_all" => Ok(DelegationScope::All { enable }),
+        "delegate_contract" => Ok(DelegationScope::Contract { contract: contract()?, enable }),
+        "delegate_erc721" => {
+            Ok(DelegationScope::Erc721 { contract: contract()?, token_id: token_id()?, enable })
         }
-        serde_json::from_slice(body).map_err(|error| {
-            // The message may quote a member name of any length.
-            let reason: String = error.to_string().chars().take(MAX_REASON_CHARS).collect();
-            let detail =
-                format!("the body must be a JSON object with known members only: {reason}");
-            Problem::new(ProblemCode::InvalidParameter, detail)
-        })
-    }
-
-    /// Validates the members into a change. A member that does not apply to the action is rejected: a client that names
-    /// a token means to delegate no more than that.
-    fn validate(&self) -> Result<(Address, DelegationChange), Problem> {
-        let from = required("from", self.from, parse_address)?;
-        let to = required("to", self.to, parse_address)?;
-        let rights = |name: &str, json| parameters::parse_rights(name, &parse_string(name, json)?);
-        let rights = optional("rights", self.rights, rights)?.unwrap_or(B256::ZERO);
-        let contract = || required("contract", self.contract, parse_address);
-        let token_id = || required("token_id", self.token_id, parse_number);
-        let [no_contract, no_token_id, no_amount] =
-            [("contract", self.contract), ("token_id", self.token_id), ("amount", self.amount)];
-        let scope = match required("action", self.action, parse_string)?.as_ref() {
-            "delegate_all" => {
-                reject_members([no_contract, no_token_id, no_amount])?;
-                DelegationScope::All { enable: self.parse_enable()? }
-            }
-            "delegate_contract" => {
-                reject_members([no_token_id, no_amount])?;
-                DelegationScope::Contract { contract: contract()?, enable: self.parse_enable()? }
-            }
-            "delegate_erc721" => {
-                reject_members([no_amount])?;
-                let (contract, token_id) = (contract()?, token_id()?);
-                DelegationScope::Erc721 { contract, token_id, enable: self.parse_enable()? }
-            }
-            "delegate_erc20" => {
-                reject_members([no_token_id])?;
-                DelegationScope::Erc20 { contract: contract()?, amount: self.parse_amount()? }
-            }
-            "delegate_erc1155" => {
-                let (contract, token_id) = (contract()?, token_id()?);
-                DelegationScope::Erc1155 { contract, token_id, amount: self.parse_amount()? }
-            }
-            _ => {
-                let allowed = "must be delegate_all, delegate_contract, delegate_erc721, \
-                    delegate_erc20 or delegate_erc1155";
-                return Err(invalid_parameter("action", allowed));
-            }
-        };
-        Ok((from, DelegationChange { to, rights, scope }))
-    }
-
-    /// Returns true to delegate and false to revoke. Default: true.
-    fn parse_enable(&self) -> Result<bool, Problem> {
-        Ok(optional("enable", self.enable, parse_flag)?.unwrap_or(true))
-    }
-
-    /// Returns the amount, or 0 to revoke: with `enable` false or an `amount` of 0.
-    fn parse_amount(&self) -> Result<U256, Problem> {
-        let required_amount = || required("amount", self.amount, parse_number);
-        match optional("enable", self.enable, parse_flag)? {
-            None => required_amount(),
-            Some(false) => {
-                optional("amount", self.amount, parse_number)?;
-                Ok(U256::ZERO)
-            }
-            Some(true) => match required_amount()? {
-                U256::ZERO => Err(invalid_parameter(
-                    "amount",
-                    "must be above 0 if `enable` is true; 0 revokes",
-                )),
-                amount => Ok(amount),
-            },
+        "delegate_erc20" => {
+            Ok(DelegationScope::Erc20 { contract: contract()?, amount: amount()? })
         }
+        "delegate_erc1155" => {
+            let (contract, token_id) = (contract()?, token_id()?);
+            Ok(DelegationScope::Erc1155 { contract, token_id, amount: amount()? })
+        }
+        _ => Err(invalid_parameter(
+            name,
+            "must be delegate_all, delegate_contract, delegate_erc721, delegate_erc20 or delegate_erc1155",
+        )),
+    })?;
+    let used: &[&str] = match scope {
+        DelegationScope::All { .. } => &[],
+        DelegationScope::Contract { .. } => &["contract"],
+        DelegationScope::Erc721 { .. } => &["contract", "token_id"],
+        DelegationScope::Erc20 { .. } => &["contract", "amount"],
+        DelegationScope::Erc1155 { .. } => &["contract", "token_id", "amount"],
+    };
+    let mut unused = ["contract", "token_id", "amount"].into_iter();
+    match unused.find(|name| members.has(name) && !used.contains(name)) {
+        Some(name) => Err(invalid_parameter(name, "does not apply to this action; remove it")),
+        None => Ok((from, DelegationChange { to, rights, scope })),
     }
 }
 
-fn required<'a, T>(
-    name: &str,
-    member: RequestField<'a>,
-    parse: impl Fn(&str, &'a RawValue) -> Result<T, Problem>,
-) -> Result<T, Problem> {
-    optional(name, member, parse)?.ok_or_else(|| invalid_parameter(name, "is required"))
-}
-
-fn optional<'a, T>(
-    name: &str,
-    RequestField(member): RequestField<'a>,
-    parse: impl Fn(&str, &'a RawValue) -> Result<T, Problem>,
-) -> Result<Option<T>, Problem> {
-    member.map(|json| parse(name, json)).transpose()
-}
-
-fn reject_members<const N: usize>(members: [(&str, RequestField<'_>); N]) -> Result<(), Problem> {
-    match members.into_iter().find(|(_, RequestField(member))| member.is_some()) {
-        Some((name, _)) => Err(invalid_parameter(name, "does not apply to this action; remove it")),
-        None => Ok(()),
+/// Returns the amount, or 0 to revoke: with `enable` false or an `amount` of 0.
+fn parse_amount(members: &Parameters, is_enabled: Option<bool>) -> Result<U256, Problem> {
+    let amount = members.optional("amount", parse_number)?;
+    match (is_enabled, amount) {
+        (Some(false), _) => Ok(U256::ZERO),
+        (_, None) => Err(invalid_parameter("amount", "is required")),
+        (Some(true), Some(U256::ZERO)) => {
+            Err(invalid_parameter("amount", "must be above 0 if `enable` is true; 0 revokes"))
+        }
+        (_, Some(amount)) => Ok(amount),
     }
 }
 
-fn parse_string<'a>(name: &str, json: &'a RawValue) -> Result<Cow<'a, str>, Problem> {
-    json::parse_string(json).ok_or_else(|| invalid_parameter(name, "must be a string"))
+/// Parses the JSON object into the texts of its members.
+fn parse_members(body: &[u8]) -> Result<Parameters, Problem> {
+    const NAMES: [&str; 8] =
+        ["from", "to", "action", "contract", "token_id", "amount", "rights", "enable"];
+    let invalid = |reason: &dyn Display| {
+        // The reason may quote a name of any length.
+        let reason: String = reason.to_string().chars().take(160).collect();
+        let detail = format!("the body must be a JSON object with known members only: {reason}");
+        Problem::new(ProblemCode::InvalidParameter, detail)
+    };
+    let body = serde_json::from_slice(body);
+    let BodyMembers(members) = body.map_err(|error| invalid(&error))?;
+    let parse = |(name, json): (String, &RawValue)| {
+        if NAMES.contains(&&*name) {
+            member_text(&name, json).map(|text| (name, text))
+        } else {
+            Err(invalid(&format_args!("unknown field `{name}`")))
+        }
+    };
+    members.into_iter().map(parse).collect::<Result<_, _>>().map(Parameters)
 }
 
-fn parse_address(name: &str, json: &RawValue) -> Result<Address, Problem> {
-    parameters::parse_address(name, &parse_string(name, json)?)
+/// Members of a JSON object in their order, duplicates included.
+struct BodyMembers<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for BodyMembers<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                std::iter::from_fn(|| map.next_entry().transpose()).collect()
+            }
+        }
+        input.deserialize_map(MembersVisitor).map(Self)
+    }
 }
 
-fn parse_flag(name: &str, json: &RawValue) -> Result<bool, Problem> {
-    serde_json::from_str(json.get()).map_err(|_| invalid_parameter(name, "must be true or false"))
-}
-
-/// Parses a number from a decimal string, or from an integer that no JSON implementation rounds.
-fn parse_number(name: &str, json: &RawValue) -> Result<U256, Problem> {
+/// Returns the text of a string, a flag, or an integer that no JSON implementation rounds. A null is rejected: the
+/// client has probably forgotten a value.
+fn member_text(name: &str, json: &RawValue) -> Result<String, Problem> {
     const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
-    if let Some(text) = json::parse_string(json) {
-        return parameters::parse_number(name, &text);
-    }
-    // 1.0 is an integer to JSON Schema and to clients that write all numbers as floats.
-    let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
-    let is_whole = fraction.bytes().all(|digit| digit == b'0');
-    let number =
-        digits.parse::<u64>().ok().filter(|number| is_whole && *number <= MAX_SAFE_INTEGER);
-    let requirement = "must be a string of decimal digits, or an integer up to 2^53 - 1";
-    number.map(U256::from).ok_or_else(|| invalid_parameter(name, requirement))
+    let text = json::parse_string(json).map(Cow::into_owned);
+    let (text, requirement) = match name {
+        "enable" => {
+            let flag = serde_json::from_str(json.get()).ok();
+            (flag.map(|flag: bool| flag.to_string()), "must be true or false")
+        }
+        "token_id" | "amount" => {
+            // 1.0 is an integer to JSON Schema and to clients that write all numbers as floats.
+            let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
+            let is_whole = fraction.bytes().all(|digit| digit == b'0');
+            let number: Option<u64> =
+                digits.parse().ok().filter(|number| is_whole && *number <= MAX_SAFE_INTEGER);
+            let requirement = "must be a string of decimal digits, or an integer up to 2^53 - 1";
+            (text.or(number.map(|number| number.to_string())), requirement)
+        }
+        _ => (text, "must be a string"),
+    };
+    text.ok_or_else(|| invalid_parameter(name, requirement))
 }
 
 #[cfg(test)]
@@ -251,7 +212,7 @@ mod tests {
     /// Parses a body with these members beside the common ones, and returns its scope.
     fn parse_scope(members: &str) -> Result<DelegationScope, String> {
         let body = format!("{{\"from\":\"{FROM}\",\"to\":\"{TO}\",{members}}}");
-        let parsed = TransactionBody::parse(body.as_bytes()).and_then(|body| body.validate());
+        let parsed = parse_request(body.as_bytes());
         parsed.map(|(_, change)| change.scope).map_err(|problem| problem.detail().to_owned())
     }
 
@@ -314,11 +275,11 @@ mod tests {
                 "`amount` does not apply to this action",
             ),
             (
-                parse_contract_scope("delegate_erc721", ",\"amount\":1"),
+                parse_contract_scope("delegate_erc721", ",\"token_id\":1,\"amount\":1"),
                 "`amount` does not apply to this action",
             ),
             (
-                parse_contract_scope("delegate_erc20", ",\"token_id\":1"),
+                parse_contract_scope("delegate_erc20", ",\"amount\":1,\"token_id\":1"),
                 "`token_id` does not apply to this action",
             ),
             (
@@ -345,9 +306,9 @@ mod tests {
             (parse_all_scope("\"enable\":\"true\""), "`enable` must be true or false"),
             (parse_all_scope("\"enable\":null"), "`enable` must be true or false"),
             (parse_all_scope("\"rights\":null"), "`rights` must be a string"),
-            (parse_all_scope("\"contract\":null"), "`contract` does not apply to this action"),
+            (parse_all_scope("\"contract\":null"), "`contract` must be a string"),
             (parse_all_scope("\"rights\":\"0x12\""), "`rights` must have 64 hex digits after 0x"),
-            (parse_all_scope("\"from\":\"x\""), "the body must be a JSON object"),
+            (parse_all_scope("\"from\":\"x\""), "`from` must be given once"),
             (
                 parse_all_scope("\"tokenId\":\"1\""),
                 "the body must be a JSON object with known members only: unknown field `tokenId`",
@@ -358,11 +319,11 @@ mod tests {
         }
         let array = format!("[\"{FROM}\",\"delegate_all\",\"{TO}\"]");
         for body in [&array, "", "[]", "null", "{", "{\"from\":\"0x12\"}", "\u{feff}{}"] {
-            let parsed = TransactionBody::parse(body.as_bytes()).and_then(|body| body.validate());
+            let parsed = parse_request(body.as_bytes());
             assert!(parsed.is_err(), "{body}");
         }
         let long = format!("{{\"{}\":1}}", "\u{e4}".repeat(5000));
-        let problem = TransactionBody::parse(long.as_bytes()).unwrap_err();
+        let problem = parse_request(long.as_bytes()).unwrap_err();
         assert!(problem.detail().len() < 500, "{}", problem.detail());
     }
 }

@@ -254,7 +254,9 @@ pub(in crate::api) enum UpstreamErrors {
     /// The upstream did not return a usable response.
     #[response(
         status = 502,
-        examples(("upstream_unreachable" = ()), ("upstream_invalid" = ()), ("registry_absent" = ()))
+        examples(
+            ("upstream_unreachable" = ()), ("upstream_invalid" = ()), ("registry_absent" = ()), ("too_many_delegations" = ())
+        )
     )]
     BadGateway(ProblemBody<'static>),
     /// The upstream did not respond in time.

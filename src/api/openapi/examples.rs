@@ -166,6 +166,7 @@ fn problem_examples(chain: &StoredChain) -> impl Iterator<Item = (String, RefOr<
         upstream_problem(ProxyError::Unreachable),
         upstream_problem(ProxyError::InvalidResponse),
         LookupError::RegistryAbsent.into(),
+        LookupError::TooManyDelegations.into(),
         upstream_problem(ProxyError::Timeout),
     ];
     problems.into_iter().filter_map(|problem| {

@@ -254,3 +254,36 @@ async fn non_utf8_targets_are_refused() {
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
+
+#[tokio::test]
+async fn erc721_check_accepts_the_names_vault_and_delegate() {
+    let (api, harness) = start().await;
+    api.set_response("check/erc721", "true");
+    let all = parameters("erc721");
+    assert_eq!(harness.get(&target("erc721", &all)).await.text(), "true");
+    let expected = api.last_target();
+    let other_names = |name| match name {
+        "from" => "vault",
+        "to" => "delegate",
+        other => other,
+    };
+    let renamed: Vec<_> = all.iter().map(|(name, value)| (other_names(name), *value)).collect();
+    // The second look-up has the same response, from the cache.
+    let response = harness.get(&target("erc721", &renamed)).await;
+    assert_eq!((response.text(), api.request_count()), ("true", 1));
+    let with_key = harness.get_with(&target("erc721", &renamed), "X-API-KEY: mine\r\n").await;
+    assert_eq!((with_key.text(), api.last_target()), ("true", expected));
+    for name in ["vault", "delegate"] {
+        let mut both = all.clone();
+        both.push((name, VAULT));
+        let path = target("erc721", &both);
+        assert_refused(&harness.get(&path).await, name, &path);
+    }
+    for scope in ["all", "contract", "erc20", "erc1155"] {
+        let some: Vec<_> =
+            parameters(scope).into_iter().map(|(name, value)| (other_names(name), value)).collect();
+        let path = target(scope, &some);
+        assert_refused(&harness.get(&path).await, "from", &path);
+    }
+    assert_eq!((api.request_count(), harness.reads()), (2, 0));
+}

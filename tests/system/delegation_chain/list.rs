@@ -14,7 +14,7 @@ fn list_member(kind: &str, rights: &str, more: [Option<&str>; 3]) -> String {
 }
 
 /// Returns a list member; `more` has the contract, the token id and the amount.
-fn list_member_between(
+pub(super) fn list_member_between(
     kind: &str,
     from: &str,
     to: &str,
@@ -29,7 +29,7 @@ fn list_member_between(
     )
 }
 
-fn list(members: &[String]) -> String {
+pub(super) fn list(members: &[String]) -> String {
     format!("[{}]", members.join(","))
 }
 
