@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RedisClock {
     /// Time of the request, before which Redis cannot have read its clock. So no value seems younger than it is.
-    requested_at: Instant,
+    pub(super) requested_at: Instant,
     micros: u64,
-    /// Round trip of the command.
-    pub(super) round_trip: Duration,
+    round_trip: Duration,
 }
 
 /// Division of a chain's time into slots of one block time. Each chain has its own offset, so that not all are polled
@@ -28,25 +27,23 @@ impl RedisClock {
         Self { requested_at, micros, round_trip }
     }
 
-    /// Reading of the clock in microseconds at `moment`, or slightly more.
+    /// Reading of the clock in microseconds at `moment`, or up to a round trip more.
     pub(super) fn micros_at(&self, moment: Instant) -> u64 {
         let after = whole_micros(moment.saturating_duration_since(self.requested_at));
         let before = whole_micros(self.requested_at.saturating_duration_since(moment));
         self.micros.saturating_add(after).saturating_sub(before)
     }
 
-    /// Returns true if a message was in transit for long, or Redis' clock was changed. `sent`: Redis' clock in
-    /// microseconds.
-    pub(super) fn is_skewed(&self, sent: u64, received: Instant) -> bool {
-        const MAX_SKEW: Duration = Duration::from_secs(1);
-        self.micros_at(received).abs_diff(sent) > whole_micros(MAX_SKEW)
+    /// Reading of the clock in microseconds at `moment`, or up to a round trip less.
+    pub(super) fn earliest_micros_at(&self, moment: Instant) -> u64 {
+        self.micros_at(moment).saturating_sub(whole_micros(self.round_trip))
     }
 
-    /// Returns when the clock reads `micros`, or slightly before.
-    fn instant_at(&self, micros: u64) -> Instant {
+    /// Returns when the clock reads `micros`, or up to a round trip before. `None`: too long ago for the local clock.
+    pub(super) fn instant_at(&self, micros: u64) -> Option<Instant> {
         let ahead = Duration::from_micros(micros.saturating_sub(self.micros));
         let behind = Duration::from_micros(self.micros.saturating_sub(micros));
-        (self.requested_at + ahead).checked_sub(behind).unwrap_or(self.requested_at)
+        self.requested_at.checked_add(ahead)?.checked_sub(behind)
     }
 }
 
@@ -73,10 +70,10 @@ impl PollSlots {
         clock.micros_at(moment).saturating_add(self.phase_micros()) / self.length_micros()
     }
 
-    /// Returns the start of `slot`.
+    /// Returns the start of `slot`, or a time in the past.
     pub(super) fn slot_start(&self, clock: &RedisClock, slot: u64) -> Instant {
-        let start = slot.saturating_mul(self.length_micros());
-        clock.instant_at(start.saturating_sub(self.phase_micros()))
+        let start = slot.saturating_mul(self.length_micros()).saturating_sub(self.phase_micros());
+        clock.instant_at(start).unwrap_or(clock.requested_at)
     }
 }
 
@@ -127,8 +124,10 @@ mod tests {
         assert_eq!(clock.micros_at(micros_before(now, 5)), 995);
         assert_eq!(
             [clock.instant_at(1005), clock.instant_at(995)],
-            [now + 5 * micro, micros_before(now, 5)]
+            [Some(now + 5 * micro), Some(micros_before(now, 5))]
         );
         assert_eq!(clock.micros_at(micros_before(now, 1_000_000)), 0);
+        let slow = RedisClock::new(1000, now, 3 * micro);
+        assert_eq!([slow.micros_at(now), slow.earliest_micros_at(now)], [1000, 997]);
     }
 }

@@ -114,19 +114,6 @@ impl NodeHealth {
         is_in_future(self.quarantined_until, now)
     }
 
-    /// Remaining time of the pause that the node asked for.
-    pub(super) fn rate_limit_remaining(&self, now: Instant) -> Duration {
-        let until = self.cooldown_until;
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
-    }
-
-    /// Records that the node asked another replica to pause for `wait`.
-    pub(super) fn set_cooldown(&mut self, wait: Duration, now: Instant) {
-        // The other replica has already added its jitter.
-        let wait = wait.min(Self::MAX_COOLDOWN + Self::MAX_COOLDOWN / 10);
-        self.cooldown_until = self.cooldown_until.max(Some(now + wait));
-    }
-
     pub(super) fn record_success(&mut self) {
         *self = Self::new(self.block_time);
     }

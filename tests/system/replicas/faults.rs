@@ -288,7 +288,7 @@ fn data_lost_by_redis_is_shared_again() {
 }
 
 /// Prefix of the service's keys and channels.
-const PREFIX: &str = "gas:v1:";
+const PREFIX: &str = "gas:";
 
 /// Replaces the value of each key of the service, and publishes each of its last messages with another content.
 /// Values and messages for which `replacement` returns `None` are left out.
@@ -322,7 +322,7 @@ fn replace_by_lists(redis: &Redis) {
 fn wait_for_messages(redis: &Redis) {
     redis.subscribe(PREFIX);
     let since = Instant::now();
-    let has_value = || redis.keys(PREFIX).iter().any(|key| key.ends_with(b":value"));
+    let has_value = || redis.keys(PREFIX).iter().any(|key| key.ends_with(b":record"));
     while redis.messages().is_empty() || !has_value() {
         assert!(since.elapsed() < crate::raw_client::TIMEOUT, "nothing is published");
         std::thread::sleep(Duration::from_millis(5));

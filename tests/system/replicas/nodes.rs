@@ -10,9 +10,9 @@ use super::replica::Replica;
 use super::{
     BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, chain_section, redis_section, wait_until,
 };
-use crate::mock_node::{MockNode, Reply, dead_url};
+use crate::mock_node::dead_url;
 use crate::raw_client::RawClient;
-use crate::test_server::{Response, TestServer};
+use crate::test_server::Response;
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
@@ -223,58 +223,35 @@ async fn replica_that_cannot_reach_the_node_serves_shared_values() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rate_limit_of_one_replica_is_respected_by_all_and_after_a_restart() {
-    const LIMIT: Duration = Duration::from_secs(5);
-    let harness = Harness::start("limit", 3, Redis::start()).await;
+async fn each_replica_respects_its_own_rate_limit() {
+    const LIMIT: Duration = Duration::from_secs(4);
+    let redis = Redis::start();
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let names = ["limit-0", "limit-1", "limit-2"];
+    let replicas = names.map(|name| {
+        let chain = chain_section("a", CHAIN_ID, &node.url_for(name), "");
+        Arc::new(Replica::start(name, &(redis_section(&redis.url(0)) + &chain)))
+    });
+    let harness = Harness::from_replicas(redis, node, &replicas).await;
     let first = harness.node.progress().calls;
     harness.node.set_behaviour(Behaviour::RateLimited(LIMIT.as_secs()));
-    wait_until("a rate-limited call", async || harness.node.progress().calls > first).await;
-    let rate_limited = harness.node.calls()[first].at;
-    // A call during the cool-down would now succeed and be noticed.
-    harness.node.set_behaviour(Behaviour::Healthy);
-    // The rate-limited replica may be the one that is killed, so wait until it has published the cool-down.
-    let is_cooldown = |key: &Vec<u8>| String::from_utf8_lossy(key).contains(":cooldown:");
-    wait_until("a cool-down", async || harness.redis.keys("gas:v1:").iter().any(is_cooldown)).await;
-    let restarted = &harness.monitors[0];
-    restarted.pause();
-    restarted.replica.kill();
-    restarted.replica.start_again();
-    restarted.replica.wait_until_ready().await;
-    restarted.resume();
-    wait_until("a further call", async || harness.node.progress().calls > first + 1).await;
-    let calls: Vec<_> = harness.node.calls()[first + 1..].to_vec();
-    let pause = calls[0].at - rate_limited;
-    println!("called again after {pause:?}: {calls:?}");
-    assert!(pause >= LIMIT, "{pause:?}: {calls:#?}");
-    // `Retry-After` plus up to 10 % jitter, then the next slot.
-    assert!(pause <= LIMIT + LIMIT / 10 + 2 * BLOCK_TIME + SECOND / 2, "{pause:?}");
-    assert!(pause > Duration::ZERO && restarted.replica.counts("a").await.standalone == 0);
-    harness.share_again(Instant::now()).await;
-    harness.check_no_failures();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarted_replicas_do_not_verify_the_chain_again() {
-    let harness = Harness::start("proof", 3, Redis::start()).await;
-    // Restart each polling replica until each has polled.
-    let mut have_polled = [false; 3];
-    wait_until("each has polled", async || {
-        for (monitor, has_polled) in harness.monitors.iter().zip(&mut have_polled) {
-            if monitor.replica.counts("a").await.claimed > 0 {
-                *has_polled = true;
-                monitor.pause();
-                monitor.replica.kill();
-                monitor.replica.start_again();
-                monitor.replica.wait_until_ready().await;
-                monitor.resume();
-            }
-        }
-        have_polled == [true; 3]
+    let calls_of = |name: &str| {
+        let calls = harness.node.calls().into_iter().skip(first);
+        calls.filter(|call| call.client == name).map(|call| call.at).collect::<Vec<_>>()
+    };
+    wait_until("two calls of each replica", async || {
+        names.iter().all(|name| calls_of(name).len() >= 2)
     })
     .await;
-    let methods = harness.node.calls_by_method(0);
-    println!("{methods:?}");
-    assert_eq!(methods["eth_chainId"], 1, "{methods:?}");
+    for name in names {
+        let calls = calls_of(name);
+        let pauses = calls.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(pauses.min().unwrap() >= LIMIT, "{name}: {calls:?}");
+    }
+    harness.node.set_behaviour(Behaviour::Healthy);
+    wait_until("shared polls", async || harness.node.last_response().unwrap().1.elapsed() < SECOND)
+        .await;
+    harness.share_again(Instant::now()).await;
     harness.check_no_failures();
 }
 
@@ -466,7 +443,7 @@ async fn chain_reset_reaches_all_replicas() {
     harness.check_no_failures();
     let resets = [
         (5_000_000, false),
-        // Redis is restarted empty, so it loses the epoch of the previous reset.
+        // Redis is restarted empty, so it loses the record with the previous reset.
         (3_000_000, true),
         (1_000_000, false),
     ];
@@ -575,29 +552,4 @@ async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
         let counts = replica.counts("a").await;
         assert!(counts.standalone == 0 && counts.claimed + counts.yielded > 0, "{counts:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rate_limit_of_a_client_read_does_not_pause_shared_polls() {
-    let redis = Redis::start();
-    let node = MockNode::for_reads(Reply::Raw(429, "slow down".into())).await;
-    let config = redis_section(&redis.url(0))
-        + &format!(
-            "[chains.a]\nchain_id = 2020\nblock_time = \"250ms\"\nrpc_urls = [\"{}\"]\n",
-            node.url()
-        );
-    let services = [TestServer::start(&config).await, TestServer::start(&config).await];
-    wait_until("polls", async || node.polls() >= 2).await;
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":[]}"#;
-    let rate_limited = reqwest::Client::new().post(services[0].url("/rpc/a")).body(call).send();
-    let rate_limited = Response::read(rate_limited.await.unwrap()).await;
-    assert_eq!(rate_limited.json()["error"]["code"], -32005, "{rate_limited:?}");
-    let polls = node.polls();
-    wait_until("further polls", async || {
-        let keys = redis.keys("gas:v1:");
-        let keys = keys.iter().map(|key| String::from_utf8_lossy(key));
-        assert!(keys.into_iter().all(|key| !key.contains(":cooldown:")));
-        node.polls() >= polls + 3
-    })
-    .await;
 }
