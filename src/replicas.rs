@@ -13,8 +13,7 @@
 //! of a block time (at most 250 to 500 ms), and those whose last poll failed for an eighth longer. By then they usually
 //! have the result and do not claim. So a slot costs one claim and one publication, however many replicas there are.
 //!
-//! - A replica whose head needs confirmation stays first for up to three polls, because one replica must see the head
-//!   that often.
+//! - A replica whose head needs confirmation stays first, because one replica must see the head in three polls.
 //! - After three slots in a row, and at least 1.5 s, in which others claimed but published nothing usable, a replica
 //!   polls standalone.
 //!

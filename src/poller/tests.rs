@@ -51,7 +51,7 @@ impl Harness {
         let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
         let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
         let confirmed_at = is_confirmed.then_some(observed_at);
-        self.poller.merge_remote(&SharedFeeHistory::for_test(history, timestamps, confirmed_at))
+        self.poller.merge_remote(&SharedFeeHistory { slot: 0, history, timestamps, confirmed_at })
     }
 
     /// Published head, and seconds since it was polled.

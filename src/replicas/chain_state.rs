@@ -84,7 +84,7 @@ impl SharedChainState {
         let connection = self.redis.active().ok_or(CommandFailed)?;
         let mut script = self.claim_script.key(&self.record);
         script.key(&self.claim_prefix).arg(&self.replica_id);
-        script.arg(self.slots.length_micros()).arg(self.slots.phase_micros());
+        script.arg(self.slots.length_us).arg(self.slots.phase_us);
         script.arg(first_slot.map(|slot| slot.to_string()).unwrap_or_default());
         script.arg(whole_micros(claim_for) / 1000).arg(SharedFeeHistory::MAX_BYTES);
         let requested_at = Instant::now();

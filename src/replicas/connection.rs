@@ -270,8 +270,9 @@ impl RedisReporter {
 /// Label of the failure, from a closed list.
 fn failure_reason(error: &RedisError) -> &'static str {
     match (error.kind(), error.code()) {
-        (ErrorKind::AuthenticationFailed, _) => "unauthorized",
-        (_, Some("WRONGPASS" | "NOAUTH" | "NOPERM")) => "unauthorized",
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH" | "NOPERM")) => {
+            "unauthorized"
+        }
         (_, Some("READONLY" | "MASTERDOWN")) => "read_only",
         (_, Some("OOM")) => "out_of_memory",
         (_, Some(_)) => "refused",

@@ -24,7 +24,8 @@ pub struct PollCoordinator {
     chain_state: SharedChainState,
     upstreams: Arc<ChainUpstreams>,
     inbox: watch::Receiver<Option<Message>>,
-    counters: Counters,
+    slot_counters: EnumMap<SlotOutcome, Counter>,
+    record_counters: EnumMap<AdoptOutcome, Counter>,
     /// Last reading of Redis' clock; `None`: not read with this connection.
     clock: Option<RedisClock>,
     /// Slot of the newest shared result that is known here.
@@ -36,17 +37,8 @@ pub struct PollCoordinator {
     priority: ClaimPriority,
     /// Consecutive slots that other replicas claimed without publishing a usable result.
     silent_slots: u32,
-    /// Consecutive polls with an unconfirmed head.
-    unconfirmed_polls: u32,
     /// When a replica last confirmed a head regression or jump.
     confirmed_at: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Counters {
-    slots: EnumMap<SlotOutcome, Counter>,
-    records: EnumMap<AdoptOutcome, Counter>,
-    invalid_records: Counter,
 }
 
 /// How a poll slot was used.
@@ -117,8 +109,6 @@ impl PollCoordinator {
     const MIN_SILENT_SLOTS: u32 = 3;
     /// Age at which the reading of Redis' clock is renewed, because clocks drift.
     const MAX_CLOCK_AGE: Duration = Duration::from_secs(10);
-    /// Consecutive polls for which a replica keeps priority although their heads were unconfirmed.
-    const MAX_UNCONFIRMED_POLLS: u32 = 3;
 
     pub(super) fn new(
         chain: &config::Chain,
@@ -128,23 +118,18 @@ impl PollCoordinator {
         metrics: &Metrics,
     ) -> Self {
         let labels = |outcome| ChainOutcomeLabels { chain: chain.key.clone(), outcome };
-        let records = &metrics.replica_messages_total;
         Self {
             chain_state,
             upstreams,
             inbox,
-            counters: Counters {
-                slots: counters(&metrics.poll_slots_total, labels),
-                records: counters(records, labels),
-                invalid_records: records.get_or_create_owned(&labels("invalid")),
-            },
+            slot_counters: counters(&metrics.poll_slots_total, labels),
+            record_counters: counters(&metrics.replica_messages_total, labels),
             clock: None,
             last_slot: 0,
             next_slot: 0,
             claim_at: Instant::now(),
             priority: ClaimPriority::Normal,
             silent_slots: 0,
-            unconfirmed_polls: 0,
             confirmed_at: None,
         }
     }
@@ -179,7 +164,7 @@ impl PollCoordinator {
 
     /// Records the outcome of merging a record. An unusable one does not end its slot.
     pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
-        self.counters.records[outcome].increment();
+        self.record_counters[outcome].increment();
         match outcome {
             AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
                 self.last_slot = self.last_slot.max(received.slot);
@@ -187,7 +172,7 @@ impl PollCoordinator {
             }
             // A poll would return the same.
             AdoptOutcome::Rejected => {}
-            AdoptOutcome::Older | AdoptOutcome::Implausible => return,
+            AdoptOutcome::Older | AdoptOutcome::Implausible | AdoptOutcome::Invalid => return,
         }
         self.silent_slots = 0;
         if received.slot >= self.next_slot {
@@ -217,16 +202,10 @@ impl PollCoordinator {
                 self.chain_state.publish(&record, &clock).await;
             }
         }
-        let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
-        self.unconfirmed_polls =
-            if is_unconfirmed { self.unconfirmed_polls.saturating_add(1) } else { 0 };
         self.priority = match outcome {
-            PollOutcome::Accepted => ClaimPriority::Holder,
-            // One replica needs several polls to confirm such a head.
-            PollOutcome::Unconfirmed if self.unconfirmed_polls <= Self::MAX_UNCONFIRMED_POLLS => {
-                ClaimPriority::Holder
-            }
-            PollOutcome::Unconfirmed | PollOutcome::Failed => ClaimPriority::Backoff,
+            // One replica needs several polls to confirm a head.
+            PollOutcome::Accepted | PollOutcome::Unconfirmed => ClaimPriority::Holder,
+            PollOutcome::Failed => ClaimPriority::Backoff,
         };
         let retry_at = (outcome != PollOutcome::Accepted)
             .then(|| Instant::now() + ChainUpstreams::MAX_RETRY_INTERVAL);
@@ -260,11 +239,11 @@ impl PollCoordinator {
     ) -> Result<Option<SharedFeeHistory>, ()> {
         let current_slot = self.chain_state.slots.slot_at(clock, received_at);
         match SharedFeeHistory::parse(record, received_at, clock) {
-            Ok(received) if received.slot <= current_slot => {
+            Some(received) if received.slot <= current_slot => {
                 Ok(Some(received).filter(|received| received.slot > self.last_slot))
             }
             _ => {
-                self.counters.invalid_records.increment();
+                self.record_counters[AdoptOutcome::Invalid].increment();
                 Err(())
             }
         }
@@ -295,14 +274,14 @@ impl PollCoordinator {
         };
         let received = received.map(Action::Adopt);
         if reply.is_claimed {
-            self.counters.slots[SlotOutcome::Claimed].increment();
+            self.slot_counters[SlotOutcome::Claimed].increment();
             return Some(Action::Poll(PollGrant::Claimed(reply.slot)));
         }
         if is_first {
             let claim_at = if is_due { now } else { self.claim_at };
             self.schedule_claim(following, Some(claim_at));
         } else if first_slot.is_some_and(|first| first <= reply.slot) {
-            if self.silent_slots >= self.max_silent_slots() {
+            if self.is_starving() {
                 self.schedule_claim(following, None);
                 return Some(self.poll_standalone(now));
             }
@@ -317,7 +296,7 @@ impl PollCoordinator {
 
     /// Leaves `slot` to another replica; tries to claim it at `retry_at`, when its claim has ended.
     fn yield_slot(&mut self, slot: u64, retry_at: Option<Instant>) {
-        self.counters.slots[SlotOutcome::Yielded].increment();
+        self.slot_counters[SlotOutcome::Yielded].increment();
         if self.priority == ClaimPriority::Holder {
             self.priority = ClaimPriority::Normal;
         }
@@ -325,7 +304,7 @@ impl PollCoordinator {
     }
 
     fn poll_standalone(&self, now: Instant) -> Action {
-        self.counters.slots[SlotOutcome::Standalone].increment();
+        self.slot_counters[SlotOutcome::Standalone].increment();
         Action::Poll(PollGrant::Standalone(now))
     }
 
@@ -355,10 +334,11 @@ impl PollCoordinator {
         self.upstreams.attempt_deadline().saturating_mul(3).max(MIN_CLAIM_LIFETIME)
     }
 
-    /// A poll takes up to two attempts, however short the slots are, and its result arrives after that.
-    fn max_silent_slots(&self) -> u32 {
-        let poll_time = self.upstreams.attempt_deadline().saturating_mul(3).as_micros();
-        let slots = poll_time.div_ceil(self.chain_state.slots.length_micros().into());
-        u32::try_from(slots).unwrap_or(u32::MAX).max(Self::MIN_SILENT_SLOTS)
+    /// Returns true if other replicas have published nothing usable for too long.
+    fn is_starving(&self) -> bool {
+        let silent_for = self.chain_state.slots.length.saturating_mul(self.silent_slots);
+        // A poll takes up to two attempts, however short the slots are, and its result arrives after that.
+        self.silent_slots >= Self::MIN_SILENT_SLOTS
+            && silent_for >= self.upstreams.attempt_deadline().saturating_mul(3)
     }
 }

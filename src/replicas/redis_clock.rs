@@ -19,7 +19,8 @@ pub(super) struct RedisClock {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PollSlots {
     pub(super) length: Duration,
-    pub(super) phase: Duration,
+    pub(super) length_us: u64,
+    pub(super) phase_us: u64,
 }
 
 impl RedisClock {
@@ -53,26 +54,19 @@ impl PollSlots {
         // Spreads similar ids widely (fraction of the golden ratio).
         const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
         let fraction = u128::from(chain_id.wrapping_mul(GOLDEN_RATIO));
-        let phase = fraction.saturating_mul(u128::from(whole_micros(length))) >> u64::BITS;
-        Self { length, phase: Duration::from_micros(u64::try_from(phase).unwrap_or_default()) }
-    }
-
-    pub(super) fn length_micros(&self) -> u64 {
-        whole_micros(self.length).max(1)
-    }
-
-    pub(super) fn phase_micros(&self) -> u64 {
-        whole_micros(self.phase)
+        let length_us = whole_micros(length).max(1);
+        let phase = fraction.saturating_mul(u128::from(length_us)) >> u64::BITS;
+        Self { length, length_us, phase_us: u64::try_from(phase).unwrap_or_default() }
     }
 
     /// Returns the slot that contains `moment`.
     pub(super) fn slot_at(&self, clock: &RedisClock, moment: Instant) -> u64 {
-        clock.micros_at(moment).saturating_add(self.phase_micros()) / self.length_micros()
+        clock.micros_at(moment).saturating_add(self.phase_us) / self.length_us
     }
 
     /// Returns the start of `slot`, or a time in the past.
     pub(super) fn slot_start(&self, clock: &RedisClock, slot: u64) -> Instant {
-        let start = slot.saturating_mul(self.length_micros()).saturating_sub(self.phase_micros());
+        let start = slot.saturating_mul(self.length_us).saturating_sub(self.phase_us);
         clock.instant_at(start).unwrap_or(clock.requested_at)
     }
 }
@@ -96,7 +90,7 @@ mod tests {
         let clock = RedisClock::new(1_700_000_000_000_000, now, Duration::ZERO);
         for chain_id in [1, 2, 2020, 202_601, u64::MAX] {
             let slots = PollSlots::new(chain_id, Duration::from_secs(2));
-            assert!(slots.phase < slots.length);
+            assert!(slots.phase_us < slots.length_us);
             let slot = slots.slot_at(&clock, now);
             let start = slots.slot_start(&clock, slot);
             assert!(start <= now && now < slots.slot_start(&clock, slot + 1));
@@ -108,11 +102,11 @@ mod tests {
 
     #[test]
     fn chains_have_different_slot_phases() {
-        let phase = |id| PollSlots::new(id, Duration::from_secs(2)).phase;
+        let phase = |id| PollSlots::new(id, Duration::from_secs(2)).phase_us;
         let mut phases: Vec<_> = (1..=16).map(phase).collect();
         phases.sort_unstable();
         let gaps = phases.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        assert!(gaps.min().unwrap() > Duration::from_millis(20), "{phases:?}");
+        assert!(gaps.min().unwrap() > 20_000, "{phases:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::store::Timestamps;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedFeeHistory {
     /// Slot that it was polled for.
-    pub(super) slot: u64,
+    pub(crate) slot: u64,
     /// Reply of the node.
     pub history: FeeHistory,
     /// Times of the reply by the local monotonic clock.
@@ -38,12 +38,9 @@ pub enum AdoptOutcome {
     Rejected,
     /// Its newest block is implausibly far ahead.
     Implausible,
+    /// It is not a record, or Redis' clock was changed.
+    Invalid,
 }
-
-/// The text is not a valid record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("invalid record")]
-pub(super) struct InvalidRecord;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,27 +72,17 @@ impl From<Amount> for String {
 }
 
 impl TryFrom<String> for Amount {
-    type Error = InvalidRecord;
+    type Error = &'static str;
 
-    fn try_from(text: String) -> Result<Self, InvalidRecord> {
+    fn try_from(text: String) -> Result<Self, &'static str> {
         let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse().ok().filter(|_| is_digits).map(Self).ok_or(InvalidRecord)
+        text.parse().ok().filter(|_| is_digits).map(Self).ok_or("not an amount")
     }
 }
 
 impl SharedFeeHistory {
     /// Upper bound: 1,024 blocks with amounts of 128 bits.
     pub(super) const MAX_BYTES: usize = 256 * 1024;
-
-    /// Record of another replica, for tests of what is published from it.
-    #[cfg(test)]
-    pub(crate) fn for_test(
-        history: FeeHistory,
-        timestamps: Timestamps,
-        confirmed_at: Option<Instant>,
-    ) -> Self {
-        Self { slot: 0, history, timestamps, confirmed_at }
-    }
 
     /// Serialises the record. Its data seems older by up to a round trip, never younger.
     pub(super) fn to_json(&self, clock: &RedisClock) -> String {
@@ -117,36 +104,29 @@ impl SharedFeeHistory {
         serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
     }
 
-    /// Parses a record that was received at `received_at`. One from the future is invalid: Redis' clock was changed, so
-    /// its age is unknown.
-    pub(super) fn parse(
-        record: &[u8],
-        received_at: Instant,
-        clock: &RedisClock,
-    ) -> Result<Self, InvalidRecord> {
+    /// Parses a record that was received at `received_at`; `None` if it is invalid. One from the future is, because its
+    /// age is unknown: Redis' clock was changed.
+    pub(super) fn parse(record: &[u8], received_at: Instant, clock: &RedisClock) -> Option<Self> {
         if record.len() > Self::MAX_BYTES {
-            return Err(InvalidRecord);
+            return None;
         }
-        let record: Record = serde_json::from_slice(record).map_err(|_| InvalidRecord)?;
-        let is_past = record.observed_us <= clock.micros_at(received_at)
-            && record.confirmed_us.is_none_or(|confirmed| confirmed <= record.observed_us);
-        let (history, timestamps) = record
-            .history()
-            .zip(record.timestamps(clock))
-            .filter(|_| is_past)
-            .ok_or(InvalidRecord)?;
-        let confirmed_at = record.confirmed_us.and_then(|confirmed| clock.instant_at(confirmed));
-        Ok(Self { slot: record.slot, history, timestamps, confirmed_at })
+        let record: Record = serde_json::from_slice(record).ok()?;
+        let Record { slot, observed_us, confirmed_us, .. } = record;
+        if observed_us > clock.micros_at(received_at) || confirmed_us > Some(observed_us) {
+            return None;
+        }
+        let observed_at = clock.instant_at(observed_us)?;
+        let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
+        Some(Self {
+            slot,
+            history: record.history()?,
+            timestamps: Timestamps { observed_at, head_changed_at },
+            confirmed_at: confirmed_us.and_then(|confirmed| clock.instant_at(confirmed)),
+        })
     }
 }
 
 impl Record {
-    fn timestamps(&self, clock: &RedisClock) -> Option<Timestamps> {
-        let observed_at = clock.instant_at(self.observed_us)?;
-        let head_changed_at = observed_at.checked_sub(Duration::from_micros(self.head_age_us))?;
-        Some(Timestamps { observed_at, head_changed_at })
-    }
-
     fn history(&self) -> Option<FeeHistory> {
         let block = |RecordBlock(base_fee, ratio, medium, high): &RecordBlock| {
             let rewards = match (medium, high) {

@@ -24,11 +24,7 @@ fn result(observed_at: Instant) -> SharedFeeHistory {
     SharedFeeHistory { slot: 5, history: history(), timestamps, confirmed_at }
 }
 
-fn parse(
-    record: &str,
-    received_at: Instant,
-    clock: &RedisClock,
-) -> Result<SharedFeeHistory, InvalidRecord> {
+fn parse(record: &str, received_at: Instant, clock: &RedisClock) -> Option<SharedFeeHistory> {
     SharedFeeHistory::parse(record.as_bytes(), received_at, clock)
 }
 
@@ -37,9 +33,9 @@ fn record_round_trips_history_and_times() {
     let now = Instant::now();
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
     let result = result(now);
-    assert_eq!(parse(&result.to_json(&clock), now, &clock), Ok(result.clone()));
+    assert_eq!(parse(&result.to_json(&clock), now, &clock), Some(result.clone()));
     let unconfirmed = SharedFeeHistory { confirmed_at: None, ..result };
-    assert_eq!(parse(&unconfirmed.to_json(&clock), now, &clock), Ok(unconfirmed));
+    assert_eq!(parse(&unconfirmed.to_json(&clock), now, &clock), Some(unconfirmed));
 }
 
 #[test]
@@ -47,16 +43,16 @@ fn round_trips_and_delays_never_reduce_the_age() {
     let now = Instant::now();
     let round_trip = Duration::from_millis(80);
     // Redis read its clock at the end of the round trip of one replica, and at the beginning of that of the other.
-    let publisher = RedisClock::new(NOW + 80_000, now, round_trip);
-    let receiver = RedisClock::new(NOW, now, round_trip);
-    let record = result(now).to_json(&publisher);
+    let sender_clock = RedisClock::new(NOW + 80_000, now, round_trip);
+    let own_clock = RedisClock::new(NOW, now, round_trip);
+    let record = result(now).to_json(&sender_clock);
     for delay in [0, 1, 25] {
         let received_at = now + Duration::from_secs(delay);
-        let received = parse(&record, received_at, &receiver).unwrap();
+        let received = parse(&record, received_at, &own_clock).unwrap();
         assert_eq!(received.timestamps.observed_at, now, "{delay}");
     }
-    let record = result(now).to_json(&receiver);
-    let received = parse(&record, now, &publisher).unwrap();
+    let record = result(now).to_json(&own_clock);
+    let received = parse(&record, now, &sender_clock).unwrap();
     assert_eq!(now - received.timestamps.observed_at, 2 * round_trip);
 }
 
@@ -66,11 +62,11 @@ fn record_from_the_future_is_invalid_until_the_new_clock_is_read() {
     let [old, new] =
         [NOW, NOW + 3_600_000_000].map(|micros| RedisClock::new(micros, now, Duration::ZERO));
     let record = result(now).to_json(&new);
-    assert_eq!(parse(&record, now, &old), Err(InvalidRecord));
-    assert!(parse(&record, now, &new).is_ok());
-    // A record from before the clock was set forward seems too old.
+    assert_eq!(parse(&record, now, &old), None);
+    assert!(parse(&record, now, &new).is_some());
+    // A record from before the clock was set forward seems too old, if the local clock can tell its time.
     let before = parse(&result(now).to_json(&old), now, &new);
-    assert!(before.is_err() || before.unwrap().timestamps.observed_at < seconds_before(now, 60));
+    assert!(before.is_none_or(|before| before.timestamps.observed_at < seconds_before(now, 60)));
 }
 
 #[test]
@@ -82,7 +78,7 @@ fn malformed_record_is_invalid() {
         assert!(good.contains(from), "{from} in {good}");
         good.replacen(from, to, 1)
     };
-    assert!(parse(&good, now, &clock).is_ok());
+    assert!(parse(&good, now, &clock).is_some());
     for wrong in [
         String::new(),
         "!".into(),
@@ -107,6 +103,6 @@ fn malformed_record_is_invalid() {
         with("}", ""),
         format!("{good}{}", " ".repeat(SharedFeeHistory::MAX_BYTES)),
     ] {
-        assert_eq!(parse(&wrong, now, &clock), Err(InvalidRecord), "{wrong:.200}");
+        assert_eq!(parse(&wrong, now, &clock), None, "{wrong:.200}");
     }
 }

@@ -131,6 +131,13 @@ impl MockClockNode {
         self.state().calls.clone()
     }
 
+    /// Returns the times of the polls, which request a fee history, from call `first` on.
+    pub(crate) fn polls(&self, first: usize) -> Vec<Instant> {
+        let state = self.state();
+        let polls = state.calls[first..].iter().filter(|call| call.method == "eth_feeHistory");
+        polls.map(|call| call.at).collect()
+    }
+
     /// Returns the number of calls per method, from call `first` on.
     pub(crate) fn calls_by_method(&self, first: usize) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
