@@ -364,6 +364,23 @@ async fn failed_poll_is_retried_within_seconds_by_one_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_poll_of_a_long_slot_is_repeated_by_another_replica() {
+    let redis = Redis::start();
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    node.set_behaviour(Behaviour::Silent);
+    let chain = chain_section("a", CHAIN_ID, &node.url(), "max_age = \"40m\"\n")
+        .replace("\"1s\"", "\"10m\"");
+    let config = redis_section(&redis.url(0)) + &chain;
+    let lost = Replica::start("lost", &config);
+    wait_until("a poll", async || node.progress().calls > 0).await;
+    lost.kill();
+    node.set_behaviour(Behaviour::Healthy);
+    let took = Replica::start("repeating", &config).wait_until_ready().await;
+    println!("{took:?}");
+    assert!(took <= 15 * SECOND, "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replica_started_during_a_stalled_head_labels_it_stale() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, Duration::from_hours(1)).await;

@@ -19,7 +19,7 @@ fn record(slot: u64, name: &str) -> String {
 }
 
 #[test]
-fn record_of_an_earlier_slot_or_a_second_one_of_the_same_slot_is_not_stored() {
+fn record_of_an_earlier_or_the_same_slot_is_not_stored() {
     let redis = Redis::start();
     for (slot, name, is_stored) in [
         (CURRENT - 5, "first", true),
