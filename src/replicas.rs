@@ -27,9 +27,9 @@
 //! # Ages
 //!
 //! A result has the time of its observation by Redis' clock. Each reply of a script ties that clock to the local
-//! monotonic clock: readings of it are up to a round trip late for the age of a received result, and up to a round trip
-//! early for the time of an own one. So a result may seem older than it is, but never younger. This also holds for a
-//! message that arrives late and for a result that Redis stores late.
+//! monotonic clock. The error is at most a round trip. The publisher takes the earliest possible time of observation,
+//! and the receiver the latest possible present. So a result may seem older than it is, but never younger. This also
+//! holds for a message that arrives late and for a result that Redis stores late.
 //!
 //! If Redis' clock is set back, results seem too old. If it is set forward, they come from the future and are rejected.
 //! A replica that has read the new clock uses new results again.
