@@ -96,12 +96,6 @@ impl CircuitBreaker {
         self.excluded.filter(|(_, until)| now < *until).map(|(reason, _)| reason)
     }
 
-    /// Remaining time of a pause that the upstream asked for.
-    pub(crate) fn rate_limit_remaining(&self, now: Instant) -> Duration {
-        let excluded = self.excluded.filter(|(reason, _)| *reason == Exclusion::RateLimited);
-        excluded.map_or(Duration::ZERO, |(_, until)| until.saturating_duration_since(now))
-    }
-
     /// Records a response: closes the circuit and ends an exclusion.
     pub(crate) fn record_success(&mut self) {
         *self = Self::new(self.min_open, self.max_open, self.probe_interval);

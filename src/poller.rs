@@ -126,32 +126,26 @@ impl Poller {
                     coordinator.finish_poll(permit, outcome, published).await;
                 }
                 Action::Adopt(publication) => {
-                    let merge_outcome = self.merge_remote(&publication, coordinator.epoch());
+                    let merge_outcome = self.merge_remote(&publication);
                     self.publisher.mark_polled();
                     coordinator.record_merge(&publication, merge_outcome);
                 }
-                // Another replica has polled in vain, which counts as the first poll here too.
+                // Other replicas have polled in vain, which counts as the first poll here too.
                 Action::Skip => self.publisher.mark_polled(),
             }
         }
     }
 
-    /// Publishes what another replica polled, if it is newer. `epoch` belongs to the published head.
-    fn merge_remote(&mut self, publication: &SharedFeeHistory, epoch: u64) -> AdoptOutcome {
-        let SharedFeeHistory { history, timestamps, .. } = publication;
+    /// Publishes what another replica polled, if it is newer.
+    fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        let SharedFeeHistory { history, timestamps, confirmed_at, .. } = publication;
         let (head, last) = (history.newest_block(), self.publisher.chain().newest_block());
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
-        let was_confirmed = publication.epoch > epoch;
-        let is_older_or_same = self
-            .publisher
-            .chain()
-            .timestamps()
-            .is_some_and(|last| last.observed_at >= timestamps.observed_at);
-        // Not newer than what is published, so at most its epoch is news. The coordinator adopts that from a
-        // duplicate.
-        if is_older_or_same && (was_confirmed || last == Some(head)) {
+        let last_observed_at = self.publisher.chain().timestamps().map(|last| last.observed_at);
+        let was_confirmed = *confirmed_at > last_observed_at;
+        if last == Some(head) && last_observed_at >= Some(timestamps.observed_at) {
             return AdoptOutcome::Duplicate;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing) else {

@@ -31,20 +31,27 @@ impl Harness {
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
     fn with_block_100() -> Self {
         let mut harness = Self::new();
-        assert_eq!(harness.merge(0, 100, FIRST_AGE), AdoptOutcome::Adopted);
+        assert_eq!(harness.merge(false, 100, FIRST_AGE), AdoptOutcome::Adopted);
         harness
     }
 
-    /// Merges a record of this epoch and head, polled `age` seconds ago. The poller's own epoch is 0.
-    fn merge(&mut self, epoch: u64, head: u64, age: u64) -> AdoptOutcome {
-        self.merge_reward(epoch, head, age, 1)
+    /// Merges a record of this head, polled `age` seconds ago, whose head another replica has confirmed or not.
+    fn merge(&mut self, is_confirmed: bool, head: u64, age: u64) -> AdoptOutcome {
+        self.merge_reward(is_confirmed, head, age, 1)
     }
 
-    fn merge_reward(&mut self, epoch: u64, head: u64, age: u64, medium: u128) -> AdoptOutcome {
+    fn merge_reward(
+        &mut self,
+        is_confirmed: bool,
+        head: u64,
+        age: u64,
+        medium: u128,
+    ) -> AdoptOutcome {
         let history = fee_history(head, medium);
         let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
         let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
-        self.poller.merge_remote(&SharedFeeHistory::for_test(epoch, history, timestamps), 0)
+        let confirmed_at = is_confirmed.then_some(observed_at);
+        self.poller.merge_remote(&SharedFeeHistory { slot: 0, history, timestamps, confirmed_at })
     }
 
     /// Published head, and seconds since it was polled.
@@ -74,7 +81,7 @@ fn newer_record_of_a_replica_is_published_with_its_own_time() {
     let mut harness = Harness::with_block_100();
     assert_eq!(harness.published(), Some((100, FIRST_AGE)));
     for (head, age) in [(100, 25), (101, 20)] {
-        assert_eq!(harness.merge(0, head, age), AdoptOutcome::Adopted);
+        assert_eq!(harness.merge(false, head, age), AdoptOutcome::Adopted);
         assert_eq!(harness.published(), Some((head, age)));
     }
     assert_eq!(harness.regressions(), 0);
@@ -82,30 +89,30 @@ fn newer_record_of_a_replica_is_published_with_its_own_time() {
 
 #[test]
 fn record_that_is_not_newer_changes_nothing() {
-    for (epoch, head, age, expected) in [
+    for (is_confirmed, head, age, expected) in [
         // The same head, polled at the same time and before.
-        (0, 100, FIRST_AGE, AdoptOutcome::Duplicate),
-        (0, 100, FIRST_AGE + 5, AdoptOutcome::Duplicate),
-        // Confirmed, but polled before.
-        (1, 90, FIRST_AGE + 5, AdoptOutcome::Duplicate),
-        // A lower head of the same epoch, whenever it was polled.
-        (0, 99, FIRST_AGE + 5, AdoptOutcome::Older),
-        (0, 99, 1, AdoptOutcome::Older),
+        (false, 100, FIRST_AGE, AdoptOutcome::Duplicate),
+        (false, 100, FIRST_AGE + 5, AdoptOutcome::Duplicate),
+        // Confirmed, but before the published block was polled.
+        (true, 90, FIRST_AGE + 5, AdoptOutcome::Older),
+        // A lower head that is not confirmed, whenever it was polled.
+        (false, 99, FIRST_AGE + 5, AdoptOutcome::Older),
+        (false, 99, 1, AdoptOutcome::Older),
         // Expired, although its head is higher.
-        (0, 101, 60, AdoptOutcome::Older),
+        (false, 101, 60, AdoptOutcome::Older),
         // Two minutes of blocks within half a minute.
-        (0, 10_000, 1, AdoptOutcome::Implausible),
+        (false, 10_000, 1, AdoptOutcome::Implausible),
     ] {
         let mut harness = Harness::with_block_100();
-        assert_eq!(harness.merge(epoch, head, age), expected, "{epoch} {head} {age}");
-        assert_eq!(harness.published(), Some((100, FIRST_AGE)), "{epoch} {head} {age}");
+        assert_eq!(harness.merge(is_confirmed, head, age), expected, "{head} {age}");
+        assert_eq!(harness.published(), Some((100, FIRST_AGE)), "{head} {age}");
     }
 }
 
 #[test]
 fn higher_head_is_published_even_if_it_was_polled_earlier() {
     let mut harness = Harness::with_block_100();
-    assert_eq!(harness.merge(0, 101, FIRST_AGE + 5), AdoptOutcome::Adopted);
+    assert_eq!(harness.merge(false, 101, FIRST_AGE + 5), AdoptOutcome::Adopted);
     assert_eq!(harness.published(), Some((101, FIRST_AGE + 5)));
 }
 
@@ -113,7 +120,7 @@ fn higher_head_is_published_even_if_it_was_polled_earlier() {
 fn confirmed_heads_are_published_and_regressions_are_counted() {
     for (head, regressions) in [(99, 1), (10_000, 0)] {
         let mut harness = Harness::with_block_100();
-        assert_eq!(harness.merge(1, head, 1), AdoptOutcome::Adopted);
+        assert_eq!(harness.merge(true, head, 1), AdoptOutcome::Adopted);
         assert_eq!(harness.published(), Some((head, 1)));
         assert_eq!(harness.regressions(), regressions);
     }
@@ -134,7 +141,7 @@ fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
 #[test]
 fn record_without_a_price_is_rejected() {
     let mut harness = Harness::with_block_100();
-    assert_eq!(harness.merge_reward(0, 101, 1, u128::MAX), AdoptOutcome::Rejected);
+    assert_eq!(harness.merge_reward(false, 101, 1, u128::MAX), AdoptOutcome::Rejected);
     assert_eq!(harness.published(), Some((100, FIRST_AGE)));
 }
 

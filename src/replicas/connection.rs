@@ -1,12 +1,13 @@
 //! Connection to Redis: one per process, for commands and for messages (RESP3).
 //!
-//! While there is no connection, the process works standalone. No command waits for a connection, and none takes longer
-//! than [`COMMAND_TIMEOUT`].
+//! While there is no connection, each command fails at once, and the process works standalone. No command takes longer
+//! than [`COMMAND_TIMEOUT`]. The `ConnectionManager` of the library does not fit: it keeps a connection whose commands
+//! time out or whose server is read-only, makes commands wait while it connects, and ignores a failed subscription.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::metrics::family::Family;
@@ -14,11 +15,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, RedisResult, Script, ScriptInvocation, Value,
+    PushInfo, PushKind, RedisError, RedisResult, ScriptInvocation, Value,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::shared_fee_history::SharedFeeHistory;
 use crate::config::RedisUrl;
 use crate::jitter;
 use crate::log_on_change::LogOnChange;
@@ -28,24 +30,26 @@ use crate::redaction::Redactor;
 /// Longer than a round trip to another continent. If Redis does not respond, a poll is late by this much.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Concurrent commands. Further ones wait within their timeout.
-const MAX_IN_FLIGHT: usize = 256;
 
-pub(super) const CLAIM_SCRIPT: &str = include_str!("claim.lua");
-pub(super) const PUBLISH_SCRIPT: &str = include_str!("publish.lua");
-pub(super) const DISCARD_SCRIPT: &str = include_str!("discard.lua");
 pub(super) const RESERVE_SCRIPT: &str = include_str!("reserve.lua");
-const SCRIPTS: [&str; 4] = [CLAIM_SCRIPT, PUBLISH_SCRIPT, DISCARD_SCRIPT, RESERVE_SCRIPT];
 
-/// Handler of a channel's messages. It must not block.
-pub(super) type MessageHandler = Box<dyn Fn(Bytes) + Send + Sync>;
+/// Newest message of a channel.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    pub(super) received_at: Instant,
+    /// Empty if the message was too large.
+    pub(super) record: Bytes,
+}
+
+/// Senders of the newest message, by channel.
+type Inboxes = HashMap<String, watch::Sender<Option<Message>>>;
 
 /// Task that connects and reconnects.
 pub(super) struct Connector {
     client: Client,
-    handlers: Arc<HashMap<String, MessageHandler>>,
+    inboxes: Inboxes,
     status: watch::Sender<ConnectionStatus>,
-    health: Arc<RedisReporter>,
+    reporter: Arc<RedisReporter>,
 }
 
 /// Handle for commands. Cheap to clone.
@@ -68,16 +72,7 @@ pub(super) struct ActiveConnection {
     connection: MultiplexedConnection,
     /// Cancelled when the connection is unusable.
     closed: CancellationToken,
-    health: Arc<RedisReporter>,
-}
-
-/// Reports outcomes of commands and connection attempts as metrics, and changes of the outcome in the log.
-#[derive(Debug)]
-struct RedisReporter {
-    up: Gauge,
-    failure_counters: Family<ReasonLabels, Counter>,
-    outcome_log: LogOnChange,
-    redactor: Redactor,
+    reporter: Arc<RedisReporter>,
 }
 
 /// A failed command. It is already logged and counted.
@@ -85,34 +80,22 @@ struct RedisReporter {
 pub(super) struct CommandFailed;
 
 impl Connector {
-    /// Creates the connector to `url`, which passes each message to its channel's handler, and a handle for commands.
-    pub(super) fn new(
-        url: &RedisUrl,
-        handlers: HashMap<String, MessageHandler>,
-        metrics: &Metrics,
-    ) -> RedisResult<(Self, RedisHandle)> {
+    /// Creates the connector to `url`, and a handle for commands.
+    pub(super) fn new(url: &RedisUrl, metrics: &Metrics) -> RedisResult<(Self, RedisHandle)> {
         let info = url.expose().clone().into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings))?;
-        let (status_sender, status_receiver) = watch::channel(ConnectionStatus::Connecting);
-        let health = RedisReporter {
-            up: Gauge::default(),
-            failure_counters: metrics.redis_failures_total.clone(),
-            outcome_log: LogOnChange::default(),
-            redactor: Redactor::new(url.secrets()),
-        };
-        metrics.registry().register(
-            "gas_suggestion_redis_up",
-            "1 if the last Redis command succeeded",
-            health.up.clone(),
-        );
-        let connector = Self {
-            client,
-            handlers: Arc::new(handlers),
-            status: status_sender,
-            health: Arc::new(health),
-        };
-        Ok((connector, RedisHandle { status: status_receiver }))
+        let (status, receiver) = watch::channel(ConnectionStatus::Connecting);
+        let reporter = Arc::new(RedisReporter::new(url, metrics));
+        let connector = Self { client, inboxes: Inboxes::new(), status, reporter };
+        Ok((connector, RedisHandle { status: receiver }))
+    }
+
+    /// Returns the inbox of a channel, which is subscribed to with each connection.
+    pub(super) fn open_inbox(&mut self, channel: String) -> watch::Receiver<Option<Message>> {
+        let (sender, inbox) = watch::channel(None);
+        self.inboxes.insert(channel, sender);
+        inbox
     }
 
     /// Connects, and reconnects whenever the connection is lost, for ever.
@@ -120,87 +103,83 @@ impl Connector {
         /// Delay between attempts, plus a random one of up to the same length, because many replicas lose the server at
         /// once.
         const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+        let inboxes = Arc::new(self.inboxes);
         loop {
-            match self.connect().await {
+            let connect = connect(&self.client, &inboxes, &self.reporter);
+            match tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await.unwrap_or_else(timed_out)
+            {
                 Ok(connection) => {
                     let closed = connection.closed.clone();
                     self.status.send_replace(ConnectionStatus::Connected(connection));
                     closed.cancelled().await;
                 }
-                Err(error) => self.health.record_failure(&error),
+                Err(error) => self.reporter.record_failure(&error),
             }
             self.status.send_replace(ConnectionStatus::Disconnected);
             tokio::time::sleep(RECONNECT_DELAY + jitter::random_up_to(RECONNECT_DELAY)).await;
         }
     }
-
-    async fn connect(&self) -> RedisResult<ActiveConnection> {
-        let closed = CancellationToken::new();
-        let (handlers, closed_by_server) = (Arc::clone(&self.handlers), closed.clone());
-        let on_push = move |push| {
-            dispatch_push(&handlers, &closed_by_server, push);
-            Ok::<_, Infallible>(())
-        };
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(COMMAND_TIMEOUT))
-            .set_concurrency_limit(MAX_IN_FLIGHT)
-            .set_push_sender(on_push);
-        let connect = async {
-            let mut connection =
-                self.client.get_multiplexed_async_connection_with_config(&config).await?;
-            let channels: Vec<_> = self.handlers.keys().collect();
-            connection.subscribe(channels).await?;
-            // Loaded now, so that no poll has to wait for it.
-            for script in SCRIPTS {
-                Script::new(script).load_async(&mut connection).await?;
-            }
-            Ok(connection)
-        };
-        let connection = tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await;
-        let connection = connection.unwrap_or_else(|_| Err(timeout_error()))?;
-        Ok(ActiveConnection { connection, closed, health: Arc::clone(&self.health) })
-    }
 }
 
-fn dispatch_push(
-    handlers: &HashMap<String, MessageHandler>,
-    closed: &CancellationToken,
-    push: PushInfo,
-) {
-    match push.kind {
-        PushKind::Disconnection => closed.cancel(),
-        PushKind::Message => {
-            let mut data = push.data.into_iter();
-            let (Some(Value::BulkString(channel)), Some(Value::BulkString(message))) =
-                (data.next(), data.next())
-            else {
-                return;
-            };
-            let handler = str::from_utf8(&channel).ok().and_then(|channel| handlers.get(channel));
-            if let Some(handler) = handler {
-                handler(message.into());
-            }
+async fn connect(
+    client: &Client,
+    inboxes: &Arc<Inboxes>,
+    reporter: &Arc<RedisReporter>,
+) -> RedisResult<ActiveConnection> {
+    /// Concurrent commands. Further ones wait within their timeout.
+    const MAX_IN_FLIGHT: usize = 256;
+    let closed = CancellationToken::new();
+    let (receivers, closed_by_server) = (Arc::clone(inboxes), closed.clone());
+    let on_push = move |push: PushInfo| {
+        if push.kind == PushKind::Disconnection {
+            closed_by_server.cancel();
         }
-        _ => {}
+        deliver(&receivers, push);
+        Ok::<_, Infallible>(())
+    };
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(COMMAND_TIMEOUT))
+        .set_concurrency_limit(MAX_IN_FLIGHT)
+        .set_push_sender(on_push);
+    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    let channels: Vec<_> = inboxes.keys().collect();
+    connection.subscribe(channels).await?;
+    Ok(ActiveConnection { connection, closed, reporter: Arc::clone(reporter) })
+}
+
+/// Passes a message to the inbox of its channel.
+fn deliver(inboxes: &Inboxes, push: PushInfo) -> Option<()> {
+    let mut data = push.data.into_iter().filter(|_| push.kind == PushKind::Message);
+    let (Value::BulkString(channel), Value::BulkString(mut record)) = (data.next()?, data.next()?)
+    else {
+        return None;
+    };
+    let inbox = inboxes.get(str::from_utf8(&channel).ok()?)?;
+    if record.len() > SharedFeeHistory::MAX_BYTES {
+        record = Vec::new();
     }
+    inbox.send_replace(Some(Message { received_at: Instant::now(), record: record.into() }));
+    Some(())
 }
 
 impl RedisHandle {
-    /// Current status.
-    pub(super) fn status(&self) -> watch::Ref<'_, ConnectionStatus> {
-        self.status.borrow()
+    /// Returns true while the first attempt to connect is in progress.
+    pub(super) fn is_connecting(&self) -> bool {
+        matches!(*self.status.borrow(), ConnectionStatus::Connecting)
     }
 
     /// Returns the connection, if there is one.
     pub(super) fn active(&self) -> Option<ActiveConnection> {
         match &*self.status.borrow() {
-            ConnectionStatus::Connected(line) if !line.closed.is_cancelled() => Some(line.clone()),
+            ConnectionStatus::Connected(active) if !active.closed.is_cancelled() => {
+                Some(active.clone())
+            }
             _ => None,
         }
     }
 
-    /// Resolves when [`status`](Self::status) has changed since the last call; never once the connector has stopped.
+    /// Resolves when the connection was lost or made since the last call; never once the connector has stopped.
     pub(super) async fn status_changed(&mut self) {
         if self.status.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -215,27 +194,14 @@ impl ActiveConnection {
         script: &ScriptInvocation<'_>,
     ) -> Result<T, CommandFailed> {
         let mut connection = self.connection.clone();
-        self.with_timeout(script.invoke_async(&mut connection)).await
-    }
-
-    /// Sends independent commands in one pipeline.
-    pub(super) async fn send(&self, commands: &redis::Pipeline) -> Result<(), CommandFailed> {
-        let mut connection = self.connection.clone();
-        self.with_timeout(commands.exec_async(&mut connection)).await
-    }
-
-    async fn with_timeout<T>(
-        &self,
-        command: impl Future<Output = RedisResult<T>>,
-    ) -> Result<T, CommandFailed> {
-        let outcome = tokio::time::timeout(COMMAND_TIMEOUT, command).await;
-        match outcome.unwrap_or_else(|_| Err(timeout_error())) {
+        let command = script.invoke_async(&mut connection);
+        match tokio::time::timeout(COMMAND_TIMEOUT, command).await.unwrap_or_else(timed_out) {
             Ok(value) => {
-                self.health.record_success();
+                self.reporter.record_success();
                 Ok(value)
             }
             Err(error) => {
-                self.health.record_failure(&error);
+                self.reporter.record_failure(&error);
                 if !is_recoverable(&error) {
                     self.closed.cancel();
                 }
@@ -245,21 +211,41 @@ impl ActiveConnection {
     }
 }
 
-fn timeout_error() -> RedisError {
-    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+fn timed_out<T>(_: tokio::time::error::Elapsed) -> RedisResult<T> {
+    Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into())
 }
 
 /// Returns true if the connection can be kept after this error. A new connection may reach the new primary behind the
 /// same name after `READONLY` or `MASTERDOWN`, and logs in again after `NOAUTH`.
 fn is_recoverable(error: &RedisError) -> bool {
-    const FATAL_CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];
     match error.code() {
-        Some(code) => !FATAL_CODES.contains(&code),
+        Some(code) => !["READONLY", "MASTERDOWN", "NOAUTH"].contains(&code),
         None => error.kind() == ErrorKind::UnexpectedReturnType,
     }
 }
 
+/// Reports outcomes of commands and connection attempts as metrics, and changes of the outcome in the log.
+#[derive(Debug)]
+struct RedisReporter {
+    up: Gauge,
+    failure_counters: Family<ReasonLabels, Counter>,
+    outcome_log: LogOnChange,
+    redactor: Redactor,
+}
+
 impl RedisReporter {
+    fn new(url: &RedisUrl, metrics: &Metrics) -> Self {
+        let up = Gauge::default();
+        let help = "1 if the last Redis command succeeded";
+        metrics.registry().register("gas_suggestion_redis_up", help, up.clone());
+        Self {
+            up,
+            failure_counters: metrics.redis_failures_total.clone(),
+            outcome_log: LogOnChange::default(),
+            redactor: Redactor::new(url.secrets()),
+        }
+    }
+
     fn record_success(&self) {
         self.up.set(1);
         if self.outcome_log.changed_to(Ok(())) {
@@ -283,10 +269,10 @@ impl RedisReporter {
 
 /// Label of the failure, from a closed list.
 fn failure_reason(error: &RedisError) -> &'static str {
-    const AUTH_ERROR_CODES: [&str; 3] = ["WRONGPASS", "NOAUTH", "NOPERM"];
     match (error.kind(), error.code()) {
-        (ErrorKind::AuthenticationFailed, _) => "unauthorized",
-        (_, Some(code)) if AUTH_ERROR_CODES.contains(&code) => "unauthorized",
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH" | "NOPERM")) => {
+            "unauthorized"
+        }
         (_, Some("READONLY" | "MASTERDOWN")) => "read_only",
         (_, Some("OOM")) => "out_of_memory",
         (_, Some(_)) => "refused",

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RedisClock {
     /// Time of the request, before which Redis cannot have read its clock. So no value seems younger than it is.
-    requested_at: Instant,
+    pub(super) requested_at: Instant,
     micros: u64,
-    /// Round trip of the command.
-    pub(super) round_trip: Duration,
+    round_trip: Duration,
 }
 
 /// Division of a chain's time into slots of one block time. Each chain has its own offset, so that not all are polled
@@ -20,7 +19,8 @@ pub(super) struct RedisClock {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PollSlots {
     pub(super) length: Duration,
-    pub(super) phase: Duration,
+    pub(super) length_us: u64,
+    pub(super) phase_us: u64,
 }
 
 impl RedisClock {
@@ -28,25 +28,23 @@ impl RedisClock {
         Self { requested_at, micros, round_trip }
     }
 
-    /// Reading of the clock in microseconds at `moment`, or slightly more.
+    /// Reading of the clock in microseconds at `moment`, or up to a round trip more.
     pub(super) fn micros_at(&self, moment: Instant) -> u64 {
         let after = whole_micros(moment.saturating_duration_since(self.requested_at));
         let before = whole_micros(self.requested_at.saturating_duration_since(moment));
         self.micros.saturating_add(after).saturating_sub(before)
     }
 
-    /// Returns true if a message was in transit for long, or Redis' clock was changed. `sent`: Redis' clock in
-    /// microseconds.
-    pub(super) fn is_skewed(&self, sent: u64, received: Instant) -> bool {
-        const MAX_SKEW: Duration = Duration::from_secs(1);
-        self.micros_at(received).abs_diff(sent) > whole_micros(MAX_SKEW)
+    /// Reading of the clock in microseconds at `moment`, or up to a round trip less.
+    pub(super) fn earliest_micros_at(&self, moment: Instant) -> u64 {
+        self.micros_at(moment).saturating_sub(whole_micros(self.round_trip))
     }
 
-    /// Returns when the clock reads `micros`, or slightly before.
-    fn instant_at(&self, micros: u64) -> Instant {
+    /// Returns when the clock reads `micros`, or up to a round trip before. `None`: too long ago for the local clock.
+    pub(super) fn instant_at(&self, micros: u64) -> Option<Instant> {
         let ahead = Duration::from_micros(micros.saturating_sub(self.micros));
         let behind = Duration::from_micros(self.micros.saturating_sub(micros));
-        (self.requested_at + ahead).checked_sub(behind).unwrap_or(self.requested_at)
+        self.requested_at.checked_add(ahead)?.checked_sub(behind)
     }
 }
 
@@ -56,27 +54,20 @@ impl PollSlots {
         // Spreads similar ids widely (fraction of the golden ratio).
         const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
         let fraction = u128::from(chain_id.wrapping_mul(GOLDEN_RATIO));
-        let phase = fraction.saturating_mul(u128::from(whole_micros(length))) >> u64::BITS;
-        Self { length, phase: Duration::from_micros(u64::try_from(phase).unwrap_or_default()) }
-    }
-
-    pub(super) fn length_micros(&self) -> u64 {
-        whole_micros(self.length).max(1)
-    }
-
-    pub(super) fn phase_micros(&self) -> u64 {
-        whole_micros(self.phase)
+        let length_us = whole_micros(length).max(1);
+        let phase = fraction.saturating_mul(u128::from(length_us)) >> u64::BITS;
+        Self { length, length_us, phase_us: u64::try_from(phase).unwrap_or_default() }
     }
 
     /// Returns the slot that contains `moment`.
     pub(super) fn slot_at(&self, clock: &RedisClock, moment: Instant) -> u64 {
-        clock.micros_at(moment).saturating_add(self.phase_micros()) / self.length_micros()
+        clock.micros_at(moment).saturating_add(self.phase_us) / self.length_us
     }
 
-    /// Returns the start of `slot`.
+    /// Returns the start of `slot`, or a time in the past.
     pub(super) fn slot_start(&self, clock: &RedisClock, slot: u64) -> Instant {
-        let start = slot.saturating_mul(self.length_micros());
-        clock.instant_at(start.saturating_sub(self.phase_micros()))
+        let start = slot.saturating_mul(self.length_us).saturating_sub(self.phase_us);
+        clock.instant_at(start).unwrap_or(clock.requested_at)
     }
 }
 
@@ -99,7 +90,7 @@ mod tests {
         let clock = RedisClock::new(1_700_000_000_000_000, now, Duration::ZERO);
         for chain_id in [1, 2, 2020, 202_601, u64::MAX] {
             let slots = PollSlots::new(chain_id, Duration::from_secs(2));
-            assert!(slots.phase < slots.length);
+            assert!(slots.phase_us < slots.length_us);
             let slot = slots.slot_at(&clock, now);
             let start = slots.slot_start(&clock, slot);
             assert!(start <= now && now < slots.slot_start(&clock, slot + 1));
@@ -111,11 +102,11 @@ mod tests {
 
     #[test]
     fn chains_have_different_slot_phases() {
-        let phase = |id| PollSlots::new(id, Duration::from_secs(2)).phase;
+        let phase = |id| PollSlots::new(id, Duration::from_secs(2)).phase_us;
         let mut phases: Vec<_> = (1..=16).map(phase).collect();
         phases.sort_unstable();
         let gaps = phases.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        assert!(gaps.min().unwrap() > Duration::from_millis(20), "{phases:?}");
+        assert!(gaps.min().unwrap() > 20_000, "{phases:?}");
     }
 
     #[test]
@@ -127,8 +118,10 @@ mod tests {
         assert_eq!(clock.micros_at(micros_before(now, 5)), 995);
         assert_eq!(
             [clock.instant_at(1005), clock.instant_at(995)],
-            [now + 5 * micro, micros_before(now, 5)]
+            [Some(now + 5 * micro), Some(micros_before(now, 5))]
         );
         assert_eq!(clock.micros_at(micros_before(now, 1_000_000)), 0);
+        let slow = RedisClock::new(1000, now, 3 * micro);
+        assert_eq!([slow.micros_at(now), slow.earliest_micros_at(now)], [1000, 997]);
     }
 }

@@ -1,7 +1,7 @@
 //! A fee history that one replica publishes for the others.
 //!
-//! Replicas share the node's reply, and each prices it by its own configuration. On the wire a record is a line, `slot
-//! epoch newest-block observed replica JSON`, which the Lua scripts split up to the JSON. Anything else is invalid.
+//! Replicas share the node's reply, and each prices it by its own configuration. On the wire a record is a JSON object.
+//! Its times are readings of Redis' clock. Anything else is invalid.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,13 @@ use crate::store::Timestamps;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedFeeHistory {
     /// Slot that it was polled for.
-    pub(super) slot: u64,
-    /// Replica that polled.
-    pub(super) replica_id: String,
-    /// Number of confirmed head regressions or jumps. Within one epoch a lower head is older.
-    pub epoch: u64,
+    pub(crate) slot: u64,
     /// Reply of the node.
     pub history: FeeHistory,
     /// Times of the reply by the local monotonic clock.
     pub timestamps: Timestamps,
+    /// When a replica last confirmed a head regression or jump. Data from before then says nothing about this head.
+    pub confirmed_at: Option<Instant>,
 }
 
 /// Outcome of merging a record.
@@ -34,158 +32,115 @@ pub enum AdoptOutcome {
     Adopted,
     /// It is not newer than the published data.
     Duplicate,
-    /// It has expired, or its newest block is lower than the published one within the same epoch.
+    /// It has expired, or its newest block is lower than the published one without a confirmation.
     Older,
     /// This replica's pricing cannot compute a suggestion from it.
     Rejected,
     /// Its newest block is implausibly far ahead.
     Implausible,
+    /// It is not a record, or Redis' clock was changed.
+    Invalid,
 }
-
-/// Origin of a record.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum RecordOrigin {
-    /// Read from Redis at this time.
-    Stored(Instant),
-    /// Received at this time, and sent when Redis' clock had this value in microseconds.
-    Received(u64, Instant),
-}
-
-/// The text is not a valid record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("invalid record")]
-pub(super) struct InvalidRecord;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireHistory {
-    oldest_block: String,
-    next_base_fee: Option<String>,
-    /// Age of the head at the time of observation, in microseconds.
+struct Record {
+    /// First, because the publish script reads it there.
+    slot: u64,
+    observed_us: u64,
+    /// Age of the head at the time of observation.
     head_age_us: u64,
-    blocks: Vec<WireBlock>,
+    confirmed_us: Option<u64>,
+    oldest_block: u64,
+    next_base_fee: Option<Amount>,
+    blocks: Vec<RecordBlock>,
 }
 
 /// Base fee, gas ratio, medium and high reward.
 #[derive(Serialize, Deserialize)]
-struct WireBlock(String, Option<f64>, Option<String>, Option<String>);
+struct RecordBlock(Amount, Option<f64>, Option<Amount>, Option<Amount>);
+
+/// Wei as a decimal string.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Amount(u128);
+
+impl From<Amount> for String {
+    fn from(Amount(wei): Amount) -> Self {
+        wei.to_string()
+    }
+}
+
+impl TryFrom<String> for Amount {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| is_digits).map(Self).ok_or("not an amount")
+    }
+}
 
 impl SharedFeeHistory {
     /// Upper bound: 1,024 blocks with amounts of 128 bits.
     pub(super) const MAX_BYTES: usize = 256 * 1024;
-    /// Far more than any chain has. Lua represents integers up to here exactly.
-    const MAX_EPOCH: u64 = 1 << 40;
 
-    /// Record of another replica, for tests of what is published from it.
-    #[cfg(test)]
-    pub(crate) fn for_test(epoch: u64, history: FeeHistory, timestamps: Timestamps) -> Self {
-        Self { slot: 0, replica_id: "other".to_owned(), epoch, history, timestamps }
-    }
-
-    /// Serialises `history` with its `timestamps` as the JSON of a record.
-    pub(super) fn to_json(history: &FeeHistory, timestamps: Timestamps) -> String {
-        let amount = |amount: u128| amount.to_string();
+    /// Serialises the record. Its data seems older by up to a round trip, never younger.
+    pub(super) fn to_json(&self, clock: &RedisClock) -> String {
         let block = |block: &Block| {
-            let medium = block.rewards.map(|rewards| amount(rewards.medium));
-            let high = block.rewards.and_then(|rewards| rewards.high).map(amount);
-            WireBlock(amount(block.base_fee), block.gas_used_ratio, medium, high)
+            let medium = block.rewards.map(|rewards| Amount(rewards.medium));
+            let high = block.rewards.and_then(|rewards| rewards.high).map(Amount);
+            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, medium, high)
         };
-        let head_age = timestamps.observed_at.saturating_duration_since(timestamps.head_changed_at);
-        let wire = WireHistory {
-            oldest_block: history.oldest_block().to_string(),
-            next_base_fee: history.next_base_fee().map(amount),
-            head_age_us: whole_micros(head_age),
-            blocks: history.blocks().iter().map(block).collect(),
+        let Timestamps { observed_at, head_changed_at } = self.timestamps;
+        let record = Record {
+            slot: self.slot,
+            observed_us: clock.earliest_micros_at(observed_at),
+            head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
+            confirmed_us: self.confirmed_at.map(|at| clock.earliest_micros_at(at)),
+            oldest_block: self.history.oldest_block(),
+            next_base_fee: self.history.next_base_fee().map(Amount),
+            blocks: self.history.blocks().iter().map(block).collect(),
         };
-        serde_json::to_string(&wire).expect("a struct of strings serialises")
+        serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
     }
 
-    /// Formats a number so that the scripts can compare it as a string.
-    pub(super) fn zero_padded(number: u64) -> String {
-        format!("{number:020}")
-    }
-
-    /// Parses a record.
-    pub(super) fn parse(
-        record: &[u8],
-        origin: RecordOrigin,
-        clock: &RedisClock,
-    ) -> Result<Self, InvalidRecord> {
+    /// Parses a record that was received at `received_at`; `None` if it is invalid. One from the future is, because its
+    /// age is unknown: Redis' clock was changed.
+    pub(super) fn parse(record: &[u8], received_at: Instant, clock: &RedisClock) -> Option<Self> {
         if record.len() > Self::MAX_BYTES {
-            return Err(InvalidRecord);
+            return None;
         }
-        let line = str::from_utf8(record).map_err(|_| InvalidRecord)?;
-        let mut parts = line.splitn(6, ' ');
-        let mut next_part = || parts.next().ok_or(InvalidRecord);
-        let (slot, epoch, head) = (
-            parse_zero_padded(next_part()?)?,
-            parse_decimal(next_part()?)?,
-            parse_zero_padded(next_part()?)?,
-        );
-        let (observed, replica_id) = (parse_decimal(next_part()?)?, next_part()?.to_owned());
-        let wire: WireHistory = serde_json::from_str(next_part()?).map_err(|_| InvalidRecord)?;
-        let history = wire.to_fee_history().ok_or(InvalidRecord)?;
-        if history.newest_block() != head || epoch > Self::MAX_EPOCH {
-            return Err(InvalidRecord);
+        let record: Record = serde_json::from_slice(record).ok()?;
+        let Record { slot, observed_us, confirmed_us, .. } = record;
+        if observed_us > clock.micros_at(received_at) || confirmed_us > Some(observed_us) {
+            return None;
         }
-        let timestamps =
-            parse_timestamps(observed, wire.head_age_us, origin, clock).ok_or(InvalidRecord)?;
-        Ok(Self { slot, replica_id, epoch, history, timestamps })
+        let observed_at = clock.instant_at(observed_us)?;
+        let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
+        Some(Self {
+            slot,
+            history: record.history()?,
+            timestamps: Timestamps { observed_at, head_changed_at },
+            confirmed_at: confirmed_us.and_then(|confirmed| clock.instant_at(confirmed)),
+        })
     }
 }
 
-/// Computes when something was observed, given Redis' clock at that time.
-fn parse_timestamps(
-    observed: u64,
-    head_age_us: u64,
-    origin: RecordOrigin,
-    clock: &RedisClock,
-) -> Option<Timestamps> {
-    let (at, now) = match origin {
-        RecordOrigin::Stored(at) => (at, clock.micros_at(at)),
-        // Includes the transit time, and the time for which this process was frozen.
-        RecordOrigin::Received(sent, received) => (received, clock.micros_at(received).max(sent)),
-    };
-    // A time in the future is from before the clock was set back; its age is unknown.
-    let age = Duration::from_micros(now.checked_sub(observed)?);
-    let observed = at.checked_sub(age)?;
-    let head_moved = observed.checked_sub(Duration::from_micros(head_age_us))?;
-    Some(Timestamps { observed_at: observed, head_changed_at: head_moved })
-}
-
-/// Parses decimal digits only.
-fn parse_decimal<T: std::str::FromStr>(text: &str) -> Result<T, InvalidRecord> {
-    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_digits).ok_or(InvalidRecord)
-}
-
-fn parse_zero_padded(text: &str) -> Result<u64, InvalidRecord> {
-    let number = parse_decimal(text)?;
-    (SharedFeeHistory::zero_padded(number) == text).then_some(number).ok_or(InvalidRecord)
-}
-
-impl WireHistory {
-    fn to_fee_history(&self) -> Option<FeeHistory> {
-        let block = |WireBlock(base_fee, ratio, medium, high): &WireBlock| {
-            let optional = |text: &Option<String>| match text {
-                Some(text) => parse_decimal(text).ok().map(Some),
-                None => Some(None),
-            };
-            let rewards = match (optional(medium)?, optional(high)?) {
-                (Some(medium), high) => Some(Rewards { medium, high }),
+impl Record {
+    fn history(&self) -> Option<FeeHistory> {
+        let block = |RecordBlock(base_fee, ratio, medium, high): &RecordBlock| {
+            let rewards = match (medium, high) {
+                (Some(medium), high) => {
+                    Some(Rewards { medium: medium.0, high: high.map(|high| high.0) })
+                }
                 (None, None) => None,
                 (None, Some(_)) => return None,
             };
             let is_ratio = ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
-            let base_fee = parse_decimal(base_fee).ok()?;
-            is_ratio.then_some(Block { base_fee, gas_used_ratio: *ratio, rewards })
+            is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio: *ratio, rewards })
         };
-        let blocks = self.blocks.iter().map(block).collect::<Option<Vec<_>>>()?;
-        let next_base_fee = match &self.next_base_fee {
-            Some(text) => Some(parse_decimal(text).ok()?),
-            None => None,
-        };
-        FeeHistory::new(parse_decimal(&self.oldest_block).ok()?, blocks, next_base_fee)
+        let blocks = self.blocks.iter().map(block).collect::<Option<_>>()?;
+        FeeHistory::new(self.oldest_block, blocks, self.next_base_fee.map(|fee| fee.0))
     }
 }
 

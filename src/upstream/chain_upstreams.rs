@@ -3,8 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-
 use super::poll_deadline::PollDeadline;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::circuit_breaker::Availability;
@@ -23,7 +21,6 @@ pub struct ChainUpstreams {
     poll_deadline: Mutex<PollDeadline>,
     redactor: Arc<Redactor>,
     read_counters: Family<AttemptLabels, Counter>,
-    rate_limit_notify: Arc<Notify>,
 }
 
 impl ChainUpstreams {
@@ -42,15 +39,9 @@ impl ChainUpstreams {
     }
 
     fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
-        let rate_limit_notify = Arc::new(Notify::new());
         let upstream = |(index, url): (usize, &UpstreamUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
-            UpstreamNode::new(
-                client.clone(),
-                node,
-                chain.block_time,
-                Arc::clone(&rate_limit_notify),
-            )
+            UpstreamNode::new(client.clone(), node, chain.block_time)
         };
         let all = chain.rpc_urls.iter().enumerate().map(upstream).collect();
         Self {
@@ -59,13 +50,7 @@ impl ChainUpstreams {
             poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
             redactor: Arc::clone(&client.redactor),
             read_counters: metrics.upstream_reads_total.clone(),
-            rate_limit_notify,
         }
-    }
-
-    /// Resolves when an upstream has rate-limited this process since the last call.
-    pub(crate) async fn wait_for_rate_limit(&self) {
-        self.rate_limit_notify.notified().await;
     }
 
     /// All upstreams, in order of preference.

@@ -1,11 +1,10 @@
 //! One RPC node of one chain: its state, and calls to it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
 
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::read_health::ReadHealth;
@@ -26,8 +25,6 @@ pub struct UpstreamNode {
     read_health: Mutex<ReadHealth>,
     /// Held by the read that verifies the chain id; other reads wait for it. No poll waits for it.
     read_check_lock: tokio::sync::Mutex<()>,
-    /// Notified when a node of the chain has asked for a pause.
-    rate_limit_notify: Arc<Notify>,
 }
 
 /// State learnt from polls.
@@ -35,8 +32,8 @@ pub struct UpstreamNode {
 struct NodeState {
     /// When a poll last verified the node's chain; `None`: must be verified before a reply is used.
     chain_verified_at: Option<Instant>,
-    /// When the chain was last in doubt.
-    chain_doubted_at: Option<Instant>,
+    /// True if a poll has failed.
+    has_failed: bool,
     /// Form of the block count that the node accepts.
     block_count_encoding: BlockCountEncoding,
     breaker: CircuitBreaker,
@@ -47,15 +44,10 @@ impl UpstreamNode {
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
     /// Creates the state of `node`, whose chain has this block time. No call is made yet.
-    pub(super) fn new(
-        client: JsonRpcClient,
-        node: NodeEndpoint,
-        block_time: Duration,
-        rate_limit_notify: Arc<Notify>,
-    ) -> Self {
+    pub(super) fn new(client: JsonRpcClient, node: NodeEndpoint, block_time: Duration) -> Self {
         let state = NodeState {
             chain_verified_at: None,
-            chain_doubted_at: None,
+            has_failed: false,
             block_count_encoding: BlockCountEncoding::Quantity,
             breaker: node_breaker::new(block_time, Duration::ZERO),
         };
@@ -66,7 +58,6 @@ impl UpstreamNode {
             block_time,
             read_health: Mutex::new(ReadHealth::new(block_time)),
             read_check_lock: tokio::sync::Mutex::default(),
-            rate_limit_notify,
         }
     }
 
@@ -79,50 +70,6 @@ impl UpstreamNode {
     pub fn record_failure(&self, error: &Error) {
         self.update(|state| {
             node_breaker::record_error(&mut state.breaker, error, self.block_time, Instant::now());
-        });
-        if matches!(error, Error::RateLimited(_)) {
-            self.rate_limit_notify.notify_one();
-        }
-    }
-
-    /// Fingerprint of the node, which does not reveal its URL.
-    pub(crate) fn fingerprint(&self) -> String {
-        self.node.url.fingerprint()
-    }
-
-    /// Remaining time of the pause that the node asked polls for; zero: none. Pauses for reads are separate, so that no
-    /// client can delay polls.
-    pub(crate) fn rate_limit_remaining(&self, now: Instant) -> Duration {
-        self.state().breaker.rate_limit_remaining(now)
-    }
-
-    /// Records that the node asked another replica to pause for `wait`.
-    pub(crate) fn record_rate_limit(&self, wait: Duration) {
-        self.update(|state| state.breaker.exclude(Exclusion::RateLimited, wait, Instant::now()));
-    }
-
-    /// Remaining validity of the chain verification; zero: it must be verified.
-    pub(crate) fn chain_verified_remaining(&self) -> Duration {
-        let verified_at = self.state().chain_verified_at;
-        verified_at
-            .map_or(Duration::ZERO, |at| Self::CHAIN_CHECK_INTERVAL.saturating_sub(at.elapsed()))
-    }
-
-    /// Returns true if the node has failed and its chain was not verified since.
-    pub(crate) fn is_chain_in_doubt(&self) -> bool {
-        let NodeState { chain_verified_at, chain_doubted_at, .. } = self.state();
-        chain_verified_at.is_none() && chain_doubted_at.is_some()
-    }
-
-    /// Records that another replica verified the node's chain, valid for `remaining`. A failure here since then takes
-    /// precedence.
-    pub(crate) fn record_chain_verified(&self, remaining: Duration) {
-        let since = Self::CHAIN_CHECK_INTERVAL.saturating_sub(remaining);
-        let Some(verified_at) = Instant::now().checked_sub(since) else { return };
-        self.update(|state| {
-            if state.chain_doubted_at.is_none_or(|doubted| doubted < verified_at) {
-                state.chain_verified_at = state.chain_verified_at.max(Some(verified_at));
-            }
         });
     }
 
@@ -153,11 +100,11 @@ impl UpstreamNode {
         deadline: Duration,
     ) -> Result<FeeHistory, Error> {
         let started = Instant::now();
-        let NodeState { chain_verified_at, chain_doubted_at, .. } = self.state();
+        let NodeState { chain_verified_at, has_failed, .. } = self.state();
         let fetch = async {
             // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
             // wasted.
-            if chain_verified_at.is_none() && chain_doubted_at.is_none() {
+            if chain_verified_at.is_none() && !has_failed {
                 let (checked, history) =
                     tokio::join!(self.check_chain(), self.fetch_fee_history(request));
                 return checked.and(history);
@@ -172,7 +119,7 @@ impl UpstreamNode {
             // deadline, but not two, would never be used.
             self.update(|state| {
                 state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
-                state.chain_doubted_at = Some(Instant::now());
+                state.has_failed = true;
             });
             self.read_health().invalidate_chain_check_before(started);
         }

@@ -129,16 +129,13 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
         let path = format!("/registry/v2/check/all?from=0x{delegator:040}&to=0x{:040}", 0);
         service.wait_for(&path, |response| response.status != 429).await;
     }
-    node.set_reply(Reply::Raw(429, String::new()));
-    let find_key = |what: &str| {
-        let keys = redis.keys("gas:v1:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
-        keys.into_iter().find(|key| key.contains(what))
-    };
-    service.wait_for_admin("/metrics", |_| find_key(":cooldown:").is_some()).await;
-    redis.command(&["SET", &find_key(":value").unwrap(), "nothing of ours", "EX", "60"]);
+    let keys = redis.keys("gas:v2:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
+    let record = keys.into_iter().find(|key| key.ends_with(":record")).unwrap();
+    let is_foreign = || redis.command(&["GET", &record]).into_bytes() == b"foreign";
+    redis.command(&["SET", &record, "foreign"]);
     let is_counted = |text: &str| text.contains(invalid) && !text.contains(&format!("{invalid}0"));
     let metrics = service.wait_for_admin("/metrics", |response| is_counted(&response.body)).await;
-    service.wait_for_admin("/metrics", |_| find_key(":value").is_none()).await;
+    service.wait_for_admin("/metrics", |_| !is_foreign()).await;
 
     assert!(!metrics.body.contains("gas_suggestion_redis_failures_total{"), "{}", metrics.body);
     assert_eq!(redis.command(&["ACL", "LOG"]).into_list(), []);

@@ -198,8 +198,8 @@ impl ReplicaPair {
 
     /// Publishes an invalid value on every channel of the replicas.
     pub(super) fn publish_invalid_messages(&self) {
-        for channel in self.redis.channels("gas:v1:") {
-            self.redis.command(&[b"PUBLISH".as_slice(), &channel, b"value 1 is no value"]);
+        for channel in self.redis.channels("gas:") {
+            self.redis.command(&[b"PUBLISH".as_slice(), &channel, b"no record"]);
         }
     }
 }

@@ -131,6 +131,13 @@ impl MockClockNode {
         self.state().calls.clone()
     }
 
+    /// Returns the times of the polls, which request a fee history, from call `first` on.
+    pub(crate) fn polls(&self, first: usize) -> Vec<Instant> {
+        let state = self.state();
+        let polls = state.calls[first..].iter().filter(|call| call.method == "eth_feeHistory");
+        polls.map(|call| call.at).collect()
+    }
+
     /// Returns the number of calls per method, from call `first` on.
     pub(crate) fn calls_by_method(&self, first: usize) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
@@ -359,75 +366,4 @@ fn history(newest: u64, PricingSettings { window, percentiles }: &PricingSetting
         "gasUsedRatio": (0..*window).map(|_| 0.5).collect::<Vec<_>>(),
         "reward": (oldest..=newest).map(row).collect::<Vec<Value>>(),
     })
-}
-
-/// Sends a call as the service does. Returns the status and the JSON body.
-#[cfg(test)]
-async fn call(url: &str, method: &str, params: Value) -> (u16, Value) {
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let result_of = reqwest::Client::new().post(url).json(&call).send().await.unwrap();
-    (result_of.status().as_u16(), result_of.json().await.unwrap_or_default())
-}
-
-#[tokio::test]
-async fn mock_node_head_follows_the_clock_and_calls_are_recorded() {
-    let node = MockClockNode::start(7, Duration::from_millis(50)).await;
-    let (_, chain_id) = call(&node.url_for("b"), "eth_chainId", json!([])).await;
-    assert_eq!(chain_id["result"], "0x7");
-    let params = json!(["0xa", "latest", [60, 100]]);
-    let newest = async || {
-        let (status, history) = call(&node.url(), "eth_feeHistory", params.clone()).await;
-        assert_eq!(status, 200);
-        let result = &history["result"];
-        assert_eq!(result["reward"].as_array().unwrap().len(), 10);
-        assert_eq!(result["reward"][0].as_array().unwrap().len(), 2);
-        let oldest = result["oldestBlock"].as_str().unwrap();
-        u64::from_str_radix(&oldest[2..], 16).unwrap() + 9
-    };
-    let first = newest().await;
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while newest().await < first + 3 {
-        assert!(Instant::now() < deadline, "the head does not move");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let passed = node.state().started_at.1.elapsed().as_millis() / 50;
-    assert!(u128::from(node.head() - MockClockNode::FIRST_HEAD) >= passed);
-    let calls = node.calls();
-    assert_eq!((calls[0].client.as_str(), calls[1].client.as_str()), ("b", ""));
-    assert_eq!(node.calls_by_method(0)["eth_chainId"], 1);
-    assert_eq!(node.calls_by_method(1)["eth_feeHistory"], calls.len() - 1);
-    assert_eq!(node.last_response().unwrap(), calls.last().unwrap().response.unwrap());
-    node.reset_head(1000);
-    assert_eq!(newest().await / 10, 100);
-}
-
-#[tokio::test]
-async fn mock_node_behaviours_take_effect_and_calls_are_counted() {
-    let node = MockClockNode::start(7, Duration::from_secs(1)).await;
-    let status = async || call(&node.url(), "eth_chainId", json!([])).await.0;
-    node.set_behaviour(Behaviour::Failing);
-    assert_eq!(status().await, 500);
-    node.set_behaviour(Behaviour::RateLimited(3));
-    assert_eq!(status().await, 429);
-    node.set_behaviour(Behaviour::Silent);
-    assert!(tokio::time::timeout(Duration::from_millis(200), status()).await.is_err());
-    node.set_behaviour(Behaviour::Healthy);
-    assert_eq!(status().await, 200);
-    assert_eq!(node.progress().calls, 4);
-}
-
-#[tokio::test]
-async fn mock_node_records_unexpected_calls_as_violations() {
-    for (method, params) in [
-        ("eth_blockNumber", json!([])),
-        ("eth_chainId", json!([1])),
-        ("eth_feeHistory", json!(["0x14", "pending", [60]])),
-        ("eth_feeHistory", json!([20, "latest", [60]])),
-        ("eth_feeHistory", json!(["0x14", "latest"])),
-    ] {
-        let node = MockClockNode::start(7, Duration::from_secs(1)).await;
-        assert_eq!(call(&node.url(), method, params).await.0, 501);
-        assert_eq!(std::mem::take(&mut node.state().violations).len(), 1, "{method}");
-        assert_eq!(node.progress().calls, 0);
-    }
 }

@@ -1,80 +1,50 @@
-//! Tests of the Lua script that publishes values.
+//! Tests of the Lua script that publishes records.
 
 use super::redis::{Redis, Reply};
 
 const SCRIPT: &str = include_str!("../../../src/replicas/publish.lua");
 
-/// A past slot, in slots of one second.
-const SLOT: u64 = 1_000_000;
+/// Current slot of Redis.
+const CURRENT: u64 = 1_000_000;
 
-/// Publishes a value with this slot, epoch and newest block. Returns "" if it was stored, otherwise the stored value,
-/// which has precedence.
-fn publish(redis: &Redis, slot: u64, epoch: u64, head: u64) -> String {
-    let (slot, head) = (format!("{slot:020}"), format!("{head:020}"));
-    let epoch = epoch.to_string();
-    let arguments = [
-        "EVAL",
-        SCRIPT,
-        "1",
-        "value",
-        &slot,
-        &epoch,
-        &head,
-        "0",
-        "99999999999999999",
-        "0a {}",
-        "60000",
-        "news",
-        "1000000",
-        "0",
-    ];
-    String::from_utf8(redis.command(&arguments).into_bytes()).unwrap()
+/// Publishes a record of this slot, and returns the one that is stored afterwards.
+fn publish(redis: &Redis, slot: u64, record: &str) -> String {
+    let (slot, current) = (slot.to_string(), CURRENT.to_string());
+    redis.command(&["EVAL", SCRIPT, "1", "record", &slot, &current, record, "60000", "channel"]);
+    String::from_utf8(redis.command(&["GET", "record"]).into_bytes()).unwrap()
+}
+
+fn record(slot: u64, name: &str) -> String {
+    format!("{{\"slot\":{slot},\"name\":\"{name}\"}}")
 }
 
 #[test]
-fn older_slots_epochs_and_heads_never_replace_newer_values() {
+fn record_of_an_earlier_or_the_same_slot_is_not_stored() {
     let redis = Redis::start();
-    let slot = |ahead| SLOT + ahead;
-    // Slot, epoch and head of each published value, in order, and true if it is stored.
-    let values = [
-        (slot(5), 1, 100, true),
-        (slot(4), 1, 101, false),
-        (slot(5), 1, 99, false),
-        (slot(6), 1, 99, false),
-        (slot(6), 0, 200, false),
-        (slot(6), 1, 100, true),
-        (slot(7), 2, 10, true),
-        (slot(8), 1, 500, false),
-        (slot(8), 2, 9, false),
-        // Lua numbers are doubles and cannot distinguish these heads.
-        (slot(8), 2, u64::MAX - 1, true),
-        (slot(9), 2, u64::MAX - 2, false),
-        (slot(9), 2, u64::MAX, true),
-    ];
-    for (slot, epoch, head, is_stored) in values {
-        let returned = publish(&redis, slot, epoch, head);
-        let beginning = format!("{slot:020} {epoch} {head:020} ");
-        let stored = String::from_utf8(redis.command(&["GET", "value"]).into_bytes()).unwrap();
-        assert_eq!(stored.starts_with(&beginning), is_stored, "{beginning}: {stored}");
-        assert_eq!(returned, if is_stored { "" } else { &*stored }, "{beginning}");
+    for (slot, name, is_stored) in [
+        (CURRENT - 5, "first", true),
+        (CURRENT - 6, "earlier", false),
+        (CURRENT - 5, "second", false),
+        (CURRENT - 4, "next", true),
+        (CURRENT, "newest", true),
+        (CURRENT - 1, "late", false),
+    ] {
+        let record = record(slot, name);
+        assert_eq!(publish(&redis, slot, &record) == record, is_stored, "{record}");
     }
+    assert_ne!(redis.command(&["PTTL", "record"]), Reply::Integer(-1));
 }
 
 #[test]
-fn invalid_values_and_future_slots_are_overwritten() {
+fn invalid_records_and_future_slots_are_overwritten() {
     let redis = Redis::start();
-    let value = |slot: u64| format!("{slot:020} 9 {:020} 1 0a {{}}", 7);
-    let future = value(u64::MAX / 2);
-    for (stored, has_ttl) in [("junk", true), (&*future, true), (&*value(SLOT), false)] {
-        let mut arguments = vec!["SET", "value", stored];
-        if has_ttl {
-            arguments.extend(["PX", "60000"]);
-        }
-        redis.command(&arguments);
-        assert_eq!(publish(&redis, SLOT, 0, 1), "", "{stored}");
+    let valid = record(CURRENT - 1, "valid");
+    for stored in ["junk", "", "{\"slot\":\"9\",", &record(CURRENT + 1, "future")] {
+        redis.command(&["SET", "record", stored]);
+        assert_eq!(publish(&redis, CURRENT - 1, &valid), valid, "{stored}");
     }
-    redis.command(&["DEL", "value"]);
-    redis.command(&["RPUSH", "value", "a list"]);
-    assert_eq!(publish(&redis, SLOT, 0, 1), "");
-    assert_ne!(redis.command(&["PTTL", "value"]), Reply::Integer(-1));
+    redis.command(&["DEL", "record"]);
+    redis.command(&["RPUSH", "record", "a list"]);
+    assert_eq!(publish(&redis, CURRENT - 1, &valid), valid);
+    assert_ne!(redis.command(&["PTTL", "record"]), Reply::Integer(-1));
 }
