@@ -21,8 +21,10 @@ elseif ARGV[1] == 'hold' then
   redis.call('ZADD', KEYS[1], 'XX', now + duration, ARGV[2])
   return 0
 end
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then
-  wait = math.max(wait, redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] - now)
+-- The request that must stop counting first, if as many requests count as may.
+local oldest = redis.call('ZRANGE', KEYS[1], -ARGV[3], -ARGV[3], 'WITHSCORES')
+if oldest[2] then
+  wait = math.max(wait, oldest[2] - now)
 end
 if wait > 0 then
   return math.ceil(wait)
