@@ -358,7 +358,8 @@ async fn failed_poll_is_retried_within_seconds_by_one_replica() {
     .await;
     let (took, methods) = (since.elapsed(), node.calls_by_method(failed));
     println!("{failed} calls in {FAILING:?}, then {methods:?}, served after {took:?}");
-    assert!((2..=4).contains(&failed), "{failed}");
+    // Three polls. The first one of a replica sends two calls, and after 10 s another replica may claim the slot.
+    assert!((2..=5).contains(&failed), "{failed}");
     assert!(took <= 7 * SECOND, "{took:?}");
     assert_eq!((methods["eth_chainId"], methods["eth_feeHistory"]), (1, 1), "{methods:?}");
 }
