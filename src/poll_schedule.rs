@@ -14,8 +14,9 @@
 //!   row the window opens earlier and earlier, until a poll misses.
 //! - If a block is not there at the end of its window, retries follow after pauses that double. A block that arrives
 //!   late raises the jitter at once. Blocks within their window lower it slowly.
-//! - A block that arrives half a period late or later counts as missed. It may only be late, so the next window begins
-//!   at the last poll that did not find the block.
+//! - A block that arrives half a period late or later may follow a missed one, or be late itself. So the next window
+//!   begins one period after the last poll that did not find the block.
+//! - While the jitter is above a fiftieth of the period, the window follows each block only part of the way.
 //! - At most `max_polls_per_block` polls are sent in any block time. Three block times after the end of a window,
 //!   there is one poll per block time.
 //! - A poll is due one and a half block times after the last one at the latest, so that the data does not look stale.
@@ -33,11 +34,13 @@
 //! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
 
 mod announcements;
+mod window;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use announcements::Announcements;
+use window::{Arrival, ExpectedWindow, Window, interval_bounds, part_way};
 
 /// Poll schedule of one chain.
 #[derive(Debug)]
@@ -64,24 +67,6 @@ pub struct PollSchedule {
     announcements: Announcements,
 }
 
-/// Time in which the next block is expected.
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    /// The block is not there before, by the last block or by a poll that did not find it.
-    start: Instant,
-    end: Instant,
-    /// Polls in the window or after it that did not find the block.
-    misses: usize,
-}
-
-/// Between which two times a block arrived.
-#[derive(Debug, Clone, Copy)]
-struct Arrival {
-    number: u64,
-    earliest: Instant,
-    latest: Instant,
-}
-
 impl PollSchedule {
     /// Number of arrivals from whose 16 intervals the period is computed.
     const MAX_ARRIVALS: usize = 17;
@@ -99,7 +84,7 @@ impl PollSchedule {
             max_polls: max_polls.max(1),
             period: block_time,
             jitter: Duration::ZERO,
-            window: Window { start: now, end: now, misses: 0 },
+            window: Window::new(now, now, false),
             hits: 0,
             head: None,
             arrivals: VecDeque::new(),
@@ -134,7 +119,7 @@ impl PollSchedule {
 
     /// Returns when to poll for the block of the window.
     fn window_poll_at(&self) -> Instant {
-        let Window { start, end, misses } = self.window;
+        let Window { start, end, misses, .. } = self.window;
         let last = self.recent_polls.back().copied().unwrap_or(start);
         if last >= end + 3 * self.block_time {
             return last + self.block_time;
@@ -182,7 +167,7 @@ impl PollSchedule {
                 self.arrivals.clear();
                 self.hits = 0;
                 self.announcements.forget();
-                self.window = Window { start: sent, end: sent + self.period, misses: 0 };
+                self.window = Window::new(sent, sent + self.period, false);
             }
         }
         self.head = Some((head, sent));
@@ -216,14 +201,15 @@ impl PollSchedule {
     fn on_new_head(&mut self, sent: Instant, last_poll: Instant, head: u64, blocks: u64) {
         let announced = self.announcements.poll_at(self.max_polls, self.step());
         let is_announced = announced.is_some_and(|at| sent >= at);
-        let (earliest, latest) = if is_announced {
+        let expected = self.window_after(blocks);
+        let arrival = if is_announced {
             let Window { start, end, .. } = self.window;
             let early = start.saturating_duration_since(sent);
             let deviation = early.max(sent.saturating_duration_since(end));
             self.update_jitter(Some(deviation).filter(|deviation| !deviation.is_zero()));
-            (sent, sent)
+            Arrival { number: head, earliest: sent, latest: sent, is_late: false }
         } else {
-            self.bounds(sent, last_poll, blocks)
+            self.locate_arrival(sent, last_poll, head, expected)
         };
         let (period, step) = (self.period, self.step());
         self.announcements.record_block(sent, last_poll, is_announced, period, step);
@@ -232,58 +218,95 @@ impl PollSchedule {
         if self.arrivals.len() == Self::MAX_ARRIVALS {
             self.arrivals.pop_front();
         }
-        self.arrivals.push_back(Arrival { number: head, earliest, latest });
+        self.arrivals.push_back(arrival);
         self.update_period();
-        let interval = self.period.saturating_mul(self.blocks_per_interval());
-        let start = (earliest + interval).checked_sub(self.early_margin()).unwrap_or(sent);
-        let start = start.max(sent);
-        let end = (latest + interval + self.jitter).max(start);
-        self.window = Window { start, end, misses: 0 };
+        self.schedule_after(sent, arrival, expected);
     }
 
-    /// Returns the earliest and the latest arrival of the newest of `blocks` blocks, which the poll sent at `sent`
-    /// found and that at `last_poll` did not, and updates the jitter.
-    fn bounds(&mut self, sent: Instant, last_poll: Instant, blocks: u64) -> (Instant, Instant) {
-        let expected = u64::from(self.blocks_per_interval());
-        let Some((start, end)) = self.window_after(blocks, expected) else {
-            return (last_poll, sent);
+    /// Opens the window one interval after this arrival. If the blocks are irregular, the window follows each of them
+    /// only part of the way, because most chains keep to a grid.
+    fn schedule_after(
+        &mut self,
+        sent: Instant,
+        arrival: Arrival,
+        expected: Option<ExpectedWindow>,
+    ) {
+        let Arrival { earliest, latest, is_late, .. } = arrival;
+        let is_irregular = self.jitter * 50 > self.period;
+        let smoothed = expected.filter(|window| {
+            let width = window.end.saturating_duration_since(window.opened_at);
+            is_irregular && width <= self.jitter * 20
+        });
+        let (start, end, margin) = match smoothed {
+            Some(window) => {
+                let start = part_way(window.opened_at, earliest);
+                (start, part_way(window.end, latest), self.jitter / 3)
+            }
+            None => (earliest, latest, self.jitter),
+        };
+        let interval = self.period.saturating_mul(self.blocks_per_interval());
+        let start = (start + interval).checked_sub(self.early_margin(margin)).unwrap_or(sent);
+        let start = start.max(sent);
+        self.window = Window::new(start, (end + interval + margin).max(start), is_late);
+    }
+
+    /// Returns when the newest block arrived, which the poll sent at `sent` found and that at `last_poll` did not. It
+    /// was `expected` within a window. Updates the jitter.
+    fn locate_arrival(
+        &mut self,
+        sent: Instant,
+        last_poll: Instant,
+        number: u64,
+        expected: Option<ExpectedWindow>,
+    ) -> Arrival {
+        let after_late_block = self.window.after_late_block;
+        let arrival = |earliest, latest| Arrival { number, earliest, latest, is_late: false };
+        let Some(ExpectedWindow { start, end, is_next, .. }) = expected else {
+            return arrival(last_poll, sent);
         };
         if start > sent {
             // More blocks than could be expected by now.
-            return (last_poll.max(sent.checked_sub(self.period).unwrap_or(sent)), sent);
+            let period_ago = sent.checked_sub(self.period).unwrap_or(sent);
+            return arrival(last_poll.max(period_ago), sent);
         }
         // A successful poll after the window did not find the block.
         let is_overdue = self.window.misses > 0 && self.window.start >= self.window.end;
         let late = sent.saturating_duration_since(end);
         if late >= if is_overdue { self.period / 2 } else { self.period } {
-            // A missed block, or a late one.
-            self.update_jitter(Some(Duration::ZERO));
-            return (last_poll, sent);
+            return Arrival { is_late: true, ..arrival(last_poll, sent) };
         }
         let (mut earliest, mut latest) = (start.max(last_poll), end.min(sent));
         if earliest > latest {
             (earliest, latest) = (last_poll, sent);
         }
+        let early = end.saturating_duration_since(sent);
         if is_overdue {
             let middle = earliest + latest.saturating_duration_since(earliest) / 2;
             self.update_jitter(Some(middle.saturating_duration_since(self.window.end)));
-        } else if blocks == expected {
+        } else if after_late_block && early > self.jitter * 4 {
+            // The last block was late, not missed, so this one arrived before the end of its window.
+            self.update_jitter(Some(early / 50));
+        } else if is_next {
             self.update_jitter(None);
         }
-        (earliest, latest)
+        arrival(earliest, latest)
     }
 
-    /// Returns the window of the newest of `blocks` new blocks, given that the current one is for the block with the
-    /// number `expected` of them. `None`: so many blocks tell nothing.
-    fn window_after(&self, blocks: u64, expected: u64) -> Option<(Instant, Instant)> {
-        let Window { start, end, .. } = self.window;
-        let periods = u32::try_from(blocks.abs_diff(expected)).ok();
+    /// Returns the window in which the newest of `blocks` new blocks was expected. `None`: so many tell nothing.
+    fn window_after(&self, blocks: u64) -> Option<ExpectedWindow> {
+        let Window { opened_at, start, end, .. } = self.window;
+        let next = u64::from(self.blocks_per_interval());
+        let periods = u32::try_from(blocks.abs_diff(next)).ok();
         let shift = self.period * periods.filter(|periods| *periods <= Self::MAX_SPEED_UP)?;
-        if blocks >= expected {
-            Some((start + shift, end + shift))
-        } else {
-            Some((start.checked_sub(shift)?, end.checked_sub(shift)?))
-        }
+        let shifted = |at: Instant| {
+            if blocks >= next { at.checked_add(shift) } else { at.checked_sub(shift) }
+        };
+        Some(ExpectedWindow {
+            opened_at: shifted(opened_at)?,
+            start: shifted(start)?,
+            end: shifted(end)?,
+            is_next: blocks == next,
+        })
     }
 
     /// Updates the jitter by how far from its window a block arrived; `None`: within it.
@@ -313,9 +336,9 @@ impl PollSchedule {
         (self.block_time / 1000).max(Duration::from_millis(1))
     }
 
-    /// Time by which the window opens before the earliest expected arrival. It grows with the number of hits in a row.
-    fn early_margin(&self) -> Duration {
-        let (mut margin, most) = (self.jitter, self.period / 4);
+    /// Returns `margin`, or more after several hits in a row.
+    fn early_margin(&self, mut margin: Duration) -> Duration {
+        let most = self.period / 4;
         for _ in Self::MAX_HITS..self.hits {
             if margin >= most {
                 break;
@@ -347,15 +370,6 @@ impl PollSchedule {
         };
         self.period = self.period.min(high).max(low).max(self.block_time / Self::MAX_SPEED_UP);
     }
-}
-
-/// Returns the shortest and the longest time between two blocks that the arrivals of `first` and `last` allow.
-fn interval_bounds(first: &Arrival, last: &Arrival) -> (Duration, Duration) {
-    let blocks = last.number.saturating_sub(first.number).max(1);
-    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    let shortest = last.earliest.saturating_duration_since(first.latest) / blocks;
-    let longest = last.latest.saturating_duration_since(first.earliest) / blocks;
-    (shortest, longest)
 }
 
 /// Returns the sum of all pauses after this many misses, in units of the first pause. Each pause is twice the last.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::pauses;
 
-/// What a schedule knows of the announcements of its chain.
+/// State of a schedule about the announcements of its chain.
 #[derive(Debug, Default)]
 pub(super) struct Announcements {
     /// Time of the announcement of a block that no poll has found yet.

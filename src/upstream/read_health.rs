@@ -1,4 +1,4 @@
-//! What the reads of clients learnt about one node.
+//! Health of one node as the reads of clients found it.
 //!
 //! Polls ignore it. It counts only failures that a client can hardly cause, because a client may send calls that no
 //! node answers well. Pure but for the [`Error`]s that it inspects.
