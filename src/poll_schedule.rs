@@ -12,8 +12,9 @@
 //! - A narrow window gets one poll after three fifths of it, and a second one at its end if the first finds nothing. So
 //!   about one first poll in three is too early, which shows that the others are not late. After several hits in a
 //!   row the window opens earlier and earlier, until a poll misses.
-//! - If a block is not there at the end of its window, retries follow after pauses that double. A block that arrives
-//!   late raises the jitter at once. Blocks within their window lower it slowly.
+//! - If a block is not there at the end of its window, retries follow after pauses that double. Blocks that arrive late
+//!   raise the jitter, blocks within their window lower it slowly. The first pause grows after a block that the retries
+//!   did not find.
 //! - A block that arrives half a period late or later may follow a missed one, or be late itself. So the next window
 //!   begins one period after the last poll that did not find the block.
 //! - While the jitter is above a fiftieth of the period, the window follows each block only part of the way.
@@ -40,7 +41,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use announcements::Announcements;
-use window::{Arrival, ExpectedWindow, Window, interval_bounds, part_way};
+use window::{Arrival, ExpectedWindow, Punctuality, Window, interval_bounds, part_way};
 
 /// Poll schedule of one chain.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub struct PollSchedule {
     period: Duration,
     /// How much earlier or later than a period after the last one a block may arrive, as learnt.
     jitter: Duration,
+    /// First pause after the end of a window, as learnt from late blocks.
+    retry_pause: Duration,
     window: Window,
     /// Blocks in a row that their first poll found.
     hits: u32,
@@ -84,7 +87,8 @@ impl PollSchedule {
             max_polls: max_polls.max(1),
             period: block_time,
             jitter: Duration::ZERO,
-            window: Window::new(now, now, false),
+            retry_pause: block_time / 32,
+            window: Window::new(now, now, Punctuality::OnTime),
             hits: 0,
             head: None,
             arrivals: VecDeque::new(),
@@ -119,18 +123,22 @@ impl PollSchedule {
 
     /// Returns when to poll for the block of the window.
     fn window_poll_at(&self) -> Instant {
-        let Window { start, end, misses, .. } = self.window;
+        let Window { start, end, after, misses, .. } = self.window;
         let last = self.recent_polls.back().copied().unwrap_or(start);
         if last >= end + 3 * self.block_time {
             return last + self.block_time;
         }
         let late_polls = self.recent_polls.iter().filter(|sent| **sent >= end).count();
         if late_polls > 0 {
-            let pause = 2 * self.jitter.max(self.min_jitter());
+            let pause = self.retry_pause.max(2 * self.jitter);
             return end + pause.saturating_mul(pauses(late_polls));
         }
         let width = end.saturating_duration_since(start);
         let polls_left = self.max_polls.saturating_sub(misses).max(1);
+        if after == Punctuality::VeryLate && misses == 0 {
+            // If the last block was late, this one is expected at the start of the window, else at the end.
+            return (start + self.retry_pause.max(2 * self.jitter)).min(end);
+        }
         let is_wide = width > (self.period / 16).max(10 * self.jitter);
         match u32::try_from(polls_left) {
             Ok(1) => end,
@@ -167,7 +175,7 @@ impl PollSchedule {
                 self.arrivals.clear();
                 self.hits = 0;
                 self.announcements.forget();
-                self.window = Window::new(sent, sent + self.period, false);
+                self.window = Window::new(sent, sent + self.period, Punctuality::OnTime);
             }
         }
         self.head = Some((head, sent));
@@ -202,12 +210,18 @@ impl PollSchedule {
         let announced = self.announcements.poll_at(self.max_polls, self.step());
         let is_announced = announced.is_some_and(|at| sent >= at);
         let expected = self.window_after(blocks);
+        if expected.is_none() {
+            // A jump of the head says nothing about the time between blocks.
+            self.arrivals.clear();
+        }
         let arrival = if is_announced {
             let Window { start, end, .. } = self.window;
             let early = start.saturating_duration_since(sent);
             let deviation = early.max(sent.saturating_duration_since(end));
-            self.update_jitter(Some(deviation).filter(|deviation| !deviation.is_zero()));
-            Arrival { number: head, earliest: sent, latest: sent, is_late: false }
+            let deviation = Some(deviation).filter(|deviation| !deviation.is_zero());
+            self.update_jitter(deviation.map(|deviation| deviation.max(self.jitter * 2)));
+            let punctuality = Punctuality::OnTime;
+            Arrival { number: head, earliest: sent, latest: sent, punctuality }
         } else {
             self.locate_arrival(sent, last_poll, head, expected)
         };
@@ -220,7 +234,7 @@ impl PollSchedule {
         }
         self.arrivals.push_back(arrival);
         self.update_period();
-        self.schedule_after(sent, arrival, expected);
+        self.schedule_after(sent, arrival, expected.filter(|_| !is_announced));
     }
 
     /// Opens the window one interval after this arrival. If the blocks are irregular, the window follows each of them
@@ -231,7 +245,7 @@ impl PollSchedule {
         arrival: Arrival,
         expected: Option<ExpectedWindow>,
     ) {
-        let Arrival { earliest, latest, is_late, .. } = arrival;
+        let Arrival { earliest, latest, punctuality, .. } = arrival;
         let is_irregular = self.jitter * 50 > self.period;
         let smoothed = expected.filter(|window| {
             let width = window.end.saturating_duration_since(window.opened_at);
@@ -247,7 +261,7 @@ impl PollSchedule {
         let interval = self.period.saturating_mul(self.blocks_per_interval());
         let start = (start + interval).checked_sub(self.early_margin(margin)).unwrap_or(sent);
         let start = start.max(sent);
-        self.window = Window::new(start, (end + interval + margin).max(start), is_late);
+        self.window = Window::new(start, (end + interval + margin).max(start), punctuality);
     }
 
     /// Returns when the newest block arrived, which the poll sent at `sent` found and that at `last_poll` did not. It
@@ -259,37 +273,51 @@ impl PollSchedule {
         number: u64,
         expected: Option<ExpectedWindow>,
     ) -> Arrival {
-        let after_late_block = self.window.after_late_block;
-        let arrival = |earliest, latest| Arrival { number, earliest, latest, is_late: false };
+        let on_time = |earliest, latest| {
+            let punctuality = Punctuality::OnTime;
+            Arrival { number, earliest, latest, punctuality }
+        };
         let Some(ExpectedWindow { start, end, is_next, .. }) = expected else {
-            return arrival(last_poll, sent);
+            return on_time(last_poll, sent);
         };
         if start > sent {
             // More blocks than could be expected by now.
             let period_ago = sent.checked_sub(self.period).unwrap_or(sent);
-            return arrival(last_poll.max(period_ago), sent);
+            return on_time(last_poll.max(period_ago), sent);
         }
         // A successful poll after the window did not find the block.
         let is_overdue = self.window.misses > 0 && self.window.start >= self.window.end;
         let late = sent.saturating_duration_since(end);
-        if late >= if is_overdue { self.period / 2 } else { self.period } {
-            return Arrival { is_late: true, ..arrival(last_poll, sent) };
+        let is_very_late = late >= if is_overdue { self.period / 2 } else { self.period };
+        if is_very_late {
+            let earliest = end.min(last_poll);
+            return Arrival { punctuality: Punctuality::VeryLate, ..on_time(earliest, sent) };
         }
         let (mut earliest, mut latest) = (start.max(last_poll), end.min(sent));
         if earliest > latest {
             (earliest, latest) = (last_poll, sent);
         }
+        let arrival = on_time(earliest, latest);
         let early = end.saturating_duration_since(sent);
         if is_overdue {
+            // A single late block is an exception. The second in a row shows how irregular the blocks are.
             let middle = earliest + latest.saturating_duration_since(earliest) / 2;
-            self.update_jitter(Some(middle.saturating_duration_since(self.window.end)));
-        } else if after_late_block && early > self.jitter * 4 {
-            // The last block was late, not missed, so this one arrived before the end of its window.
-            self.update_jitter(Some(early / 50));
+            let deviation = middle.saturating_duration_since(self.window.end);
+            self.update_jitter(Some(match self.window.after {
+                Punctuality::Late => deviation.max(self.jitter * 2),
+                _ => self.jitter * 3 / 2,
+            }));
+            return Arrival { punctuality: Punctuality::Late, ..arrival };
+        }
+        let was_late = self.window.after == Punctuality::VeryLate && early > self.jitter * 4;
+        self.update_retry_pause(was_late);
+        if was_late {
+            // No block was missed before the last one, so this one arrived before the end of its window.
+            self.update_jitter(Some((early / 200).max(self.jitter * 2)));
         } else if is_next {
             self.update_jitter(None);
         }
-        arrival(earliest, latest)
+        arrival
     }
 
     /// Returns the window in which the newest of `blocks` new blocks was expected. `None`: so many tell nothing.
@@ -309,13 +337,16 @@ impl PollSchedule {
         })
     }
 
-    /// Updates the jitter by how far from its window a block arrived; `None`: within it.
-    fn update_jitter(&mut self, deviation: Option<Duration>) {
-        let jitter = match deviation {
-            Some(deviation) => deviation.max(self.jitter * 2),
-            None => self.jitter * 49 / 50,
-        };
+    /// Sets the jitter, within bounds; `None`: lowers it.
+    fn update_jitter(&mut self, jitter: Option<Duration>) {
+        let jitter = jitter.unwrap_or(self.jitter * 49 / 50);
         self.jitter = jitter.min(self.period / 4).max(self.min_jitter());
+    }
+
+    /// Doubles the pause after a late block that the retries of its window did not find; else lowers it slowly.
+    fn update_retry_pause(&mut self, was_late: bool) {
+        let pause = if was_late { self.retry_pause * 2 } else { self.retry_pause * 255 / 256 };
+        self.retry_pause = pause.min(self.period / 4).max(self.period / 32);
     }
 
     /// Number of blocks between two that are polled for: as many as fit into a block time and a quarter period, but at

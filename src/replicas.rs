@@ -31,8 +31,9 @@
 //! and the receiver the latest possible present. So a result may seem older than it is, but never younger. This also
 //! holds for a message that arrives late and for a result that Redis stores late.
 //!
-//! If Redis' clock is set back, results seem too old. If it is set forward, they come from the future and are rejected.
-//! A replica that has read the new clock uses new results again.
+//! If Redis' clock is set forward, stored results seem too old. If it is set back, they come from the future and are
+//! rejected. A replica that has read the new clock uses new results again. Only a replica that starts after the clock
+//! was set back, by less than the age of the stored result, takes that result for younger than it is.
 
 mod chain_state;
 mod connection;

@@ -40,6 +40,8 @@ impl RegistryReader<'_> {
     /// About 7 million gas.
     const PAGE_SIZE: usize = 500;
     const CONCURRENT_PAGES: usize = 4;
+    /// How many blocks before the newest one a list in pages may be read.
+    const MAX_BLOCKS_BACK: u64 = 2;
 
     /// Returns the result of a check.
     pub(super) async fn check(
@@ -71,12 +73,29 @@ impl RegistryReader<'_> {
         address: Address,
         block: LookupBlock,
     ) -> Result<Vec<Delegation>, LookupError> {
-        // All pages are read at one block, so that they fit together.
-        let block = match block {
-            LookupBlock::Latest => self.newest_block().await?,
-            LookupBlock::Pending => block.as_str().to_owned(),
+        let LookupBlock::Latest = block else {
+            return self.pages(direction, address, block.as_str()).await;
         };
-        let hashes = match self.call(direction.hashes_calldata(address), &block).await {
+        let mut number = self.newest_block().await?;
+        let oldest = number.saturating_sub(Self::MAX_BLOCKS_BACK);
+        loop {
+            // All pages are read at one block, so that they fit together.
+            match self.pages(direction, address, &format!("{number:#x}")).await {
+                // Behind a load balancer, another node may not have the block yet.
+                Err(LookupError::NodeInvalid) if number > oldest => number -= 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads a list in pages, all at `block`.
+    async fn pages(
+        &self,
+        direction: Direction,
+        address: Address,
+        block: &str,
+    ) -> Result<Vec<Delegation>, LookupError> {
+        let hashes = match self.call(direction.hashes_calldata(address), block).await {
             Err(error) if exceeds_one_call(&error) => return Err(LookupError::TooManyDelegations),
             returned => delegation_registry::decode_hashes(&returned?)?,
         };
@@ -84,7 +103,7 @@ impl RegistryReader<'_> {
             return Err(LookupError::TooManyDelegations);
         }
         let pages: Vec<_> =
-            hashes.chunks(Self::PAGE_SIZE).map(|hashes| self.page(hashes, &block)).collect();
+            hashes.chunks(Self::PAGE_SIZE).map(|hashes| self.page(hashes, block)).collect();
         let pages = stream::iter(pages).buffered(Self::CONCURRENT_PAGES.min(self.max_in_flight));
         Ok(pages.try_collect::<Vec<_>>().await?.concat())
     }
@@ -100,13 +119,11 @@ impl RegistryReader<'_> {
         Ok(page)
     }
 
-    /// Returns the number of the newest block, as a parameter.
-    async fn newest_block(&self) -> Result<String, LookupError> {
+    /// Returns the number of the newest block.
+    async fn newest_block(&self) -> Result<u64, LookupError> {
         // The polls may not know the newest block that the client knows.
         match self.read("eth_blockNumber", &json!([]), ReuseMode::Never).await? {
-            NodeResponse::Result(number) => parse_number(&number)
-                .map(|number| format!("{number:#x}"))
-                .ok_or(LookupError::NodeInvalid),
+            NodeResponse::Result(number) => parse_number(&number).ok_or(LookupError::NodeInvalid),
             NodeResponse::Error(error) => Err(self.node_error(&error, LookupError::NodeInvalid)),
         }
     }

@@ -10,8 +10,8 @@ pub(super) struct Window {
     /// The block is not there before, by the last blocks or by a poll that did not find it.
     pub(super) start: Instant,
     pub(super) end: Instant,
-    /// True if the last block may have been late instead of missed.
-    pub(super) after_late_block: bool,
+    /// How punctual the last block was.
+    pub(super) after: Punctuality,
     /// Polls in the window or after it that did not find the block.
     pub(super) misses: usize,
 }
@@ -26,19 +26,28 @@ pub(super) struct ExpectedWindow {
     pub(super) is_next: bool,
 }
 
+/// How a block arrived relative to its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Punctuality {
+    OnTime,
+    /// A little after the end.
+    Late,
+    /// So long after the end that a block before it may have been missed.
+    VeryLate,
+}
+
 /// Between which two times a block arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) number: u64,
     pub(super) earliest: Instant,
     pub(super) latest: Instant,
-    /// True if the block arrived so late that one before it may have been missed.
-    pub(super) is_late: bool,
+    pub(super) punctuality: Punctuality,
 }
 
 impl Window {
-    pub(super) fn new(start: Instant, end: Instant, after_late_block: bool) -> Self {
-        Self { opened_at: start, start, end, after_late_block, misses: 0 }
+    pub(super) fn new(start: Instant, end: Instant, after: Punctuality) -> Self {
+        Self { opened_at: start, start, end, after, misses: 0 }
     }
 }
 

@@ -103,8 +103,11 @@ impl Rest {
     }
 
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        // A chunk that is there already would win against the deadline.
+        let is_overdue = Instant::now() >= self.deadline;
         // Trailers are dropped, because no allow-list covers them.
         let chunk = match timeout_at(self.deadline, self.response.chunk()).await {
+            Ok(Ok(Some(_))) if is_overdue => Err(BodyError::Timeout),
             Err(_) => Err(BodyError::Timeout),
             Ok(Err(_)) => Err(BodyError::ConnectionLost),
             Ok(Ok(chunk)) => Ok(chunk),
@@ -183,6 +186,14 @@ mod tests {
             assert_eq!(collect(streamed, MEMORY, &MemoryBudget::new(MEMORY)).await, expected);
             assert_eq!(truncated.get(), count);
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_breaks_off_at_its_deadline_even_if_more_of_it_is_there() {
+        let (rest, truncated) = rest("12345", Instant::now());
+        let memory = MemoryBudget::new(MEMORY);
+        let collected = collect(streamed(Vec::new(), rest), MEMORY, &memory).await;
+        assert_eq!((collected, truncated.get()), (Err(BodyError::Timeout), 1));
     }
 
     #[tokio::test]

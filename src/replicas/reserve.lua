@@ -13,7 +13,7 @@ end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local wait = redis.call('PTTL', KEYS[2])
 if ARGV[1] == 'pause' then
-  if duration > wait then
+  if duration > math.max(wait, 0) then
     redis.call('SET', KEYS[2], '1', 'PX', duration)
   end
   return 0
@@ -21,6 +21,8 @@ elseif ARGV[1] == 'hold' then
   redis.call('ZADD', KEYS[1], 'XX', now + duration, ARGV[2])
   return 0
 end
+-- Requests that count longer than any other are from before the clock was set back.
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + duration + 60000, '+inf')
 -- The request that must stop counting first, if as many requests count as may.
 local oldest = redis.call('ZRANGE', KEYS[1], -ARGV[3], -ARGV[3], 'WITHSCORES')
 if oldest[2] then

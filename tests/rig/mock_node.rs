@@ -180,7 +180,12 @@ impl MockNode {
 
     /// Sets the reply to reads.
     pub(crate) fn set_read_reply(&self, reply: Reply) {
-        self.state().read_replies = Some(VecDeque::from([reply]));
+        self.set_read_replies([reply]);
+    }
+
+    /// Sets the replies to the next reads. The last one is repeated.
+    pub(crate) fn set_read_replies(&self, replies: impl Into<VecDeque<Reply>>) {
+        self.state().read_replies = Some(replies.into());
     }
 
     pub(crate) fn set_chain_id(&self, chain_id: u64) {

@@ -112,3 +112,24 @@ fn an_early_announcement_is_retried_and_a_false_one_is_cheap() {
     }
     assert!(sent.windows(4).all(|four| four[3] - four[0] >= BLOCK));
 }
+
+#[test]
+fn irregular_announced_blocks_cost_one_poll_each() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let mut rng = SeededRng(9);
+    let (mut known, mut polls) = (1000, 0);
+    schedule.record_poll(start, known);
+    for block in 1..500_u32 {
+        let came = start + BLOCK * block + BLOCK * (rng.next_thousandth() * 2 / 5) / 1000;
+        while schedule.next() < came {
+            polls += 1;
+            schedule.record_poll(schedule.next(), known);
+        }
+        known += 1;
+        schedule.record_announcement(came);
+        polls += 1;
+        schedule.record_poll(schedule.next().max(came), known);
+    }
+    assert!(polls < 520, "{polls}");
+}

@@ -158,6 +158,34 @@ async fn foreign_value_at_the_key_is_replaced() {
     assert_eq!(total_count(&replicas, "shared").await, 2);
 }
 
+#[tokio::test]
+async fn requests_from_before_a_clock_change_do_not_count() {
+    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
+    let replicas = start(&api, &redis, "api").await;
+    assert_eq!(replicas[0].get(&check(1)).await.status(), 200);
+    let key = redis_key(&redis, ":requests").unwrap();
+    let in_an_hour = (redis.time_micros() / 1000 + 3_600_000).to_string();
+    for request in 0..25 {
+        let member = format!("old-{request}");
+        redis.command(&[b"ZADD".as_slice(), &key, in_an_hour.as_bytes(), member.as_bytes()]);
+    }
+    assert_eq!(replicas[1].get(&check(2)).await.status(), 200);
+}
+
+#[tokio::test]
+async fn api_429_without_a_pause_is_no_failure_of_redis() {
+    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
+    let replicas = start(&api, &redis, "api").await;
+    api.set_response_with("check/all", 429, &[("retry-after", "0")], "{\"error\":\"slow down\"}");
+    assert_eq!(replicas[0].get(&check(1)).await.status(), 429);
+    api.set_response("check/all", "true");
+    // Sent over the same connection as the pause.
+    assert_eq!(replicas[0].get(&check(2)).await.status(), 200);
+    wait_for_redis(&replicas, 1).await;
+    let metrics = replicas[0].service.admin("/metrics").await.body;
+    assert!(!metrics.contains("gas_suggestion_redis_failures_total{"), "{metrics}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn api_429_pauses_every_replica() {
     let (api, redis) = (MockDelegateApi::start().await, Redis::start());

@@ -125,6 +125,26 @@ async fn silent_node_times_out_at_the_rpc_timeout() {
 }
 
 #[tokio::test]
+async fn long_list_is_read_at_an_earlier_block_if_a_node_lacks_the_newest() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = start(&node, "", "").await;
+    let error =
+        |message: &str| Reply::RawError(json!({ "code": -32000, "message": message }).to_string());
+    let no_hashes = result(format!("\"0x{:064x}{:064x}\"", 32, 0));
+    node.set_read_replies([
+        error("out of gas"),
+        result("\"0x64\""),
+        error("header not found"),
+        no_hashes,
+    ]);
+    let response = service.get(&format!("/registry/v2/{VAULT}?direction=incoming")).await;
+    assert_eq!((response.status, response.body.as_str()), (200, "[]"));
+    let blocks: Vec<_> = node.reads().iter().map(|read| read.params.clone()).collect();
+    let [.., newest, earlier] = blocks.as_slice() else { panic!("{blocks:?}") };
+    assert!(newest.contains("\"0x64\"") && earlier.contains("\"0x63\""), "{blocks:?}");
+}
+
+#[tokio::test]
 async fn oversized_lists_are_refused() {
     let huge = format!("\"0x{}\"", "0".repeat(10 * 1024 * 1024));
     let node = MockNode::for_reads(Reply::RawResult(huge)).await;
