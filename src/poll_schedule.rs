@@ -41,7 +41,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use announcements::Announcements;
-use window::{Arrival, ExpectedWindow, Punctuality, Window, interval_bounds, part_way};
+use window::{Arrival, Arrivals, ExpectedWindow, Punctuality, Window, part_way};
 
 /// Poll schedule of one chain.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ pub struct PollSchedule {
     hits: u32,
     /// Newest known block, and when the last successful poll was sent.
     head: Option<(u64, Instant)>,
-    /// The last blocks, oldest first.
-    arrivals: VecDeque<Arrival>,
+    /// The last blocks.
+    arrivals: Arrivals,
     /// Send times of the last polls, at most `max_polls`.
     recent_polls: VecDeque<Instant>,
     /// When the next poll is due after a failed one.
@@ -71,8 +71,6 @@ pub struct PollSchedule {
 }
 
 impl PollSchedule {
-    /// Number of arrivals from whose 16 intervals the period is computed.
-    const MAX_ARRIVALS: usize = 17;
     /// Number of hits of the first poll in a row after which the window opens earlier.
     const MAX_HITS: u32 = 3;
     /// A chain is assumed to be at most this many times faster than configured.
@@ -91,7 +89,7 @@ impl PollSchedule {
             window: Window::new(now, now, Punctuality::OnTime),
             hits: 0,
             head: None,
-            arrivals: VecDeque::new(),
+            arrivals: Arrivals::default(),
             recent_polls: VecDeque::new(),
             retry_at: None,
             announcements: Announcements::default(),
@@ -229,10 +227,7 @@ impl PollSchedule {
         self.announcements.record_block(sent, last_poll, is_announced, period, step);
         let is_hit = self.window.misses == 0 && !is_announced;
         self.hits = if is_hit { self.hits.saturating_add(1) } else { 0 };
-        if self.arrivals.len() == Self::MAX_ARRIVALS {
-            self.arrivals.pop_front();
-        }
-        self.arrivals.push_back(arrival);
+        self.arrivals.push(arrival);
         self.update_period();
         self.schedule_after(sent, arrival, expected.filter(|_| !is_announced));
     }
@@ -379,27 +374,12 @@ impl PollSchedule {
         margin.min(most)
     }
 
-    /// Moves the period into the bounds that the last arrivals set to it: those of their mean interval, or of the median
-    /// one if that is shorter, because blocks were missed or the chain stood still.
+    /// Moves the period into the bounds that the last arrivals set to it.
     fn update_period(&mut self) {
-        let (Some(first), Some(last)) = (self.arrivals.front(), self.arrivals.back()) else {
-            return;
-        };
-        if self.arrivals.len() < 3 {
-            return;
+        if let Some((shortest, longest)) = self.arrivals.interval() {
+            let least = self.block_time / Self::MAX_SPEED_UP;
+            self.period = self.period.min(longest).max(shortest).max(least);
         }
-        let pairs = self.arrivals.iter().zip(self.arrivals.iter().skip(1));
-        let intervals = pairs.map(|(one, next)| interval_bounds(one, next));
-        let (mut shortest, mut longest): (Vec<_>, Vec<_>) = intervals.unzip();
-        shortest.sort_unstable();
-        longest.sort_unstable();
-        let middle = shortest.len() / 2;
-        let mean = interval_bounds(first, last);
-        let (low, high) = match (shortest.get(middle), longest.get(middle)) {
-            (Some(low), Some(high)) if *high < mean.0 => (*low, *high),
-            _ => mean,
-        };
-        self.period = self.period.min(high).max(low).max(self.block_time / Self::MAX_SPEED_UP);
     }
 }
 

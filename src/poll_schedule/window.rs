@@ -1,5 +1,6 @@
 //! Window in which a block is expected, and what is known of when a block arrived.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Time in which the next block is expected.
@@ -51,13 +52,55 @@ impl Window {
     }
 }
 
-/// Returns the shortest and the longest time between two blocks that the arrivals of `first` and `last` allow.
-pub(super) fn interval_bounds(first: &Arrival, last: &Arrival) -> (Duration, Duration) {
-    let blocks = last.number.saturating_sub(first.number).max(1);
-    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    let shortest = last.earliest.saturating_duration_since(first.latest) / blocks;
-    let longest = last.latest.saturating_duration_since(first.earliest) / blocks;
-    (shortest, longest)
+/// The last arrivals, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals(VecDeque<Arrival>);
+
+impl Arrivals {
+    /// Number of arrivals, with 16 intervals between them.
+    const MAX: usize = 17;
+
+    pub(super) fn push(&mut self, arrival: Arrival) {
+        if self.0.len() == Self::MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(arrival);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the shortest and the longest mean interval that the arrivals allow, or the median one if that is
+    /// shorter, because blocks were missed or the chain stood still. `None`: too few arrivals.
+    pub(super) fn interval(&self) -> Option<(Duration, Duration)> {
+        let (first, last) = (self.0.front()?, self.0.back()?);
+        if self.0.len() < 3 {
+            return None;
+        }
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        let intervals = pairs.map(|(one, next)| one.interval_to(next));
+        let (mut shortest, mut longest): (Vec<_>, Vec<_>) = intervals.unzip();
+        shortest.sort_unstable();
+        longest.sort_unstable();
+        let middle = shortest.len() / 2;
+        let mean = first.interval_to(last);
+        match (shortest.get(middle), longest.get(middle)) {
+            (Some(shortest), Some(longest)) if *longest < mean.0 => Some((*shortest, *longest)),
+            _ => Some(mean),
+        }
+    }
+}
+
+impl Arrival {
+    /// Returns the shortest and the longest time between two blocks from this one to `last`.
+    fn interval_to(&self, last: &Self) -> (Duration, Duration) {
+        let blocks = last.number.saturating_sub(self.number).max(1);
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let shortest = last.earliest.saturating_duration_since(self.latest) / blocks;
+        let longest = last.latest.saturating_duration_since(self.earliest) / blocks;
+        (shortest, longest)
+    }
 }
 
 /// Returns the time two fifths of the way from one to the other.
