@@ -295,12 +295,15 @@ impl PollSchedule {
         let arrival = on_time(earliest, latest);
         let early = end.saturating_duration_since(sent);
         if is_overdue {
-            // A single late block is an exception. The second in a row shows how irregular the blocks are.
+            // A single late block is an exception, unless little is known yet. The second in a row shows how irregular
+            // the blocks are.
             let middle = earliest + latest.saturating_duration_since(earliest) / 2;
             let deviation = middle.saturating_duration_since(self.window.end);
-            self.update_jitter(Some(match self.window.after {
-                Punctuality::Late => deviation.max(self.jitter * 2),
-                _ => self.jitter * 3 / 2,
+            let is_exception = self.window.after != Punctuality::Late && !self.arrivals.are_few();
+            self.update_jitter(Some(if is_exception {
+                self.jitter * 3 / 2
+            } else {
+                deviation.max(self.jitter * 2)
             }));
             return Arrival { punctuality: Punctuality::Late, ..arrival };
         }
@@ -308,7 +311,8 @@ impl PollSchedule {
         self.update_retry_pause(was_late);
         if was_late {
             // No block was missed before the last one, so this one arrived before the end of its window.
-            self.update_jitter(Some((early / 200).max(self.jitter * 2)));
+            let fraction = if self.arrivals.are_few() { 20 } else { 200 };
+            self.update_jitter(Some((early / fraction).max(self.jitter * 2)));
         } else if is_next {
             self.update_jitter(None);
         }

@@ -307,3 +307,15 @@ fn the_phase_survives_failures_and_a_chain_reset() {
     }
     assert!(late[40..].iter().filter(|late| **late < 50_000_000).count() >= 18, "{late:?}");
 }
+
+#[test]
+fn the_jitter_is_learnt_within_a_few_blocks() {
+    for phase in 0..20 {
+        // Spread evenly over a fifth of the block time before and after a regular time, as by `demo --jitter 20`.
+        let noise = |n: u64| u32::try_from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54).unwrap();
+        let at: Vec<_> = (0..160).map(|n| BLOCK * n + BLOCK * noise(n.into()) / 2560).collect();
+        let blocks: Vec<_> = at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+        let stats = simulate_from(BLOCK * phase / 20 + millis(1), 5, BLOCK, 3, &blocks);
+        stats.assert_within(155, 300, 1000);
+    }
+}

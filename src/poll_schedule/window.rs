@@ -67,6 +67,11 @@ impl Arrivals {
         self.0.push_back(arrival);
     }
 
+    /// Returns true while there are fewer intervals than the period is computed from.
+    pub(super) fn are_few(&self) -> bool {
+        self.0.len() < Self::MAX
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
