@@ -141,7 +141,7 @@ impl Registry {
 
 /// Waits until the transaction has succeeded in a block. A node that mines each transaction at once may do so only
 /// after its reply to `eth_sendTransaction`.
-pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) {
+pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) -> Value {
     let deadline = Instant::now() + TIMEOUT;
     let receipt = loop {
         let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
@@ -151,6 +151,7 @@ pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) {
         assert!(Instant::now() < deadline, "{hash} is not mined");
     };
     assert_eq!(receipt["status"], "0x1", "{receipt}");
+    receipt
 }
 
 /// Returns the body of a look-up, which must be read from the chain.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::anvil::{Anvil, foundry};
 use crate::fixtures;
 use crate::programs::{expect_success, run};
+use crate::registry;
 use crate::test_contract::word;
 use crate::test_server::{Response, TestServer};
 use crate::verifier::{Contract, Verifier};
@@ -114,7 +115,7 @@ async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
     let from = node.call("eth_accounts", json!([])).await[account].clone();
     let creation = json!({ "from": from, "data": format!("{creation}{}", word(START)) });
     let hash = node.call("eth_sendTransaction", json!([creation])).await;
-    let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+    let receipt = registry::wait_for_receipt(node, hash.as_str().unwrap()).await;
     receipt["contractAddress"].as_str().unwrap().to_owned()
 }
 
