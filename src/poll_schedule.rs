@@ -16,7 +16,8 @@
 //!   raise the jitter, blocks within their window lower it slowly. The first pause grows after a block that the retries
 //!   did not find.
 //! - A block that arrives half a period late or later may follow a missed one, or be late itself. So the next window
-//!   begins one period after the last poll that did not find the block.
+//!   reaches from where a late block leads to expect the next one to where a missed block does. Its first poll is sent
+//!   near the start.
 //! - While the jitter is above a fiftieth of the period, the window follows each block only part of the way.
 //! - At most `max_polls_per_block` polls are sent in any block time. Three block times after the end of a window,
 //!   there is one poll per block time.
