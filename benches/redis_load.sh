@@ -105,7 +105,7 @@ for replicas in "$@"; do
     memory=$(redis-cli -p $port info memory | tr -d '\r' | awk -F: -v replicas="$replicas" '
         { bytes[$1] = $2 }
         END { printf "%.1f MiB are used, %d bytes for each client", bytes["used_memory"] / 2 ^ 20, bytes["mem_clients_normal"] / replicas }')
-    value=$(redis-cli -p $port --scan --pattern 'gas:v2:{1:*}:record')
+    value=$(redis-cli -p $port --scan --pattern 'gas:v3:{1:*}:record')
     length=$(redis-cli -p $port strlen "$value")
     usage=$(redis-cli -p $port memory usage "$value")
     for process in $(seq $((${#started[@]} - 1)) -1 $((first - 1))); do

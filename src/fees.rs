@@ -9,6 +9,7 @@ mod adaptive;
 pub mod head_tracker;
 mod history;
 mod market;
+pub mod plausibility;
 mod pricing;
 
 pub use history::{Block, FeeHistory, Rewards};
@@ -26,6 +27,9 @@ pub enum PricingError {
     /// An amount or a sum of amounts exceeds 128 bits.
     #[error("the amounts overflow")]
     Overflow,
+    /// A base fee exceeds `max_base_fee`, or a tip `max_priority_fee`.
+    #[error("an amount is above its maximum")]
+    AboveMaximum,
 }
 
 impl PricingError {
@@ -35,6 +39,7 @@ impl PricingError {
         match self {
             Self::NoRewards => "no_rewards",
             Self::Overflow => "overflow",
+            Self::AboveMaximum => "above_maximum",
         }
     }
 }
@@ -65,6 +70,11 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
             .ok_or(PricingError::Overflow)?,
     };
     let PriorityFees { medium, high, is_floor_applied: is_floor } = priority_fees;
+    if average_base_fee.max(upcoming_base_fee) > pricing.max_base_fee
+        || medium.max(high) > pricing.max_priority_fee
+    {
+        return Err(PricingError::AboveMaximum);
+    }
     let suggestion = Suggestion {
         pricing_type,
         base_fee_per_gas,
@@ -152,7 +162,7 @@ fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
             break;
         }
         covered += 1;
-        let rise = (base_fee / u128::from(pricing.base_fee_change_denominator.get())).max(1);
+        let rise = (base_fee / pricing.base_fee_change_denominator()).max(1);
         base_fee = base_fee.saturating_add(rise);
     }
     covered

@@ -109,6 +109,10 @@ metrics! {
     max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
+    /// Polls of a chain with `agreement` in which upstreams disagreed
+    upstream_disagreements_total: Family<ChainLabels, Counter> = Family::default(),
+    /// Blocks of the fee history whose reward is more than a thousand times the median
+    outlying_reward_blocks: Family<ChainLabels, Gauge> = Family::default(),
     /// Polls of a chain by outcome: ok, or failed if no upstream returned a usable reply
     polls_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
     /// Duration of a poll of a chain, over all upstreams tried

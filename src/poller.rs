@@ -3,27 +3,28 @@
 //! A failed poll leaves the last good value, whose age grows. The loop never ends by itself; dropping its future stops
 //! it at any point.
 
+mod active_poll;
+mod agreement;
 mod reporter;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use crate::config;
-use crate::fees::head_tracker::{HeadTracker, PollRound, PublishDecision, SuspiciousHead};
-use crate::fees::{self, FeeHistory, Market};
+use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
+use crate::fees::plausibility::{self, Continuity};
+use crate::fees::{self, FeeHistory};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
-use crate::replicas::{
-    Action, AdoptOutcome, PollCoordinator, PollOutcome, PublishedPoll, SharedFeeHistory,
-};
+use crate::replicas::{Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory};
 use crate::store::Publisher;
 use crate::traces::Span;
-use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
-use reporter::{PollError, PollReporter};
+use crate::upstream::{ChainUpstreams, FeeHistoryRequest};
+use active_poll::{ActivePoll, Finished, UpstreamCall};
+use reporter::PollReporter;
 
 /// Polls one chain.
 #[derive(Debug)]
@@ -34,6 +35,12 @@ pub struct Poller {
     head_tracker: HeadTracker,
     publisher: Publisher,
     reporter: PollReporter,
+    /// What was published last; later replies are compared with it.
+    last_history: Option<FeeHistory>,
+    /// False while an own upstream contradicts the other replicas.
+    trusts_replicas: bool,
+    /// Records of other replicas that were adopted since the last check against an own upstream.
+    unchecked_records: u32,
 }
 
 /// Source of poll times.
@@ -45,9 +52,6 @@ pub enum PollTiming {
     Coordinator(Box<PollCoordinator>),
 }
 
-/// A fee history and its price.
-type PricedHistory = (FeeHistory, Market);
-
 impl Poller {
     /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`.
     #[must_use]
@@ -56,9 +60,12 @@ impl Poller {
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             upstreams,
-            head_tracker: HeadTracker::new(chain.block_time),
+            head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
             publisher,
+            last_history: None,
+            trusts_replicas: true,
+            unchecked_records: 0,
             chain,
         }
     }
@@ -126,7 +133,7 @@ impl Poller {
                     coordinator.finish_poll(permit, outcome, published).await;
                 }
                 Action::Adopt(publication) => {
-                    let merge_outcome = self.merge_remote(&publication);
+                    let merge_outcome = self.adopt(&publication).await;
                     self.publisher.mark_polled();
                     coordinator.record_merge(&publication, merge_outcome);
                 }
@@ -136,36 +143,93 @@ impl Poller {
         }
     }
 
-    /// Publishes what another replica polled, if it is newer.
+    /// Publishes what another replica polled, if it is newer and plausible.
     fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        let SharedFeeHistory { history, timestamps, confirmed_at, .. } = publication;
-        let (head, last) = (history.newest_block(), self.publisher.chain().newest_block());
-        if timestamps.observed_at.elapsed() >= self.chain.max_age {
-            return AdoptOutcome::Older;
-        }
-        let last_observed_at = self.publisher.chain().timestamps().map(|last| last.observed_at);
-        let was_confirmed = *confirmed_at > last_observed_at;
+        let SharedFeeHistory { history, timestamps, .. } = publication;
+        let chain = self.publisher.chain();
+        let (head, last) = (history.newest_block(), chain.newest_block());
+        let last_observed_at = chain.timestamps().map(|last| last.observed_at);
         if last == Some(head) && last_observed_at >= Some(timestamps.observed_at) {
             return AdoptOutcome::Duplicate;
+        }
+        if timestamps.observed_at.elapsed() >= self.chain.max_age {
+            return AdoptOutcome::Older;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
             return AdoptOutcome::Rejected;
         };
-        match self.head_tracker.accept_remote(head, Instant::now(), was_confirmed) {
-            Ok(()) => {}
-            Err(SuspiciousHead::Regression) => return AdoptOutcome::Older,
-            Err(SuspiciousHead::Jump) => return AdoptOutcome::Implausible,
+        let report = self.remote_report(history);
+        let mut round = self.head_tracker.start_round(Instant::now());
+        let is_plausible = round.check(report).is_ok();
+        let is_confirmed = round.finish().confirmed.is_some();
+        if !is_plausible && !is_confirmed {
+            let is_slightly_older = last.is_some_and(|last| {
+                (head..=head.saturating_add(HeadTracker::TOLERANCE_BLOCKS)).contains(&last)
+            }) && report.suspicious_amounts.is_none();
+            return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
         }
         self.publisher.publish_at(*timestamps, history, market);
+        self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
         AdoptOutcome::Adopted
     }
 
+    fn remote_report(&self, history: &FeeHistory) -> Report {
+        report(REMOTE, history, self.last_history.as_ref(), &self.chain)
+    }
+
+    /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
+    /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
+    async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        /// Records that are adopted between two checks.
+        const CHECK_INTERVAL: u32 = 32;
+        let is_check_due = !self.trusts_replicas || self.unchecked_records >= CHECK_INTERVAL;
+        if !is_check_due {
+            let outcome = self.merge_remote(publication);
+            if outcome != AdoptOutcome::Implausible {
+                self.unchecked_records += u32::from(outcome == AdoptOutcome::Adopted);
+                return outcome;
+            }
+        }
+        let remote = &publication.history;
+        let suspicious = (!is_check_due).then(|| self.remote_report(remote));
+        let (_, own) = self.poll_recorded(suspicious).await;
+        self.unchecked_records = 0;
+        let Some(own) = own else {
+            // Without an own reply there is nothing to check against.
+            return if is_check_due {
+                self.merge_remote(publication)
+            } else {
+                AdoptOutcome::Implausible
+            };
+        };
+        let is_contradicted = match plausibility::compare(remote, &own) {
+            Continuity::Rewritten => true,
+            Continuity::Changed | Continuity::Same => {
+                remote.newest_block().abs_diff(own.newest_block()) > HeadTracker::TOLERANCE_BLOCKS
+            }
+        };
+        self.trusts_replicas = !is_contradicted;
+        if is_contradicted {
+            return AdoptOutcome::Contradicted;
+        }
+        match self.merge_remote(publication) {
+            // The own reply is as new.
+            AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
+            outcome => outcome,
+        }
+    }
+
     /// Polls once and records the outcome.
-    async fn poll(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
+    async fn poll(&mut self) -> (PollOutcome, Option<FeeHistory>) {
+        self.poll_recorded(None).await
+    }
+
+    /// Polls once, after another replica's suspicious report if any, and records the outcome.
+    async fn poll_recorded(&mut self, remote: Option<Report>) -> (PollOutcome, Option<FeeHistory>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
-        let (outcome, published) = span.instrument(self.poll_upstreams()).await;
+        let (outcome, published) = span.instrument(self.poll_upstreams(remote)).await;
         let is_success = outcome == PollOutcome::Accepted;
         if is_success {
             span.record_success();
@@ -182,154 +246,57 @@ impl Poller {
     /// reply is published. This takes at most two attempt deadlines, however many upstreams are silent. The others are
     /// also called if the head seems late; then a higher head wins. If none had a good reply and one timed out, the
     /// next poll waits longer.
-    async fn poll_upstreams(&mut self) -> (PollOutcome, Option<PublishedPoll>) {
+    ///
+    /// With `agreement`, calls that many at once instead, and publishes what most of them agree on.
+    async fn poll_upstreams(
+        &mut self,
+        remote: Option<Report>,
+    ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
-        let Self { chain, request, upstreams, head_tracker, publisher, reporter, .. } = self;
-        let deadline = upstreams.attempt_deadline();
-        let order = upstreams.poll_candidates(now);
-        let Some((&first, others)) = order.split_first() else {
-            return (PollOutcome::Failed, None);
-        };
-
-        let round = head_tracker.start_round(now);
-        let mut active_poll = ActivePoll {
-            called_at: now,
-            round,
-            publisher,
-            reporter,
-            unconfirmed: Vec::new(),
-            published: None,
-            reply_time: None,
-            any_timed_out: false,
-        };
-        let reply = fetch_priced_history(first.upstream, request, chain, deadline).await;
-        let is_published = active_poll.evaluate_reply(first, reply);
-        let seeks_newer = is_published && active_poll.round.should_query_others();
-        if is_published && !seeks_newer {
-            active_poll.adapt_deadline(upstreams);
-            return (PollOutcome::Accepted, active_poll.published);
+        let Self {
+            chain, request, upstreams, head_tracker, publisher, reporter, last_history, ..
+        } = self;
+        let candidates = upstreams.poll_candidates(now);
+        let mut round = head_tracker.start_round(now);
+        if let Some(remote) = remote
+            && let Some(reason) = round.suspicion(remote)
+        {
+            round.add_suspicious(remote, reason);
         }
-        let published = active_poll.publisher.chain().newest_block();
-        // Do not wait for upstreams that failed lately only to find a higher head.
-        let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
-        let (request, chain) = (&*request, &*chain);
-        let fetch_from = |other| async move {
-            let Candidate { upstream, .. } = other;
-            (other, fetch_priced_history(upstream, request, chain, deadline).await)
+        let call = UpstreamCall {
+            chain,
+            request,
+            deadline: upstreams.attempt_deadline(),
+            earlier: last_history.as_ref(),
+            limits: round.limits(),
         };
-        active_poll.called_at = Instant::now();
-        let mut replies: FuturesUnordered<_> = others.map(fetch_from).collect();
-        let mut is_success = is_published;
-        while let Some((other, reply)) = replies.next().await {
-            is_success |= active_poll.evaluate_reply(other, reply);
-            if is_success && !seeks_newer {
-                break;
-            }
-        }
-        if seeks_newer && active_poll.publisher.chain().newest_block() > published {
-            active_poll.reporter.record_failure(first, &PollError::HeadStalled);
+        let mut active_poll = ActivePoll::new(&call, round, publisher, reporter);
+        match chain.agreement.get() {
+            1 => active_poll.poll_in_order(&candidates).await,
+            count => active_poll.poll_agreeing(&candidates, count).await,
         }
         active_poll.adapt_deadline(upstreams);
-        let has_unconfirmed = !active_poll.unconfirmed.is_empty();
-        let published = active_poll.finish();
-        let outcome = match is_success || published.is_some() {
-            true => PollOutcome::Accepted,
-            false if has_unconfirmed => PollOutcome::Unconfirmed,
-            false => PollOutcome::Failed,
-        };
+        let Finished { outcome, published } = active_poll.finish();
+        if let Some(published) = &published {
+            *last_history = Some(published.clone());
+        }
         (outcome, published)
     }
 }
 
-/// A poll in progress.
-struct ActivePoll<'a> {
-    /// When the upstreams that have not replied yet were called.
-    called_at: Instant,
-    round: PollRound<'a>,
-    publisher: &'a mut Publisher,
-    reporter: &'a PollReporter,
-    /// Histories with an unconfirmed head, by index of the upstream.
-    unconfirmed: Vec<(usize, PricedHistory)>,
-    published: Option<PublishedPoll>,
-    /// Time that the first good reply took.
-    reply_time: Option<Duration>,
-    any_timed_out: bool,
-}
-
-impl ActivePoll<'_> {
-    /// Adapts the deadline of the next polls to the replies of this one.
-    fn adapt_deadline(&self, upstreams: &ChainUpstreams) {
-        match self.reply_time {
-            Some(took) => upstreams.record_reply_time(took),
-            None if self.any_timed_out => upstreams.record_timeouts(),
-            None => {}
-        }
-    }
-
-    /// Publishes a reply if its head is plausible. Returns true if the reply was good.
-    fn evaluate_reply(
-        &mut self,
-        candidate: Candidate<'_>,
-        reply: Result<PricedHistory, PollError>,
-    ) -> bool {
-        let outcome = reply.and_then(|(history, market)| {
-            match self.round.check(candidate.index, history.newest_block()) {
-                Ok(PublishDecision::Publish) => {
-                    publish(self.publisher, self.reporter, candidate.index, &history, market);
-                    self.published = Some(PublishedPoll { history, was_confirmed: false });
-                }
-                Ok(PublishDecision::AlreadyPublished) => {}
-                Err(implausible) => {
-                    self.unconfirmed.push((candidate.index, (history, market)));
-                    return Err(implausible.into());
-                }
-            }
-            Ok(())
-        });
-        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
-        match &outcome {
-            Ok(()) => {
-                self.reply_time.get_or_insert_with(|| self.called_at.elapsed());
-                self.reporter.record_success(candidate);
-            }
-            Err(failure) => self.reporter.record_failure(candidate, failure),
-        }
-        outcome.is_ok()
-    }
-
-    /// Publishes an implausible but confirmed head, if there is one. Returns what was published last.
-    fn finish(self) -> Option<PublishedPoll> {
-        let Self { round, publisher, reporter, unconfirmed, published, .. } = self;
-        let Some(confirmed) = round.finish() else { return published };
-        let found = unconfirmed.into_iter().find(|(index, _)| *index == confirmed);
-        let Some((index, (history, market))) = found else { return published };
-        publish(publisher, reporter, index, &history, market);
-        reporter.log_confirmed_head(index, history.newest_block());
-        Some(PublishedPoll { history, was_confirmed: true })
-    }
-}
-
-fn publish(
-    publisher: &mut Publisher,
-    reporter: &PollReporter,
-    index: usize,
+/// Returns what the head tracker checks of this reply, or record, after the `earlier` one.
+fn report(
+    upstream: usize,
     history: &FeeHistory,
-    market: Market,
-) {
-    let last = publisher.chain().newest_block();
-    publisher.publish(history, market);
-    reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
-}
-
-async fn fetch_priced_history(
-    upstream: &UpstreamNode,
-    request: &FeeHistoryRequest,
+    earlier: Option<&FeeHistory>,
     chain: &config::Chain,
-    deadline: Duration,
-) -> Result<PricedHistory, PollError> {
-    let history = upstream.fee_history(request, deadline).await?;
-    let market = fees::price(&history, &chain.pricing)?;
-    Ok((history, market))
+) -> Report {
+    Report {
+        upstream,
+        head: history.newest_block(),
+        base_fee: history.newest_known_base_fee(),
+        suspicious_amounts: plausibility::suspicious_amounts(history, earlier, &chain.pricing),
+    }
 }
 
 #[cfg(test)]

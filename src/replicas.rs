@@ -20,9 +20,13 @@
 //! # Order
 //!
 //! A result replaces only results of earlier slots, in Redis and in each replica. So a message that arrives late or
-//! twice changes nothing. A replica checks the head of a result like that of a node, unless another replica has
-//! confirmed a head regression or jump since this replica's own data was observed. Each result carries the time of the
-//! last confirmation, so a replica that missed the confirmed result still follows.
+//! twice changes nothing.
+//!
+//! # Trust
+//!
+//! A result is checked like the reply of a node that is less preferred than every upstream. An implausible one is not
+//! adopted. The replica polls its own upstreams instead, which may confirm it. Every 32nd adopted result is checked
+//! against the own upstreams too. While they contradict the others, the replica polls each slot for itself.
 //!
 //! # Ages
 //!
@@ -46,7 +50,7 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome, PublishedPoll};
+pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome};
 pub use shared_budget::SharedBudget;
 pub use shared_fee_history::{AdoptOutcome, SharedFeeHistory};
 

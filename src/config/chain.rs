@@ -30,6 +30,9 @@ pub struct Chain {
     pub flashblock_time: Option<Duration>,
     /// RPC URLs of nodes, in order of preference.
     pub rpc_urls: Vec<UpstreamUrl>,
+    /// Number of upstreams that each poll calls, of which most must agree; 1: the first that works.
+    #[serde(default = "default_agreement")]
+    pub agreement: NonZeroUsize,
     /// WebSocket URLs of nodes that announce new blocks, in order of preference.
     #[serde(default)]
     pub ws_urls: Vec<WebSocketUrl>,
@@ -66,6 +69,10 @@ fn default_max_age() -> Duration {
 
 fn default_max_polls_per_block() -> NonZeroUsize {
     NonZeroUsize::new(3).expect("3 is not 0")
+}
+
+fn default_agreement() -> NonZeroUsize {
+    NonZeroUsize::MIN
 }
 
 fn default_history_blocks() -> NonZeroUsize {
@@ -128,6 +135,13 @@ impl Chain {
         }
         if self.rpc_urls.is_empty() {
             return reject("rpc_urls", "must name at least one http:// or https:// URL".into());
+        }
+        if self.agreement.get() > self.rpc_urls.len() {
+            let most = self.rpc_urls.len();
+            return reject(
+                "agreement",
+                format!("must be from 1 to {most}, the number of rpc_urls"),
+            );
         }
         if !Self::BLOCK_TIMES.contains(&self.block_time) {
             return reject("block_time", "must be from 10ms to 1h".into());

@@ -26,7 +26,12 @@ pub(super) struct PricingSection {
     high_multiplier: Multiplier,
     #[serde(with = "ZeroBaseFeeName")]
     zero_base_fee: fees::ZeroBaseFee,
-    base_fee_change_denominator: NonZeroU64,
+    base_fee_change_denominator: Option<NonZeroU64>,
+    check_base_fees: bool,
+    #[serde(deserialize_with = "units::amount")]
+    max_base_fee: u128,
+    #[serde(deserialize_with = "units::amount")]
+    max_priority_fee: u128,
 }
 
 #[derive(serde::Deserialize)]

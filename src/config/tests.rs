@@ -1,3 +1,5 @@
+use std::num::NonZeroU64;
+
 use super::*;
 use crate::fees::Pricing;
 
@@ -31,7 +33,9 @@ fn the_built_in_file_configures_the_two_networks() {
 fn the_built_in_file_matches_the_default_values() {
     let config = Config::from_toml(DEFAULTS).unwrap();
     let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
-    assert_eq!(ronin.pricing, Pricing::default());
+    let eip_1559 = NonZeroU64::new(8);
+    let pricing = Pricing { base_fee_change_denominator: eip_1559, ..Pricing::default() };
+    assert_eq!(ronin.pricing, pricing);
     for chain in [ronin, testnet] {
         assert_eq!(chain.block_time, default_chain().block_time);
         assert_eq!(chain.max_age, default_chain().max_age);
@@ -212,7 +216,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, agreement, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",

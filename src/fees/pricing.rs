@@ -5,6 +5,9 @@ use std::num::{NonZeroU64, NonZeroUsize};
 /// One gwei in wei.
 const GWEI: u128 = 1_000_000_000;
 
+/// One coin of the chain in wei. No chain charges that much per gas.
+const COIN: u128 = GWEI * GWEI;
+
 /// Constants of one chain's fee rules. The defaults are those of the network document's section 2.3.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pricing {
@@ -24,8 +27,14 @@ pub struct Pricing {
     pub high_multiplier: Multiplier,
     /// Meaning of a base fee of 0 on this chain.
     pub zero_base_fee: ZeroBaseFee,
-    /// A full block raises the base fee by 1/denominator of it (EIP-1559: 8).
-    pub base_fee_change_denominator: NonZeroU64,
+    /// A full block raises the base fee by 1/denominator of it; `None`: unknown.
+    pub base_fee_change_denominator: Option<NonZeroU64>,
+    /// True if a base fee that changes more than the denominator allows is suspicious.
+    pub check_base_fees: bool,
+    /// Highest base fee of a block in wei. A reply with a higher one is rejected.
+    pub max_base_fee: u128,
+    /// Highest tip in wei; under legacy pricing the highest gas price.
+    pub max_priority_fee: u128,
 }
 
 /// Rule that computes a suggestion from a fee history.
@@ -82,7 +91,10 @@ impl Default for Pricing {
             priority_fee_floor: 20 * GWEI,
             high_multiplier: Multiplier { numerator: 12, denominator: 10 },
             zero_base_fee: ZeroBaseFee::Legacy,
-            base_fee_change_denominator: NonZeroU64::new(8).expect("8 is not 0"),
+            base_fee_change_denominator: None,
+            check_base_fees: true,
+            max_base_fee: COIN,
+            max_priority_fee: COIN,
         }
     }
 }
@@ -97,6 +109,11 @@ impl Pricing {
             Strategy::Network => RewardPercentiles { medium: 60.0, high: None },
             Strategy::Adaptive => RewardPercentiles { medium: 10.0, high: Some(60.0) },
         })
+    }
+
+    /// Returns the denominator of the base fee's changes: that of EIP-1559 unless another is configured.
+    pub(super) fn base_fee_change_denominator(&self) -> u128 {
+        self.base_fee_change_denominator.map_or(8, |denominator| denominator.get().into())
     }
 
     /// Returns true if there are as many percentiles as the strategy needs.

@@ -181,8 +181,27 @@ fn the_average_gas_used_ratio_ignores_missing_ones() {
 }
 
 #[test]
+fn amounts_above_their_maximum_are_a_pricing_error() {
+    let pricing = Pricing { max_base_fee: 100, max_priority_fee: 12, ..without_floors() };
+    for (blocks, next, expected) in [
+        (vec![block(100, 10)], Some(100), Ok(())),
+        (vec![block(101, 10)], None, Err(PricingError::AboveMaximum)),
+        (vec![block(100, 10)], Some(101), Err(PricingError::AboveMaximum)),
+        (vec![block(100, 11)], None, Err(PricingError::AboveMaximum)),
+    ] {
+        let outcome = price(&history(blocks.clone(), next), &pricing).map(|_| ());
+        assert_eq!(outcome, expected, "{blocks:?}");
+    }
+    let absurd = 1 << 100;
+    let outcome = price(&history(vec![block(absurd, 1); 2], None), &Pricing::default());
+    assert_eq!(outcome.unwrap_err(), PricingError::AboveMaximum);
+}
+
+#[test]
 fn overflowing_amounts_are_a_pricing_error() {
-    let rejected = |blocks, next| price(&history(blocks, next), &without_floors()).unwrap_err();
+    let pricing =
+        Pricing { max_base_fee: u128::MAX, max_priority_fee: u128::MAX, ..without_floors() };
+    let rejected = |blocks, next| price(&history(blocks, next), &pricing).unwrap_err();
     let huge = u128::MAX / 2 + 1;
     assert_eq!(rejected(vec![block(huge, 1); 2], None), PricingError::Overflow);
     assert_eq!(rejected(vec![block(1, huge); 2], None), PricingError::Overflow);

@@ -7,7 +7,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::config;
 use crate::fees::PricingError;
-use crate::fees::head_tracker::SuspiciousHead;
+use crate::fees::head_tracker::SuspiciousReply;
 use crate::log_on_change::LogOnChange;
 use crate::metrics::{
     AttemptLabels, ChainLabels, ChainOutcomeLabels, Counter, Metrics, UpstreamLabels,
@@ -22,7 +22,10 @@ pub(super) enum PollError {
     #[error(transparent)]
     Unpriced(#[from] PricingError),
     #[error(transparent)]
-    SuspiciousHead(#[from] SuspiciousHead),
+    Suspicious(#[from] SuspiciousReply),
+    /// With `agreement`: most of the upstreams do not confirm the reply.
+    #[error("most of the upstreams do not agree with the reply")]
+    Disagreement,
     /// The head is late, and another upstream has a newer one.
     #[error("the newest block is late, and another upstream has a newer block")]
     HeadStalled,
@@ -33,7 +36,8 @@ impl PollError {
         match self {
             Self::Rpc(error) => error.reason(),
             Self::Unpriced(rejection) => rejection.reason(),
-            Self::SuspiciousHead(implausible) => implausible.reason(),
+            Self::Suspicious(reply) => reply.reason(),
+            Self::Disagreement => "disagrees",
             Self::HeadStalled => "head_stalled",
         }
     }
@@ -54,6 +58,9 @@ pub(super) struct PollReporter {
     failed_poll_counter: Counter,
     poll_duration: Histogram,
     regression_counter: Counter,
+    disagreement_counter: Counter,
+    outlying_rewards_gauge: Gauge,
+    rewards_log: LogOnChange,
 }
 
 impl PollReporter {
@@ -76,6 +83,9 @@ impl PollReporter {
             failed_poll_counter: polls("failed"),
             poll_duration: metrics.poll_duration_seconds.get_or_create_owned(&labels),
             regression_counter: metrics.head_regressions_total.get_or_create_owned(&labels),
+            disagreement_counter: metrics.upstream_disagreements_total.get_or_create_owned(&labels),
+            outlying_rewards_gauge: metrics.outlying_reward_blocks.get_or_create_owned(&labels),
+            rewards_log: LogOnChange::default(),
             metrics,
         }
     }
@@ -117,8 +127,8 @@ impl PollReporter {
         let index = candidate.index;
         match failure {
             PollError::Rpc(error) => candidate.upstream.record_failure(error),
-            // The published head may be the one that lags. Only more polls of this upstream can show it.
-            PollError::SuspiciousHead(SuspiciousHead::Jump) => {}
+            // The end of the poll decides whether it counts against the upstream.
+            PollError::Suspicious(_) => {}
             _ => candidate.upstream.record_rejected_reply(),
         }
         let reason = failure.reason();
@@ -129,9 +139,27 @@ impl PollReporter {
         }
     }
 
-    pub(super) fn log_confirmed_head(&self, index: usize, newest_block: u64) {
-        let chain = self.chain.as_str();
-        tracing::warn!(chain, upstream = index, newest_block, "unexpected newest block confirmed");
+    pub(super) fn log_confirmed(&self, upstream: usize, reply: SuspiciousReply, newest_block: u64) {
+        let (chain, reason) = (self.chain.as_str(), reply.reason());
+        tracing::warn!(chain, upstream, reason, newest_block, "suspicious reply confirmed");
+    }
+
+    /// Counts a poll in which upstreams that were asked together disagreed.
+    pub(super) fn record_disagreement(&self) {
+        self.disagreement_counter.increment();
+    }
+
+    /// Reports the number of blocks whose rewards are far above those of the others.
+    pub(super) fn record_outlying_rewards(&self, blocks: usize) {
+        self.outlying_rewards_gauge.set(i64::try_from(blocks).unwrap_or(i64::MAX));
+        let outcome = if blocks == 0 { Ok(()) } else { Err("outlying_rewards") };
+        if self.rewards_log.changed_to(outcome) && blocks > 0 {
+            tracing::warn!(
+                chain = self.chain,
+                blocks,
+                "rewards of some blocks exceed the median a thousand times"
+            );
+        }
     }
 
     fn count_attempt(&self, upstream: usize, outcome: &'static str) {

@@ -1,4 +1,6 @@
 use super::*;
+use std::time::Duration;
+
 use crate::config::Config;
 use crate::fees::{Block, Rewards};
 use crate::metrics::ChainLabels;
@@ -31,27 +33,20 @@ impl Harness {
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
     fn with_block_100() -> Self {
         let mut harness = Self::new();
-        assert_eq!(harness.merge(false, 100, FIRST_AGE), AdoptOutcome::Adopted);
+        assert_eq!(harness.merge(100, FIRST_AGE), AdoptOutcome::Adopted);
         harness
     }
 
-    /// Merges a record of this head, polled `age` seconds ago, whose head another replica has confirmed or not.
-    fn merge(&mut self, is_confirmed: bool, head: u64, age: u64) -> AdoptOutcome {
-        self.merge_reward(is_confirmed, head, age, 1)
+    /// Merges a record of this head, polled `age` seconds ago.
+    fn merge(&mut self, head: u64, age: u64) -> AdoptOutcome {
+        self.merge_reward(head, age, 1)
     }
 
-    fn merge_reward(
-        &mut self,
-        is_confirmed: bool,
-        head: u64,
-        age: u64,
-        medium: u128,
-    ) -> AdoptOutcome {
+    fn merge_reward(&mut self, head: u64, age: u64, medium: u128) -> AdoptOutcome {
         let history = fee_history(head, medium);
         let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
         let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
-        let confirmed_at = is_confirmed.then_some(observed_at);
-        self.poller.merge_remote(&SharedFeeHistory { slot: 0, history, timestamps, confirmed_at })
+        self.poller.merge_remote(&SharedFeeHistory { slot: 0, history, timestamps })
     }
 
     /// Published head, and seconds since it was polled.
@@ -81,30 +76,30 @@ fn newer_record_of_a_replica_is_published_with_its_own_time() {
     let mut harness = Harness::with_block_100();
     assert_eq!(harness.published(), Some((100, FIRST_AGE)));
     for (head, age) in [(100, 25), (101, 20)] {
-        assert_eq!(harness.merge(false, head, age), AdoptOutcome::Adopted);
+        assert_eq!(harness.merge(head, age), AdoptOutcome::Adopted);
         assert_eq!(harness.published(), Some((head, age)));
     }
     assert_eq!(harness.regressions(), 0);
 }
 
 #[test]
-fn record_that_is_not_newer_changes_nothing() {
-    for (is_confirmed, head, age, expected) in [
+fn record_that_is_not_newer_or_plausible_changes_nothing() {
+    for (head, age, expected) in [
         // The same head, polled at the same time and before.
-        (false, 100, FIRST_AGE, AdoptOutcome::Duplicate),
-        (false, 100, FIRST_AGE + 5, AdoptOutcome::Duplicate),
-        // Confirmed, but before the published block was polled.
-        (true, 90, FIRST_AGE + 5, AdoptOutcome::Older),
-        // A lower head that is not confirmed, whenever it was polled.
-        (false, 99, FIRST_AGE + 5, AdoptOutcome::Older),
-        (false, 99, 1, AdoptOutcome::Older),
+        (100, FIRST_AGE, AdoptOutcome::Duplicate),
+        (100, FIRST_AGE + 5, AdoptOutcome::Duplicate),
+        // A slightly lower head, whenever it was polled.
+        (99, FIRST_AGE + 5, AdoptOutcome::Older),
+        (95, 1, AdoptOutcome::Older),
+        // A much lower one, which an own upstream may confirm.
+        (90, 1, AdoptOutcome::Implausible),
         // Expired, although its head is higher.
-        (false, 101, 60, AdoptOutcome::Older),
+        (101, 60, AdoptOutcome::Older),
         // Two minutes of blocks within half a minute.
-        (false, 10_000, 1, AdoptOutcome::Implausible),
+        (10_000, 1, AdoptOutcome::Implausible),
     ] {
         let mut harness = Harness::with_block_100();
-        assert_eq!(harness.merge(is_confirmed, head, age), expected, "{head} {age}");
+        assert_eq!(harness.merge(head, age), expected, "{head} {age}");
         assert_eq!(harness.published(), Some((100, FIRST_AGE)), "{head} {age}");
     }
 }
@@ -112,18 +107,8 @@ fn record_that_is_not_newer_changes_nothing() {
 #[test]
 fn higher_head_is_published_even_if_it_was_polled_earlier() {
     let mut harness = Harness::with_block_100();
-    assert_eq!(harness.merge(false, 101, FIRST_AGE + 5), AdoptOutcome::Adopted);
+    assert_eq!(harness.merge(101, FIRST_AGE + 5), AdoptOutcome::Adopted);
     assert_eq!(harness.published(), Some((101, FIRST_AGE + 5)));
-}
-
-#[test]
-fn confirmed_heads_are_published_and_regressions_are_counted() {
-    for (head, regressions) in [(99, 1), (10_000, 0)] {
-        let mut harness = Harness::with_block_100();
-        assert_eq!(harness.merge(true, head, 1), AdoptOutcome::Adopted);
-        assert_eq!(harness.published(), Some((head, 1)));
-        assert_eq!(harness.regressions(), regressions);
-    }
 }
 
 #[test]
@@ -133,7 +118,7 @@ fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
         let Poller { publisher, reporter, chain, .. } = &mut harness.poller;
         let history = fee_history(head, 1);
         let market = fees::price(&history, &chain.pricing).unwrap();
-        publish(publisher, reporter, 0, &history, market);
+        active_poll::publish(publisher, reporter, 0, &history, market);
         assert_eq!(harness.regressions(), regressions, "{head}");
     }
 }
@@ -141,7 +126,7 @@ fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
 #[test]
 fn record_without_a_price_is_rejected() {
     let mut harness = Harness::with_block_100();
-    assert_eq!(harness.merge_reward(false, 101, 1, u128::MAX), AdoptOutcome::Rejected);
+    assert_eq!(harness.merge_reward(101, 1, u128::MAX), AdoptOutcome::Rejected);
     assert_eq!(harness.published(), Some((100, FIRST_AGE)));
 }
 

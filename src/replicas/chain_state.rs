@@ -54,7 +54,7 @@ impl SharedChainState {
         let percentiles: Vec<_> =
             pricing.percentiles().iter().map(|percentile| percentile.to_string()).collect();
         let prefix = format!(
-            "gas:v2:{{{}:{}ms:{}:{}}}",
+            "gas:v3:{{{}:{}ms:{}:{}}}",
             chain.chain_id,
             chain.block_time.as_millis(),
             pricing.window_blocks,

@@ -37,8 +37,6 @@ pub struct PollCoordinator {
     priority: ClaimPriority,
     /// Consecutive slots that other replicas claimed without publishing a usable result.
     silent_slots: u32,
-    /// When a replica last confirmed a head regression or jump.
-    confirmed_at: Option<Instant>,
 }
 
 /// How a poll slot was used.
@@ -84,15 +82,6 @@ pub enum PollOutcome {
     Failed,
 }
 
-/// Result of a poll that was published here.
-#[derive(Debug)]
-pub struct PublishedPoll {
-    /// Reply of the node.
-    pub history: FeeHistory,
-    /// True if the head regressed or jumped and was confirmed.
-    pub was_confirmed: bool,
-}
-
 /// Priority of a replica's next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimPriority {
@@ -130,7 +119,6 @@ impl PollCoordinator {
             claim_at: Instant::now(),
             priority: ClaimPriority::Normal,
             silent_slots: 0,
-            confirmed_at: None,
         }
     }
 
@@ -168,10 +156,9 @@ impl PollCoordinator {
         match outcome {
             AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
                 self.last_slot = self.last_slot.max(received.slot);
-                self.confirmed_at = self.confirmed_at.max(received.confirmed_at);
             }
-            // A poll would return the same.
-            AdoptOutcome::Rejected => {}
+            // A poll would return the same, or has returned something better.
+            AdoptOutcome::Rejected | AdoptOutcome::Contradicted => {}
             AdoptOutcome::Older | AdoptOutcome::Implausible | AdoptOutcome::Invalid => return,
         }
         self.silent_slots = 0;
@@ -185,22 +172,16 @@ impl PollCoordinator {
         &mut self,
         grant: PollGrant,
         outcome: PollOutcome,
-        published: Option<(PublishedPoll, Timestamps)>,
+        published: Option<(FeeHistory, Timestamps)>,
     ) {
         let slot = self.clock.map(|clock| match grant {
             PollGrant::Claimed(slot) => slot,
             PollGrant::Standalone(at) => self.chain_state.slots.slot_at(&clock, at),
         });
-        if let Some((PublishedPoll { history, was_confirmed }, timestamps)) = published {
-            if was_confirmed {
-                self.confirmed_at = Some(timestamps.observed_at);
-            }
-            if let Some((slot, clock)) = slot.zip(self.clock) {
-                self.last_slot = self.last_slot.max(slot);
-                let confirmed_at = self.confirmed_at;
-                let record = SharedFeeHistory { slot, history, timestamps, confirmed_at };
-                self.chain_state.publish(&record, &clock).await;
-            }
+        if let Some(((history, timestamps), (slot, clock))) = published.zip(slot.zip(self.clock)) {
+            self.last_slot = self.last_slot.max(slot);
+            let record = SharedFeeHistory { slot, history, timestamps };
+            self.chain_state.publish(&record, &clock).await;
         }
         self.priority = match outcome {
             // One replica needs several polls to confirm a head.

@@ -20,8 +20,6 @@ pub struct SharedFeeHistory {
     pub history: FeeHistory,
     /// Times of the reply by the local monotonic clock.
     pub timestamps: Timestamps,
-    /// When a replica last confirmed a head regression or jump. Data from before then says nothing about this head.
-    pub confirmed_at: Option<Instant>,
 }
 
 /// Outcome of merging a record.
@@ -32,12 +30,14 @@ pub enum AdoptOutcome {
     Adopted,
     /// It is not newer than the published data.
     Duplicate,
-    /// It has expired, or its newest block is lower than the published one without a confirmation.
+    /// It has expired, or its newest block is slightly lower than the published one.
     Older,
     /// This replica's pricing cannot compute a suggestion from it.
     Rejected,
-    /// Its newest block is implausibly far ahead.
+    /// Its newest block or its amounts are implausible, and no own upstream confirms them.
     Implausible,
+    /// An own upstream contradicts it.
+    Contradicted,
     /// It is not a record, or Redis' clock was changed.
     Invalid,
 }
@@ -50,7 +50,6 @@ struct Record {
     observed_us: u64,
     /// Age of the head at the time of observation.
     head_age_us: u64,
-    confirmed_us: Option<u64>,
     oldest_block: u64,
     next_base_fee: Option<Amount>,
     blocks: Vec<RecordBlock>,
@@ -96,7 +95,6 @@ impl SharedFeeHistory {
             slot: self.slot,
             observed_us: clock.earliest_micros_at(observed_at),
             head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
-            confirmed_us: self.confirmed_at.map(|at| clock.earliest_micros_at(at)),
             oldest_block: self.history.oldest_block(),
             next_base_fee: self.history.next_base_fee().map(Amount),
             blocks: self.history.blocks().iter().map(block).collect(),
@@ -111,8 +109,8 @@ impl SharedFeeHistory {
             return None;
         }
         let record: Record = serde_json::from_slice(record).ok()?;
-        let Record { slot, observed_us, confirmed_us, .. } = record;
-        if observed_us > clock.micros_at(received_at) || confirmed_us > Some(observed_us) {
+        let Record { slot, observed_us, .. } = record;
+        if observed_us > clock.micros_at(received_at) {
             return None;
         }
         let observed_at = clock.instant_at(observed_us)?;
@@ -121,7 +119,6 @@ impl SharedFeeHistory {
             slot,
             history: record.history()?,
             timestamps: Timestamps { observed_at, head_changed_at },
-            confirmed_at: confirmed_us.and_then(|confirmed| clock.instant_at(confirmed)),
         })
     }
 }

@@ -180,6 +180,26 @@ impl UpstreamNode {
         Ok(())
     }
 
+    /// Requests the chain id again after a surprising reply, unless it was requested since `polled_at`. A node that has
+    /// become another chain's may otherwise be believed for minutes. Ends within `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the chain could not be verified. The next call then verifies it again.
+    pub async fn verify_chain_again(
+        &self,
+        polled_at: Instant,
+        deadline: Duration,
+    ) -> Result<(), Error> {
+        if self.state().chain_verified_at.is_some_and(|at| at >= polled_at) {
+            return Ok(());
+        }
+        self.update(|state| state.chain_verified_at = None);
+        self.read_health().invalidate_chain_check_before(polled_at);
+        let check = tokio::time::timeout(deadline, self.check_chain());
+        check.await.unwrap_or(Err(Error::Timeout(deadline)))
+    }
+
     fn verify_chain_id(&self, chain_id: &RawValue) -> Result<(), Error> {
         let found = quantity::parse(chain_id.get())
             .map_err(|_| Error::InvalidReply("the chain id is not a quantity"))?;

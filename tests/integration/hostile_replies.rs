@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
-use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision};
+use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision, Report};
+use gas_suggestion::fees::plausibility;
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
 use gas_suggestion::store::{ChainStore, Publisher};
 use gas_suggestion::upstream::{self, FeeHistoryRequest};
@@ -58,10 +59,12 @@ fn run_session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
     let mut poller = Poller {
         store,
         publisher: publishers.remove(0),
-        heads: HeadTracker::new(BLOCK_TIME),
+        heads: HeadTracker::new(BLOCK_TIME, chain.max_age),
         request: FeeHistoryRequest::new(&chain.pricing),
         chain: chain.clone(),
         rules: HeadRules::default(),
+        last_history: None,
+        base_fee_unit: random.amount(false) / 128,
     };
     let nodes = 1 + random.below(3);
     let hostility = random.below(4);
@@ -87,6 +90,9 @@ struct Poller {
     request: FeeHistoryRequest,
     chain: Chain,
     rules: HeadRules,
+    last_history: Option<FeeHistory>,
+    /// Base fees of the chain are 64 to 128 of these.
+    base_fee_unit: u128,
 }
 
 impl Poller {
@@ -103,19 +109,31 @@ impl Poller {
     ) {
         let mut round = self.heads.start_round(now);
         let mut unconfirmed = Vec::new();
-        let mut claims = Vec::new();
+        let mut claims: Vec<Claim> = Vec::new();
         let mut published = Vec::new();
         for node in 0..nodes {
             let lag = if random.below(8) == 0 { random.below(12) } else { 0 };
             let head = head.saturating_sub(u64::try_from(lag).unwrap());
             let percentiles = self.chain.pricing.percentiles().iter().count();
-            let reply = reply(head, hostility, percentiles, random);
+            let reply = reply(head, hostility, self.base_fee_unit, percentiles, random);
             let outcome = read(&reply, &self.request, &self.chain).and_then(|(history, market)| {
                 let claimed = history.newest_block();
-                claims.push((node, claimed));
-                match round.check(node, claimed) {
+                let earlier = self.last_history.as_ref();
+                let report = Report {
+                    upstream: node,
+                    head: claimed,
+                    base_fee: history.newest_known_base_fee(),
+                    suspicious_amounts: plausibility::suspicious_amounts(
+                        &history,
+                        earlier,
+                        &self.chain.pricing,
+                    ),
+                };
+                let decision = round.check(report);
+                claims.push(Claim { node, head: claimed, is_plausible: decision.is_ok() });
+                match decision {
                     Ok(PublishDecision::Publish) => {
-                        published.push((history, market, reply, false));
+                        published.push((history, market, reply, None));
                         Ok("published")
                     }
                     Ok(PublishDecision::AlreadyPublished) => Ok("known"),
@@ -131,17 +149,20 @@ impl Poller {
                 break;
             }
         }
-        if let Some(confirmed) = round.finish() {
-            let found = unconfirmed.into_iter().find(|(node, ..)| *node == confirmed).unwrap();
+        if let Some(confirmed) = round.finish().confirmed {
+            let is_confirmed = |(node, ..): &(usize, _, _, _)| *node == confirmed.upstream;
+            let found = unconfirmed.into_iter().find(is_confirmed).unwrap();
             *tally.entry("confirmed").or_default() += 1;
-            published.push((found.1, found.2, found.3, true));
+            published.push((found.1, found.2, found.3, Some(found.0)));
         }
         self.rules.claimed(&claims, now);
-        for (history, market, reply, is_confirmed) in published {
+        for (history, market, reply, confirmed) in published {
             let head = history.newest_block();
             self.rules
-                .head(head, &claims, is_confirmed, now)
+                .head(head, &claims, confirmed, now)
+                .and_then(|()| if confirmed.is_some() { Ok(()) } else { check_base_fees(&history) })
                 .and_then(|()| {
+                    self.last_history = Some(history.clone());
                     self.publisher.publish(&history, market);
                     self.check_published(&history, &reply)
                 })
@@ -149,7 +170,6 @@ impl Poller {
                     panic!("{violation}: {}", String::from_utf8_lossy(&reply))
                 });
         }
-        self.rules.polled(&claims);
     }
 
     /// Checks the served suggestion against the reply that it was calculated from.
@@ -201,19 +221,40 @@ fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Pric
     Ok((history, market))
 }
 
+/// Returns an error if a base fee is over eight times that of the block before, or under an eighth of it.
+fn check_base_fees(history: &FeeHistory) -> Result<(), String> {
+    let mined = history.blocks().iter().map(|block| block.base_fee);
+    let all: Vec<_> = mined.chain(history.next_base_fee()).collect();
+    let is_leap = |pair: &[u128]| {
+        let (low, high) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+        high - low > 1000 && high / 8 > low
+    };
+    ensure(!all.windows(2).any(is_leap), "a leap of the base fee")
+}
+
+/// Head that a node reports in a poll.
+struct Claim {
+    node: usize,
+    head: u64,
+    is_plausible: bool,
+}
+
 /// Second implementation of the rules for heads, as simple as possible.
 #[derive(Default)]
 struct HeadRules {
     published: Option<(u64, Instant)>,
-    /// Polls in which a node claimed a lower head, since a node last claimed the published head.
-    lower: u32,
-    /// Consecutive polls in which a node claimed a head too far ahead.
-    higher: u32,
+    /// Successive replies of each node that were not plausible.
+    suspicious: BTreeMap<usize, u32>,
+    /// When a reply was last published, or known.
+    plausible_at: Option<Instant>,
     /// Highest head that needs no confirmation in this poll, if the chain is 100 times faster than configured.
     highest: u128,
 }
 
 impl HeadRules {
+    /// Time without a plausible reply or a new block after which any node is believed.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
     /// Returns the highest head that needs no confirmation on a chain that is `speed_up` times faster than configured.
     fn highest(&self, now: Instant, speed_up: u32) -> u128 {
         let Some((last, since)) = self.published else { return u128::MAX };
@@ -221,45 +262,45 @@ impl HeadRules {
         u128::from(last) + 2 * expected + 5
     }
 
-    fn claimed(&mut self, claims: &[(usize, u64)], now: Instant) {
+    fn claimed(&mut self, claims: &[Claim], now: Instant) {
         self.highest = self.highest(now, 100);
-        let is_higher = claims.iter().any(|claim| u128::from(claim.1) > self.highest(now, 1));
-        self.higher = if is_higher { self.higher + 1 } else { 0 };
-        let is_lower =
-            |claim: &(usize, u64)| self.published.is_some_and(|(last, _)| claim.1 < last);
-        self.lower += u32::from(claims.iter().any(is_lower));
+        for claim in claims {
+            let count = self.suspicious.entry(claim.node).or_default();
+            *count = if claim.is_plausible { 0 } else { *count + 1 };
+            if claim.is_plausible {
+                self.plausible_at = Some(now);
+            }
+        }
     }
 
     fn head(
         &mut self,
         head: u64,
-        claims: &[(usize, u64)],
-        is_confirmed: bool,
+        claims: &[Claim],
+        confirmed: Option<usize>,
         now: Instant,
     ) -> Result<(), String> {
-        if let Some((last, _)) = self.published {
-            let near = claims.iter().filter(|claim| claim.1.abs_diff(head) <= 5);
-            let agree = near.map(|claim| claim.0).collect::<BTreeSet<_>>().len() >= 2;
-            if is_confirmed {
-                let polls = if head < last { self.lower } else { self.higher };
-                ensure(agree || polls >= 3, "published without confirmation")?;
-            } else {
+        match (self.published, confirmed) {
+            (Some((last, _)), None) => {
                 ensure(head >= last, "a lower head")?;
                 ensure(u128::from(head) <= self.highest, "a head too far ahead")?;
             }
+            (_, Some(node)) => {
+                let near = claims.iter().filter(|claim| claim.head.abs_diff(head) <= 5);
+                let agree = near.map(|claim| claim.node).collect::<BTreeSet<_>>().len() >= 2;
+                ensure(agree || self.suspicious[&node] >= 3, "published without confirmation")?;
+                let stands_still =
+                    self.published.is_some_and(|(_, since)| now - since >= Self::PATIENCE);
+                let other = claims.iter().find(|claim| claim.is_plausible);
+                let is_preferred = other.is_none_or(|other| node < other.node);
+                ensure(agree || is_preferred || stands_still, "another node was plausible")?;
+            }
+            (None, None) => {}
         }
         if self.published.is_none_or(|(last, _)| last != head) {
             self.published = Some((head, now));
         }
         Ok(())
-    }
-
-    /// Ends a poll. Claims of the published head reset the count of lower heads.
-    fn polled(&mut self, claims: &[(usize, u64)]) {
-        let last = self.published.map(|(last, _)| last);
-        if claims.iter().any(|claim| Some(claim.1) == last) {
-            self.lower = 0;
-        }
     }
 }
 
@@ -302,15 +343,31 @@ fn without_nan(reply: &[u8]) -> Vec<u8> {
 }
 
 /// Generates a reply to call 7 by a node at block `head`: valid, or broken in some ways.
-fn reply(head: u64, hostility: usize, percentiles: usize, random: &mut Random) -> Vec<u8> {
+fn reply(
+    head: u64,
+    hostility: usize,
+    base_fee_unit: u128,
+    percentiles: usize,
+    random: &mut Random,
+) -> Vec<u8> {
     let blocks = if random.below(10) == 0 { random.below(64) } else { WINDOW };
     let is_absurd = hostility > 0 && random.below(10) == 0;
     let amount = |random: &mut Random| format!("{:#x}", random.amount(is_absurd));
-    let base_fees: Vec<Value> = (0..=blocks).map(|_| amount(random).into()).collect();
+    let oldest = head.saturating_sub(u64::try_from(blocks).unwrap().saturating_sub(1));
+    let base_fee = |block: usize| {
+        // It rises for 64 blocks and falls for 64.
+        let phase = (oldest % 128 + u64::try_from(block).unwrap()) % 128;
+        base_fee_unit * u128::from(64 + phase.min(128 - phase))
+    };
+    let mut base_fees: Vec<Value> =
+        (0..=blocks).map(|block| format!("{:#x}", base_fee(block)).into()).collect();
+    if hostility > 0 && random.below(10) == 0 {
+        let at = random.below(blocks + 1);
+        base_fees[at] = amount(random).into();
+    }
     let rewards: Vec<Value> = (0..blocks)
         .map(|_| (0..percentiles).map(|_| amount(random)).collect::<Vec<_>>().into())
         .collect();
-    let oldest = head.saturating_sub(u64::try_from(blocks).unwrap().saturating_sub(1));
     let mut result = json!({
         "oldestBlock": format!("{oldest:#x}"),
         "baseFeePerGas": base_fees,

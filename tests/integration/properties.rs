@@ -15,13 +15,16 @@ fn no_generated_response_leads_to_a_wrong_suggestion() {
     // The sample is large enough to cover every outcome.
     let outcomes: Vec<_> = tally.keys().copied().collect();
     let expected = [
+        "above_maximum",
         "amount_too_large",
         "bad_base_fee",
         "bad_lengths",
         "bad_oldest_block",
+        "base_fee_leap",
         "confirmed",
         "head_ahead",
         "head_behind",
+        "history_rewritten",
         "invalid_reply",
         "known",
         "no_base_fees",

@@ -2,17 +2,24 @@ use super::*;
 
 const BLOCK: Duration = Duration::from_secs(2);
 
+const MAX_AGE: Duration = Duration::from_secs(30);
+
+/// Reply of an upstream with this head.
+fn report((upstream, head): (usize, u64)) -> Report {
+    Report { upstream, head, base_fee: 1, suspicious_amounts: None }
+}
+
 /// Runs rounds one block time apart, in which these upstreams report these heads. Returns the head that each round
 /// publishes.
 fn run_rounds(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
-    let mut tracker = HeadTracker::new(BLOCK);
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut published = Vec::new();
     for (count, claims) in (0_u32..).zip(rounds) {
         let mut round = tracker.start_round(start + BLOCK * count);
-        let accepted = claims.iter().find(|(upstream, head)| round.check(*upstream, *head).is_ok());
-        let confirmed = round.finish();
-        let confirmed = confirmed.and_then(|by| claims.iter().find(|claim| claim.0 == by));
+        let accepted = claims.iter().find(|claim| round.check(report(**claim)).is_ok());
+        let confirmed = round.finish().confirmed;
+        let confirmed = confirmed.and_then(|by| claims.iter().find(|claim| claim.0 == by.upstream));
         published.push(accepted.or(confirmed).map(|claim| claim.1));
     }
     published
@@ -103,21 +110,21 @@ fn a_much_faster_chain_is_caught_up_with() {
 #[test]
 fn a_current_upstream_replaces_a_published_laggard() {
     // The laggard's heads are plausible all the time.
-    let rounds: Vec<_> = (0..6).map(|count| [(1, 120 + count), (0, 100 + count)]).collect();
-    let mut all: Vec<&[_]> = vec![&[(0, 99)]];
+    let rounds: Vec<_> = (0..6).map(|count| [(0, 120 + count), (1, 100 + count)]).collect();
+    let mut all: Vec<&[_]> = vec![&[(1, 99)]];
     all.extend(rounds.iter().map(<[_; 2]>::as_slice));
     let expected = [99, 100, 101, 102, 123, 124, 125].map(Some);
     // In the third round both the laggard's head and then the confirmed one are published.
-    let mut tracker = HeadTracker::new(BLOCK);
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut published = Vec::new();
     for (count, claims) in (0_u32..).zip(&all) {
         let mut round = tracker.start_round(start + BLOCK * count);
         for (upstream, head) in *claims {
-            let _ = round.check(*upstream, *head);
+            let _ = round.check(report((*upstream, *head)));
         }
         let _ = round.finish();
-        published.push(tracker.published.map(|seen| seen.head));
+        published.push(tracker.published.map(|published| published.observed.head));
     }
     assert_eq!(published[..3], expected[..3]);
     assert_eq!(published[3], Some(122));
@@ -126,35 +133,35 @@ fn a_current_upstream_replaces_a_published_laggard() {
 
 #[test]
 fn an_equal_head_is_published_once_per_round() {
-    let mut tracker = HeadTracker::new(BLOCK);
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let mut round = tracker.start_round(Instant::now());
-    assert_eq!(round.check(0, 100), Ok(PublishDecision::Publish));
-    assert_eq!(round.check(1, 100), Ok(PublishDecision::AlreadyPublished));
-    assert_eq!(round.check(2, 101), Ok(PublishDecision::Publish));
-    assert_eq!(round.check(3, 100), Err(SuspiciousHead::Regression));
-    assert_eq!(round.finish(), None);
+    assert_eq!(round.check(report((0, 100))), Ok(PublishDecision::Publish));
+    assert_eq!(round.check(report((1, 100))), Ok(PublishDecision::AlreadyPublished));
+    assert_eq!(round.check(report((2, 101))), Ok(PublishDecision::Publish));
+    assert_eq!(round.check(report((3, 100))), Err(SuspiciousReply::Regression));
+    assert_eq!(round.finish().confirmed, None);
 }
 
 #[test]
 fn the_jump_limit_is_taken_from_before_the_round() {
-    let mut tracker = HeadTracker::new(BLOCK);
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let start = Instant::now();
-    assert_eq!(tracker.start_round(start).check(0, 100), Ok(PublishDecision::Publish));
+    assert_eq!(tracker.start_round(start).check(report((0, 100))), Ok(PublishDecision::Publish));
     let mut round = tracker.start_round(start + BLOCK * 10);
-    assert_eq!(round.check(0, 101), Ok(PublishDecision::Publish));
-    assert_eq!(round.check(1, 110), Ok(PublishDecision::Publish));
-    assert_eq!(round.check(2, 126), Err(SuspiciousHead::Jump));
+    assert_eq!(round.check(report((0, 101))), Ok(PublishDecision::Publish));
+    assert_eq!(round.check(report((1, 110))), Ok(PublishDecision::Publish));
+    assert_eq!(round.check(report((2, 126))), Err(SuspiciousReply::Jump));
 }
 
 #[test]
 fn a_slow_head_makes_the_poll_query_other_upstreams() {
-    let mut tracker = HeadTracker::new(BLOCK);
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut wanted = Vec::new();
     for count in 0..20 {
         // Two blocks in five block times.
         let mut round = tracker.start_round(start + BLOCK * count);
-        let _ = round.check(0, 100 + u64::from(count) * 2 / 5).unwrap();
+        let _ = round.check(report((0, 100 + u64::from(count) * 2 / 5))).unwrap();
         if round.should_query_others() {
             wanted.push(count);
         }
@@ -164,36 +171,198 @@ fn a_slow_head_makes_the_poll_query_other_upstreams() {
 
 #[test]
 fn a_stalled_head_queries_other_upstreams_periodically() {
-    let mut tracker = HeadTracker::new(BLOCK);
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut wanted = Vec::new();
     for count in 0..10 {
         let now = start + BLOCK * count;
         let mut round = tracker.start_round(now);
-        let _ = round.check(0, 100).unwrap();
+        let _ = round.check(report((0, 100))).unwrap();
         if round.should_query_others() {
             wanted.push(count);
         }
-        assert_eq!(round.finish(), None);
+        assert_eq!(round.finish().confirmed, None);
     }
     assert_eq!(wanted, [3, 6, 9]);
 }
 
+/// Node that reports the true head and one that lies, in rounds one block time apart.
+struct Attack {
+    tracker: HeadTracker,
+    start: Instant,
+    now: u32,
+}
+
+impl Attack {
+    /// Upstream 0 has published block 1000.
+    fn new() -> Self {
+        let mut attack =
+            Self { tracker: HeadTracker::new(BLOCK, MAX_AGE), start: Instant::now(), now: 0 };
+        assert_eq!(attack.round(&[(0, 1000)]), 1000);
+        attack
+    }
+
+    /// Runs a round in which these upstreams report these heads. Returns the published head.
+    fn round(&mut self, claims: &[(usize, u64)]) -> u64 {
+        let mut round = self.tracker.start_round(self.start + BLOCK * self.now);
+        for claim in claims {
+            let _ = round.check(report(*claim));
+        }
+        let _ = round.finish();
+        self.now += 1;
+        self.tracker.published.unwrap().observed.head
+    }
+
+    /// True head of the next round.
+    fn head(&self) -> u64 {
+        1000 + u64::from(self.now)
+    }
+}
+
 #[test]
-fn a_remote_head_is_accepted_if_plausible_or_confirmed() {
+fn one_lying_spare_never_wins_while_the_preferred_upstream_works() {
+    for lead in [1_000_000, 8] {
+        for silent_rounds in 1..=2 {
+            let mut attack = Attack::new();
+            for _ in 0..silent_rounds {
+                let head = attack.head();
+                assert_eq!(attack.round(&[(1, head + lead)]), 1000, "{lead}");
+            }
+            for _ in 0..100 {
+                let head = attack.head();
+                assert_eq!(attack.round(&[(0, head), (1, head + lead)]), head, "{lead}");
+            }
+        }
+    }
+}
+
+#[test]
+fn late_block_does_not_let_a_lying_spare_win() {
+    let mut attack = Attack::new();
+    for _ in 0..7 {
+        assert_eq!(attack.round(&[(0, 1000), (1, 1_001_000)]), 1000);
+    }
+    for _ in 0..20 {
+        let head = attack.head();
+        assert_eq!(attack.round(&[(0, head), (1, head + 1_000_000)]), head);
+    }
+}
+
+#[test]
+fn majority_of_three_upstreams_wins_over_a_leap() {
+    for liar in 0..3 {
+        let mut attack = Attack::new();
+        for _ in 0..50 {
+            let head = attack.head();
+            let claims = [0, 1, 2]
+                .map(|upstream| (upstream, if upstream == liar { head + 1_000_000 } else { head }));
+            assert_eq!(attack.round(&claims), head, "{liar}");
+        }
+    }
+}
+
+#[test]
+fn spare_is_believed_after_the_patience_and_the_preferred_wins_again() {
+    let mut attack = Attack::new();
+    let mut published = 1000;
+    let mut rounds = 0;
+    while published < 1_000_000 {
+        let head = attack.head();
+        published = attack.round(&[(1, head + 1_000_000)]);
+        rounds += 1;
+    }
+    assert_eq!(rounds, 8, "patience is half of max_age");
+    // The preferred upstream is back, and wins with its third reply.
+    let mut returned = 0;
+    while published > 1_000_000 {
+        let head = attack.head();
+        published = attack.round(&[(0, head), (1, head + 1_000_000)]);
+        returned += 1;
+    }
+    assert_eq!(returned, 3);
+    for _ in 0..20 {
+        let head = attack.head();
+        assert_eq!(attack.round(&[(0, head), (1, head + 1_000_000)]), head);
+    }
+}
+
+#[test]
+fn preferred_upstream_that_stands_still_does_not_win_back() {
+    let mut attack = Attack::new();
+    for _ in 0..12 {
+        let head = attack.head();
+        attack.round(&[(0, 1000), (1, head + 1000)]);
+    }
+    for _ in 0..30 {
+        let head = attack.head() + 1000;
+        assert_eq!(attack.round(&[(0, 1000), (1, head)]), head);
+    }
+}
+
+#[test]
+fn two_honest_upstreams_win_again_at_once() {
+    let mut attack = Attack::new();
+    for _ in 0..10 {
+        let head = attack.head();
+        attack.round(&[(2, head + 1_000_000)]);
+    }
+    assert!(attack.tracker.published.unwrap().observed.head > 1_000_000);
+    let published: Vec<_> = (0..4)
+        .map(|_| {
+            let head = attack.head();
+            attack.round(&[(0, head), (1, head), (2, head + 1_000_000)]) < 1_000_000
+        })
+        .collect();
+    assert_eq!(published, [false, false, true, true]);
+}
+
+#[test]
+fn suspicious_amounts_need_agreement_or_three_replies() {
+    let reason = SuspiciousReply::BaseFeeLeap;
+    let leap =
+        |upstream, head| Report { suspicious_amounts: Some(reason), ..report((upstream, head)) };
+    let run = |rounds: &[&[Report]]| -> Vec<Option<usize>> {
+        let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+        let start = Instant::now();
+        let mut confirmed = Vec::new();
+        for (count, reports) in (0..).zip(rounds) {
+            let mut round = tracker.start_round(start + BLOCK * count);
+            for report in *reports {
+                let _ = round.check(*report);
+            }
+            confirmed.push(round.finish().confirmed.map(|confirmed| confirmed.upstream));
+        }
+        confirmed
+    };
+    // Alone three replies confirm it, and then each.
+    let alone: Vec<_> = (100..105).map(|head| [leap(0, head)]).collect();
+    let alone: Vec<&[_]> = alone.iter().map(<[_; 1]>::as_slice).collect();
+    assert_eq!(run(&alone), [None, None, Some(0), Some(0), Some(0)]);
+    // Two upstreams confirm it at once.
+    assert_eq!(run(&[&[leap(0, 100), leap(1, 101)]]), [Some(1)]);
+    // Agreement needs the same base fee too.
+    let other = Report { base_fee: 10, ..leap(1, 100) };
+    assert_eq!(run(&[&[leap(0, 100), other]]), [None]);
+    // While another upstream is plausible it is never confirmed.
+    let disputed: Vec<_> = (100..110).map(|head| [leap(0, head), report((1, head))]).collect();
+    let disputed: Vec<&[_]> = disputed.iter().map(<[_; 2]>::as_slice).collect();
+    assert_eq!(run(&disputed), [None; 10]);
+}
+
+#[test]
+fn remote_head_is_confirmed_by_an_own_upstream_only() {
     let start = Instant::now();
-    let mut tracker = HeadTracker::new(BLOCK);
-    assert_eq!(tracker.accept_remote(100, start, false), Ok(()));
-    assert_eq!(tracker.accept_remote(100, start, false), Ok(()));
-    assert_eq!(tracker.accept_remote(99, start + BLOCK, false), Err(SuspiciousHead::Regression));
-    assert_eq!(tracker.accept_remote(1000, start + BLOCK, false), Err(SuspiciousHead::Jump));
-    // After 900 block times the chain can be that far.
-    assert_eq!(tracker.accept_remote(1000, start + BLOCK * 900, false), Ok(()));
-    // Another replica confirmed these.
-    assert_eq!(tracker.accept_remote(50_000, start + BLOCK * 901, true), Ok(()));
-    assert_eq!(tracker.accept_remote(10, start + BLOCK * 902, true), Ok(()));
-    // This replica's own polls continue from there.
-    let mut round = tracker.start_round(start + BLOCK * 903);
-    assert_eq!(round.check(0, 9), Err(SuspiciousHead::Regression));
-    assert_eq!(round.check(0, 11), Ok(PublishDecision::Publish));
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut round = tracker.start_round(start);
+    assert_eq!(round.check(report((REMOTE, 1000))), Ok(PublishDecision::Publish));
+    let _ = round.finish();
+    for (count, own, expected) in [(1, None, None), (2, None, None), (3, Some(10), Some(0))] {
+        let mut round = tracker.start_round(start + BLOCK * count);
+        assert_eq!(round.check(report((REMOTE, 11))), Err(SuspiciousReply::Regression));
+        if let Some(head) = own {
+            assert_eq!(round.check(report((0, head))), Err(SuspiciousReply::Regression));
+        }
+        let confirmed = round.finish().confirmed.map(|confirmed| confirmed.upstream);
+        assert_eq!(confirmed, expected, "{count}");
+    }
 }

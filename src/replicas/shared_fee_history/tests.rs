@@ -17,11 +17,10 @@ fn seconds_before(now: Instant, seconds: u64) -> Instant {
     now.checked_sub(Duration::from_secs(seconds)).unwrap()
 }
 
-/// Result that was observed at `observed_at`, on a head that was 3 s old and was confirmed 2 s before.
+/// Result that was observed at `observed_at`, on a head that was 3 s old.
 fn result(observed_at: Instant) -> SharedFeeHistory {
     let timestamps = Timestamps { observed_at, head_changed_at: seconds_before(observed_at, 3) };
-    let confirmed_at = Some(seconds_before(observed_at, 2));
-    SharedFeeHistory { slot: 5, history: history(), timestamps, confirmed_at }
+    SharedFeeHistory { slot: 5, history: history(), timestamps }
 }
 
 fn parse(record: &str, received_at: Instant, clock: &RedisClock) -> Option<SharedFeeHistory> {
@@ -33,9 +32,7 @@ fn record_round_trips_history_and_times() {
     let now = Instant::now();
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
     let result = result(now);
-    assert_eq!(parse(&result.to_json(&clock), now, &clock), Some(result.clone()));
-    let unconfirmed = SharedFeeHistory { confirmed_at: None, ..result };
-    assert_eq!(parse(&unconfirmed.to_json(&clock), now, &clock), Some(unconfirmed));
+    assert_eq!(parse(&result.to_json(&clock), now, &clock), Some(result));
 }
 
 #[test]
@@ -88,7 +85,6 @@ fn malformed_record_is_invalid() {
         with("{\"slot\":5", "{\"slot\":\"5\""),
         with("{\"slot\":5,", "{"),
         with("\"observed_us\":1700000000000000", "\"observed_us\":1700000000000001"),
-        with("\"confirmed_us\":1699999998000000", "\"confirmed_us\":1700000000000001"),
         with("\"oldest_block\":98", "\"oldest_block\":\"98\""),
         with("\"oldest_block\":98", "\"oldest_block\":18446744073709551615"),
         with("\"oldest_block\"", "\"surprise\":1,\"oldest_block\""),

@@ -1,0 +1,95 @@
+use std::num::NonZeroU64;
+
+use super::*;
+use crate::fees::Block;
+
+const GWEI: u128 = 1_000_000_000;
+
+/// History from block `oldest` on with these base fees, the last of which is that of the next block.
+fn history(oldest: u64, base_fees: &[u128]) -> FeeHistory {
+    let (next, mined) = base_fees.split_last().unwrap();
+    let block =
+        |base_fee: &u128| Block { base_fee: *base_fee, gas_used_ratio: None, rewards: None };
+    FeeHistory::new(oldest, mined.iter().map(block).collect(), Some(*next)).unwrap()
+}
+
+fn is_leap(base_fees: &[u128], denominator: Option<u64>) -> bool {
+    let pricing = Pricing {
+        base_fee_change_denominator: denominator.and_then(NonZeroU64::new),
+        ..Pricing::default()
+    };
+    suspicious_amounts(&history(1, base_fees), None, &pricing) == Some(SuspiciousReply::BaseFeeLeap)
+}
+
+#[test]
+fn base_fee_that_the_rule_cannot_reach_is_suspicious() {
+    let gwei = |amounts: [u128; 4]| amounts.map(|amount| amount * GWEI);
+    for denominator in [None, Some(8), Some(250)] {
+        assert!(!is_leap(&gwei([100, 101, 102, 103]), denominator));
+        for factor in [10, 1_000_000, 1 << 68] {
+            let high = 100 * factor;
+            assert!(is_leap(&gwei([100, high, 100, 100]), denominator), "one block {factor}");
+            assert!(is_leap(&gwei([100, 100, 100, high]), denominator), "next {factor}");
+        }
+        assert!(is_leap(&gwei([100, 100, 100, 0]), denominator), "to zero");
+        assert!(is_leap(&gwei([0, 0, 100, 100]), denominator), "from zero");
+        assert!(!is_leap(&[7, 0, 1000, 3], denominator), "rounding");
+        assert!(!is_leap(&[u128::MAX; 4], denominator));
+        // A full and an empty block on Ethereum; of an OP Stack chain with elasticity 6.
+        assert_eq!(is_leap(&gwei([800, 900, 788, 700]), denominator), denominator == Some(250));
+        assert!(!is_leap(&gwei([1000, 1020, 1040, 1060]), denominator));
+    }
+}
+
+#[test]
+fn check_can_be_switched_off() {
+    let pricing = Pricing { check_base_fees: false, ..Pricing::default() };
+    assert_eq!(suspicious_amounts(&history(1, &[1, u128::MAX, 0]), None, &pricing), None);
+}
+
+#[test]
+fn known_blocks_with_other_base_fees_are_a_rewritten_history() {
+    let known = history(100, &[10, 11, 12, 13, 14, 15]);
+    for (later, expected) in [
+        (history(101, &[11, 12, 13, 14, 15, 16]), Continuity::Same),
+        // A reorg of the last block.
+        (history(101, &[11, 12, 13, 99, 15, 16]), Continuity::Changed),
+        (history(101, &[110, 120, 130, 140, 150, 160]), Continuity::Rewritten),
+        // Too few common blocks to tell.
+        (history(103, &[130, 140, 150, 160]), Continuity::Changed),
+        (history(105, &[15, 16]), Continuity::Changed),
+        (history(1000, &[15, 16]), Continuity::Changed),
+        (history(10, &[15, 16]), Continuity::Changed),
+        (history(98, &[8, 9, 10, 11, 12, 13, 14, 15, 16]), Continuity::Same),
+    ] {
+        assert_eq!(compare(&later, &known), expected, "{later:?}");
+    }
+    let pricing = Pricing::default();
+    let rewritten = history(101, &[110, 120, 130, 140, 150]);
+    assert_eq!(
+        suspicious_amounts(&rewritten, Some(&known), &pricing),
+        Some(SuspiciousReply::Rewritten)
+    );
+}
+
+#[test]
+fn rewards_a_thousand_times_the_median_are_counted() {
+    let with_rewards = |rewards: &[u128]| {
+        let block = |medium: &u128| Block {
+            base_fee: 1,
+            gas_used_ratio: None,
+            rewards: Some(Rewards { medium: *medium, high: None }),
+        };
+        FeeHistory::new(1, rewards.iter().map(block).collect(), None).unwrap()
+    };
+    for (rewards, expected) in [
+        (vec![GWEI, GWEI, 2 * GWEI, 1000 * GWEI], 0),
+        (vec![GWEI, GWEI, GWEI, 1001 * GWEI], 1),
+        (vec![u128::MAX, GWEI, GWEI, GWEI, u128::MAX], 2),
+        (vec![0, 0, 0, 1001], 1),
+        (vec![0, 0, 0, 1000], 0),
+        (vec![u128::MAX; 3], 0),
+    ] {
+        assert_eq!(count_outlying_rewards(&with_rewards(&rewards)), expected, "{rewards:?}");
+    }
+}

@@ -1,0 +1,241 @@
+//! One poll of one chain: calls upstreams and publishes the first good reply.
+
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::report;
+use super::reporter::{PollError, PollReporter};
+use crate::config;
+use crate::fees::head_tracker::{
+    Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
+};
+use crate::fees::plausibility::{self, Continuity};
+use crate::fees::{self, FeeHistory, Market};
+use crate::replicas::PollOutcome;
+use crate::store::Publisher;
+use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest};
+
+/// A fee history and its price.
+pub(super) type PricedHistory = (FeeHistory, Market);
+
+/// The call that a poll makes at each upstream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UpstreamCall<'a> {
+    pub(super) chain: &'a config::Chain,
+    pub(super) request: &'a FeeHistoryRequest,
+    /// Of each attempt.
+    pub(super) deadline: Duration,
+    /// What was published last.
+    pub(super) earlier: Option<&'a FeeHistory>,
+    /// Plausible heads.
+    pub(super) limits: Option<Limits>,
+}
+
+/// A poll in progress.
+pub(super) struct ActivePoll<'a> {
+    call: UpstreamCall<'a>,
+    /// When the upstreams that have not replied yet were called.
+    called_at: Instant,
+    round: PollRound<'a>,
+    publisher: &'a mut Publisher,
+    pub(super) reporter: &'a PollReporter,
+    /// Replies that are not published unless they are confirmed.
+    suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedHistory)>,
+    published: Option<FeeHistory>,
+    /// Time that the first good reply took.
+    reply_time: Option<Duration>,
+    any_timed_out: bool,
+    is_success: bool,
+}
+
+/// Result of a poll.
+pub(super) struct Finished {
+    pub(super) outcome: PollOutcome,
+    /// What was published last in this poll.
+    pub(super) published: Option<FeeHistory>,
+}
+
+impl UpstreamCall<'_> {
+    /// Fetches and prices a fee history. Requests the chain id again before a surprising one is believed: its head is
+    /// implausible, or its blocks are not those that were known before.
+    pub(super) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedHistory, PollError> {
+        let polled_at = Instant::now();
+        let history = candidate.upstream.fee_history(self.request, self.deadline).await?;
+        let market = fees::price(&history, &self.chain.pricing)?;
+        let is_other = |earlier| plausibility::compare(&history, earlier) != Continuity::Same;
+        let is_surprising = self.earlier.is_some_and(is_other)
+            || self
+                .limits
+                .is_some_and(|limits| !limits.contains(candidate.index, history.newest_block()));
+        if is_surprising {
+            candidate.upstream.verify_chain_again(polled_at, self.deadline).await?;
+        }
+        Ok((history, market))
+    }
+}
+
+impl<'a> ActivePoll<'a> {
+    pub(super) fn new(
+        call: &UpstreamCall<'a>,
+        round: PollRound<'a>,
+        publisher: &'a mut Publisher,
+        reporter: &'a PollReporter,
+    ) -> Self {
+        Self {
+            call: *call,
+            called_at: Instant::now(),
+            round,
+            publisher,
+            reporter,
+            suspicious: Vec::new(),
+            published: None,
+            reply_time: None,
+            any_timed_out: false,
+            is_success: false,
+        }
+    }
+
+    /// Starts to measure the time of replies, and returns the call to make.
+    pub(super) fn start_calls(&mut self) -> UpstreamCall<'a> {
+        self.called_at = Instant::now();
+        self.call
+    }
+
+    /// Returns true if an upstream had a good reply.
+    pub(super) fn is_success(&self) -> bool {
+        self.is_success
+    }
+
+    /// Calls the first candidate, then all others at once if it has no good reply or seems late.
+    pub(super) async fn poll_in_order(&mut self, candidates: &[Candidate<'a>]) {
+        let Some((&first, others)) = candidates.split_first() else { return };
+        let call = self.call;
+        let reply = call.send(first).await;
+        self.evaluate_reply(first, reply);
+        let seeks_newer = self.is_success && self.round.should_query_others();
+        if self.is_success && !seeks_newer {
+            return;
+        }
+        let published = self.publisher.chain().newest_block();
+        // Do not wait for upstreams that failed lately only to find a higher head.
+        let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
+        self.start_calls();
+        let mut replies: FuturesUnordered<_> =
+            others.map(|other| async move { (other, call.send(other).await) }).collect();
+        let mut deadline = None;
+        loop {
+            // A suspicious reply waits for the other upstreams, which may agree with it, but not for slow ones.
+            let next = match deadline {
+                None => replies.next().await,
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, replies.next()).await.ok().flatten()
+                }
+            };
+            let Some((other, reply)) = next else { break };
+            self.evaluate_reply(other, reply);
+            if self.is_success && !seeks_newer {
+                if !self.round.is_disputed() {
+                    break;
+                }
+                let grace = Instant::now() + call.chain.block_time / 2;
+                deadline.get_or_insert(grace.into());
+            }
+        }
+        if seeks_newer && self.publisher.chain().newest_block() > published {
+            self.reporter.record_failure(first, &PollError::HeadStalled);
+        }
+    }
+
+    /// Adapts the deadline of the next polls to the replies of this one.
+    pub(super) fn adapt_deadline(&self, upstreams: &ChainUpstreams) {
+        match self.reply_time {
+            Some(took) => upstreams.record_reply_time(took),
+            None if self.any_timed_out => upstreams.record_timeouts(),
+            None => {}
+        }
+    }
+
+    /// Publishes a reply if it is plausible.
+    pub(super) fn evaluate_reply(
+        &mut self,
+        candidate: Candidate<'a>,
+        reply: Result<PricedHistory, PollError>,
+    ) {
+        let outcome = reply.and_then(|(history, market)| {
+            let UpstreamCall { earlier, chain, .. } = self.call;
+            match self.round.check(report(candidate.index, &history, earlier, chain)) {
+                Ok(PublishDecision::Publish) => {
+                    self.publish(candidate.index, history, market);
+                    Ok(())
+                }
+                Ok(PublishDecision::AlreadyPublished) => Ok(()),
+                Err(reason) => {
+                    self.suspicious.push((candidate, reason, (history, market)));
+                    Err(reason.into())
+                }
+            }
+        });
+        self.record(candidate, &outcome);
+    }
+
+    /// Records the outcome of an attempt.
+    pub(super) fn record(&mut self, candidate: Candidate<'a>, outcome: &Result<(), PollError>) {
+        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
+        match outcome {
+            Ok(()) => {
+                self.is_success = true;
+                self.reply_time.get_or_insert_with(|| self.called_at.elapsed());
+                self.reporter.record_success(candidate);
+            }
+            Err(failure) => self.reporter.record_failure(candidate, failure),
+        }
+    }
+
+    fn publish(&mut self, index: usize, history: FeeHistory, market: Market) {
+        publish(self.publisher, self.reporter, index, &history, market);
+        self.published = Some(history);
+    }
+
+    /// Publishes a suspicious but confirmed reply, if there is one.
+    pub(super) fn finish(mut self) -> Finished {
+        let suspicious = std::mem::take(&mut self.suspicious);
+        let has_unconfirmed = !suspicious.is_empty();
+        let Self { round, publisher, reporter, mut published, is_success, .. } = self;
+        let RoundOutcome { confirmed, refuted } = round.finish();
+        for (candidate, reason, (history, market)) in suspicious {
+            let index = candidate.index;
+            if refuted.contains(&index) {
+                candidate.upstream.record_rejected_reply();
+            }
+            let Some(Confirmation { is_new, .. }) = confirmed.filter(|it| it.upstream == index)
+            else {
+                continue;
+            };
+            publish(publisher, reporter, index, &history, market);
+            if is_new {
+                reporter.log_confirmed(index, reason, history.newest_block());
+            }
+            published = Some(history);
+        }
+        let outcome = match is_success || published.is_some() {
+            true => PollOutcome::Accepted,
+            false if has_unconfirmed => PollOutcome::Unconfirmed,
+            false => PollOutcome::Failed,
+        };
+        Finished { outcome, published }
+    }
+}
+
+pub(super) fn publish(
+    publisher: &mut Publisher,
+    reporter: &PollReporter,
+    index: usize,
+    history: &FeeHistory,
+    market: Market,
+) {
+    let last = publisher.chain().newest_block();
+    publisher.publish(history, market);
+    reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
+    reporter.record_outlying_rewards(plausibility::count_outlying_rewards(history));
+}
