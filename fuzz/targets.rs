@@ -45,7 +45,8 @@ pub fn reply(data: &[u8]) {
         "reward_percentiles = [60, 100]",
         "reward_percentiles = [60, 100]\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"",
         "window_blocks = 3\nzero_base_fee = \"eip-1559\"\nhigh_multiplier = 1000",
-        "window_blocks = 1\npriority_fee_floor = \"340282366920938463463374607431768211455 wei\"",
+        "window_blocks = 1\npriority_fee_floor = \"340282366920938463463374607431768211455 wei\"\n\
+         max_priority_fee = \"340282366920938463463374607431768211455 wei\"",
     ];
     static ALL: LazyLock<Vec<Pricing>> =
         LazyLock::new(|| PRICINGS.iter().map(|text| chain_with(text).pricing).collect());
@@ -121,13 +122,19 @@ fn check_price(history: &FeeHistory, pricing: &Pricing) {
         Err(PricingError::NoRewards) => {
             assert!(usable.is_empty() && pricing.priority_fee_floor == 0);
         }
-        Err(PricingError::Overflow) => {
+        Err(error) => {
             let rewards = usable.iter().flat_map(|rewards| [Some(rewards.medium), rewards.high]);
             let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards.flatten());
             let amounts =
                 amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]);
-            // Smaller amounts cannot overflow, even summed over 20 blocks and multiplied by 1,000.
-            assert!(amounts.max() > Some(u128::MAX >> 40), "no amount is near the limit");
+            // Smaller amounts stay within it, even summed over 20 blocks and multiplied by 1,000.
+            let limit = match error {
+                PricingError::AboveMaximum => {
+                    pricing.max_base_fee.min(pricing.max_priority_fee) / 1000
+                }
+                _ => u128::MAX >> 40,
+            };
+            assert!(amounts.max() > Some(limit), "no amount is near the limit");
         }
     }
 }

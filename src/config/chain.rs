@@ -184,6 +184,18 @@ impl Chain {
                 format!("must be from 1 to {}", Self::MAX_WINDOW_BLOCKS),
             );
         }
+        for (key, floor, most) in [
+            ("pricing.max_base_fee", self.pricing.base_fee_floor, self.pricing.max_base_fee),
+            (
+                "pricing.max_priority_fee",
+                self.pricing.priority_fee_floor,
+                self.pricing.max_priority_fee,
+            ),
+        ] {
+            if most < floor {
+                return reject(key, format!("must be at least {floor} wei, the floor"));
+            }
+        }
         if !self.pricing.has_enough_percentiles() {
             let allowed = "must have two values with strategy = \"adaptive\", such as [10, 60]";
             return reject("pricing.reward_percentiles", allowed.into());

@@ -281,6 +281,11 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.zero_base_fee: found \"maybe\", expected one of: legacy, eip-1559",
         ),
         (
+            "pricing.max_priority_fee = \"19 gwei\"",
+            "pricing.max_priority_fee: must be at least 20000000000 wei, the floor",
+        ),
+        ("agreement = 2", "agreement: must be from 1 to 1, the number of rpc_urls"),
+        (
             "pricing.base_fee_change_denominator = 0",
             "pricing.base_fee_change_denominator: found 0, expected a whole number, 1 or more",
         ),

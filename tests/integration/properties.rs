@@ -72,7 +72,8 @@ fn pricing() -> impl Strategy<Value = Pricing> {
         "reward_percentiles = [60, 100]",
         "reward_percentiles = [60, 100]\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"",
         "zero_base_fee = \"eip-1559\"\nhigh_multiplier = 1.000001\nbase_fee_multiplier = 1000",
-        "priority_fee_floor = \"340282366920938463463374607431768211455 wei\"",
+        "priority_fee_floor = \"340282366920938463463374607431768211455 wei\"\n\
+         max_priority_fee = \"340282366920938463463374607431768211455 wei\"",
     ];
     proptest::sample::select(choices.map(|text| fixtures::priced(text).pricing).to_vec())
 }
@@ -108,14 +109,19 @@ proptest! {
                 prop_assert!(history.blocks().iter().all(|block| block.rewards.is_none()));
                 prop_assert_eq!(pricing.priority_fee_floor, 0);
             }
-            Err(PricingError::Overflow) => {
+            Err(error) => {
                 let max_amount = history.blocks().iter().flat_map(|block| {
                     let rewards = block.rewards.into_iter();
                     rewards.flat_map(|rewards| [Some(rewards.medium), rewards.high]).flatten().chain([block.base_fee])
                 });
                 let max_amount = max_amount.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
-                // Below this limit, a sum over 40 blocks times a multiplier of 1000 does not overflow.
-                prop_assert!(max_amount.unwrap() > u128::MAX / 2_u128.pow(40), "no amount is near the limit");
+                let max_amount = max_amount.unwrap();
+                // Below these limits, a sum over 40 blocks times a multiplier of 1000 stays within them.
+                let limit = match error {
+                    PricingError::AboveMaximum => pricing.max_base_fee.min(pricing.max_priority_fee) / 1000,
+                    _ => u128::MAX / 2_u128.pow(40),
+                };
+                prop_assert!(max_amount > limit, "no amount is near the limit");
             }
         }
     }
