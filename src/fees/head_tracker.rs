@@ -19,8 +19,8 @@
 //! - At once by a majority of the upstreams that answer in the round, at least two, with nearly the same head and base
 //!   fee. But a lower head needs three rounds in which it moves while another upstream continues the published one.
 //! - By one upstream in three of its rounds, while no majority contradicts it:
-//!   - If no upstream is plausible: an upstream as preferred as the published one, or a slightly early head. Any other
-//!     one must wait until no upstream has been plausible for `patience`.
+//!   - If no upstream is plausible: an upstream as preferred as the published one. Any other one must wait until no
+//!     upstream has been plausible for `patience`.
 //!   - If another upstream is plausible: a higher head of a more preferred upstream, or of any if the published head
 //!     has not changed for `patience`. Suspicious amounts are never confirmed then.
 //!
@@ -117,8 +117,8 @@ pub enum SuspiciousReply {
     /// The base fee changes more from one block to the next than the chain allows.
     #[error("the base fee changes more between two blocks than the chain allows")]
     BaseFeeLeap,
-    /// The blocks that were published before have other base fees.
-    #[error("all known blocks have other base fees than before")]
+    /// The blocks that were published before have base fees that the chain does not allow after those.
+    #[error("all known blocks have implausibly different base fees than before")]
     Rewritten,
 }
 
@@ -335,12 +335,8 @@ impl HeadTracker {
             }
             (Some(_), SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten) => false,
             (None, _) => {
-                let source = limits.map_or(REMOTE, |limits| limits.source);
-                let is_slightly_early = limits.is_some_and(|limits| {
-                    (limits.lowest..=limits.highest).contains(&claim.last.head)
-                });
-                (upstream <= source || is_slightly_early) && upstream != REMOTE
-                    || self.last_plausible_at.is_none_or(is_over)
+                let is_preferred = limits.is_none_or(|limits| limits.is_preferred(upstream));
+                (is_preferred && upstream != REMOTE) || self.last_plausible_at.is_none_or(is_over)
             }
         }
     }
@@ -397,9 +393,15 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Returns true for an upstream at least as preferred as the one that reported the published head. Of another
+    /// replica's head the upstream is unknown, so then only the first one counts.
+    fn is_preferred(&self, upstream: usize) -> bool {
+        upstream == 0 || (upstream <= self.source && self.source != REMOTE)
+    }
+
     /// Returns the highest plausible head of an upstream.
     fn highest_of(&self, upstream: usize) -> u64 {
-        if upstream <= self.source { self.highest } else { self.highest_of_others }
+        if self.is_preferred(upstream) { self.highest } else { self.highest_of_others }
     }
 
     /// Returns true if this head of an upstream is plausible.

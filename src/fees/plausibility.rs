@@ -1,7 +1,7 @@
 //! Checks of a fee history against the rules of the base fee and against the blocks that were known before.
 
 use super::head_tracker::SuspiciousReply;
-use super::{FeeHistory, Pricing, Rewards};
+use super::{Block, FeeHistory, Pricing, Rewards};
 
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +20,7 @@ const MIN_COMMON_BLOCKS: usize = 4;
 /// Compares `history` with an earlier one.
 #[must_use]
 pub fn compare(history: &FeeHistory, earlier: &FeeHistory) -> Continuity {
-    let skip = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
-    let (oldest, known) = (history.oldest_block(), earlier.oldest_block());
-    let blocks = history.blocks().iter().skip(skip(oldest, known));
-    let common: Vec<_> = blocks.zip(earlier.blocks().iter().skip(skip(known, oldest))).collect();
+    let common = common_blocks(history, earlier);
     let base_fees = common.iter().filter(|(now, before)| now.base_fee != before.base_fee).count();
     let rewards = common.iter().filter(|(now, before)| now.rewards != before.rewards).count();
     let is_comparable = common.len() >= MIN_COMMON_BLOCKS;
@@ -36,6 +33,17 @@ pub fn compare(history: &FeeHistory, earlier: &FeeHistory) -> Continuity {
     }
 }
 
+/// Returns the blocks that both histories have, as pairs.
+fn common_blocks<'a>(
+    history: &'a FeeHistory,
+    earlier: &'a FeeHistory,
+) -> Vec<(&'a Block, &'a Block)> {
+    let skip = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    let (oldest, known) = (history.oldest_block(), earlier.oldest_block());
+    let blocks = history.blocks().iter().skip(skip(oldest, known));
+    blocks.zip(earlier.blocks().iter().skip(skip(known, oldest))).collect()
+}
+
 /// Returns why the amounts of `history` are suspicious, by themselves or after `earlier`.
 #[must_use]
 pub fn suspicious_amounts(
@@ -43,38 +51,54 @@ pub fn suspicious_amounts(
     earlier: Option<&FeeHistory>,
     pricing: &Pricing,
 ) -> Option<SuspiciousReply> {
-    if pricing.check_base_fees && has_base_fee_leap(history, pricing) {
+    if !pricing.check_base_fees {
+        return None;
+    }
+    let rule = BaseFeeRule::new(pricing);
+    let mined = history.blocks().iter().map(|block| block.base_fee);
+    let following = mined.clone().skip(1).chain(history.next_base_fee());
+    if mined.zip(following).any(|(one, other)| rule.is_leap(one, other)) {
         return Some(SuspiciousReply::BaseFeeLeap);
     }
-    let is_rewritten = |earlier| compare(history, earlier) == Continuity::Rewritten;
-    earlier.is_some_and(is_rewritten).then_some(SuspiciousReply::Rewritten)
+    let common = common_blocks(history, earlier?);
+    let is_rewritten = common.len() >= MIN_COMMON_BLOCKS
+        && common.iter().all(|(now, before)| rule.is_leap(now.base_fee, before.base_fee));
+    is_rewritten.then_some(SuspiciousReply::Rewritten)
 }
 
-/// Returns true if a base fee differs from that of the block before by more than the rule allows.
+/// How far a base fee may be from that of the block before.
 ///
 /// EIP-1559 raises it by at most (elasticity - 1)/denominator. The elasticity is 2 on Ethereum and 6 on OP Stack chains;
 /// up to 17 is allowed. Without a configured denominator any change up to a factor of 8 is allowed.
-fn has_base_fee_leap(history: &FeeHistory, pricing: &Pricing) -> bool {
+struct BaseFeeRule {
+    numerator: u128,
+    denominator: u128,
+}
+
+impl BaseFeeRule {
     /// Smaller changes are rounding.
     const MIN_CHANGE: u128 = 1000;
     /// Largest elasticity, less one.
     const MARGIN: u128 = 16;
     const UNKNOWN_RULE_FACTOR: u128 = 8;
-    let (numerator, denominator) = match pricing.base_fee_change_denominator {
-        Some(denominator) => {
-            let denominator = u128::from(denominator.get());
-            (denominator.saturating_add(MARGIN), denominator)
+
+    fn new(pricing: &Pricing) -> Self {
+        match pricing.base_fee_change_denominator {
+            Some(denominator) => {
+                let denominator = u128::from(denominator.get());
+                Self { numerator: denominator.saturating_add(Self::MARGIN), denominator }
+            }
+            None => Self { numerator: Self::UNKNOWN_RULE_FACTOR, denominator: 1 },
         }
-        None => (UNKNOWN_RULE_FACTOR, 1),
-    };
-    let is_leap = |one: u128, other: u128| {
+    }
+
+    /// Returns true if neither base fee can follow the other.
+    fn is_leap(&self, one: u128, other: u128) -> bool {
         let (low, high) = (one.min(other), one.max(other));
-        let allowed = low.checked_mul(numerator).map_or(u128::MAX, |product| product / denominator);
-        high > allowed && high.saturating_sub(low) > MIN_CHANGE
-    };
-    let mined = history.blocks().iter().map(|block| block.base_fee);
-    let following = mined.clone().skip(1).chain(history.next_base_fee());
-    mined.zip(following).any(|(one, other)| is_leap(one, other))
+        let allowed =
+            low.checked_mul(self.numerator).map_or(u128::MAX, |product| product / self.denominator);
+        high > allowed && high.saturating_sub(low) > Self::MIN_CHANGE
+    }
 }
 
 /// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward.

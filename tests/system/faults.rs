@@ -623,14 +623,15 @@ fn base_fees() -> Vec<Scenario> {
         Scenario::accepted(9, "a base fee of 0", all(json!("0x0")), |newest| Window {
             is_legacy: true,
             ..Window::ending_with(newest)
-        }),
+        })
+        .with_config("pricing.check_base_fees = false"),
         Scenario::accepted(
             9,
             "a base fee of 0 where it is really 0",
             all(json!("0x0")),
             |newest| Window { base_fees: vec![0; 20], ..Window::ending_with(newest) },
         )
-        .with_config("pricing.zero_base_fee = \"eip-1559\""),
+        .with_config("pricing.zero_base_fee = \"eip-1559\"\npricing.check_base_fees = false"),
         Scenario::accepted(
             10,
             "amounts over 64 bits",
@@ -643,6 +644,10 @@ fn base_fees() -> Vec<Scenario> {
                 tips: vec![3 * 10_u128.pow(21); 20],
                 ..Window::ending_with(newest)
             },
+        )
+        .with_config(
+            "pricing.check_base_fees = false\npricing.max_base_fee = \"1000000000000 gwei\"\n\
+             pricing.max_priority_fee = \"10000000000000 gwei\"",
         ),
         Scenario::rejected(
             10,
@@ -657,6 +662,14 @@ fn base_fees() -> Vec<Scenario> {
             elements("reward", &[7], json!([too_large()])),
         ),
         Scenario::rejected(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
+        Scenario::rejected(10, "an absurd base fee", "above_maximum", all(quantity(1 << 100))),
+        Scenario::failed_over(10, "an absurd base fee", "above_maximum", all(quantity(1 << 100))),
+        Scenario::failed_over(
+            10,
+            "a base fee of one block times ten",
+            "base_fee_leap",
+            elements("baseFeePerGas", &[7], quantity(10_u128.pow(15))),
+        ),
         Scenario::failed_over(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
     ]
 }

@@ -6,6 +6,7 @@ mod chaos;
 mod controlled_process;
 mod faults;
 mod isolation;
+mod lies;
 mod mock_clock_node;
 mod monitor;
 mod nodes;

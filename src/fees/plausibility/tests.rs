@@ -1,7 +1,6 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::fees::Block;
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -64,12 +63,20 @@ fn known_blocks_with_other_base_fees_are_a_rewritten_history() {
     ] {
         assert_eq!(compare(&later, &known), expected, "{later:?}");
     }
+}
+
+#[test]
+fn known_blocks_with_impossible_base_fees_are_suspicious() {
     let pricing = Pricing::default();
-    let rewritten = history(101, &[110, 120, 130, 140, 150]);
-    assert_eq!(
-        suspicious_amounts(&rewritten, Some(&known), &pricing),
-        Some(SuspiciousReply::Rewritten)
-    );
+    let gwei = |factor: u128| [10, 11, 12, 13, 14, 15].map(|amount| amount * factor * GWEI);
+    let suspicious = |now: [u128; 6]| {
+        suspicious_amounts(&history(100, &now), Some(&history(100, &gwei(1))), &pricing)
+    };
+    assert_eq!(suspicious(gwei(1)), None);
+    // A reorg of all blocks.
+    assert_eq!(suspicious(gwei(2)), None);
+    assert_eq!(suspicious(gwei(10)), Some(SuspiciousReply::Rewritten));
+    assert_eq!(suspicious(gwei(0)), Some(SuspiciousReply::Rewritten));
 }
 
 #[test]

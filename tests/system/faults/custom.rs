@@ -243,7 +243,7 @@ async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
         assert_eq!(harness.count(0, there).await, 3);
     }
     let log = harness.finish().await;
-    assert_eq!(log.matches("unexpected newest block confirmed").count(), 3);
+    assert_eq!(log.matches("suspicious reply confirmed").count(), 3);
 }
 
 /// Checks that a jump of the head is accepted at once if a second upstream confirms it.

@@ -51,6 +51,8 @@ pub(crate) enum Behaviour {
     Failing,
     /// Never responds.
     Silent,
+    /// Claims this many blocks more than there are.
+    Ahead(u64),
     /// Responds with 429 and a `Retry-After` of this many seconds.
     RateLimited(u64),
 }
@@ -109,6 +111,12 @@ impl MockClockNode {
     /// Sets the head; the chain continues from there.
     pub(crate) fn reset_head(&self, head: u64) {
         self.state().started_at = (head, Instant::now());
+    }
+
+    /// Makes no block for this time from now on.
+    pub(crate) fn pause(&self, time: Duration) {
+        let mut state = self.state();
+        state.started_at = (state.head(), Instant::now() + time);
     }
 
     pub(crate) fn set_behaviour(&self, behaviour: Behaviour) {
@@ -287,9 +295,10 @@ async fn handle_call(State(state): State<Arc<Mutex<NodeState>>>, request: Reques
     };
     tokio::time::sleep(delay).await;
     match behaviour {
-        Behaviour::Healthy => {
+        Behaviour::Healthy | Behaviour::Ahead(_) => {
             let mut state = state.lock().unwrap();
-            let head = state.head();
+            let lead = if let Behaviour::Ahead(blocks) = behaviour { blocks } else { 0 };
+            let head = state.head() + lead;
             let result = state.result_of(&call, head).unwrap();
             if call["method"] == "eth_feeHistory" {
                 state.calls[index].response = Some((head, Instant::now()));
