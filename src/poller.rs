@@ -35,7 +35,7 @@ pub struct Poller {
     head_tracker: HeadTracker,
     publisher: Publisher,
     reporter: PollReporter,
-    /// What was published last; later replies are compared with it.
+    /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
     /// False while an own upstream contradicts the other replicas.
     trusts_replicas: bool,

@@ -27,9 +27,12 @@
 //! A less preferred upstream that leaps alone may lie. The tracker remembers the head before the leap. A more preferred
 //! upstream whose heads continue it at the pace of the chain wins after three rounds.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod poll_round;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
+
+pub use poll_round::{Confirmation, Limits, PollRound, PublishDecision, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
 pub const REMOTE: usize = usize::MAX;
@@ -74,7 +77,7 @@ struct Claim {
     rounds: u32,
 }
 
-/// What was published before a less preferred upstream leapt ahead alone.
+/// The head before a less preferred upstream leapt alone.
 #[derive(Debug, Clone, Copy)]
 struct Trail {
     observed: ObservedHead,
@@ -93,16 +96,6 @@ pub struct Report {
     pub base_fee: u128,
     /// Reason why the amounts are suspicious, if they are.
     pub suspicious_amounts: Option<SuspiciousReply>,
-}
-
-/// Decision on a plausible reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum PublishDecision {
-    /// Publish it. It counts as published from now on.
-    Publish,
-    /// Another upstream's reply with this head was published in this round.
-    AlreadyPublished,
 }
 
 /// Reason why a reply is not published unless it is confirmed.
@@ -170,26 +163,7 @@ impl HeadTracker {
 
     /// Starts the round of a poll at `now`.
     pub fn start_round(&mut self, now: Instant) -> PollRound<'_> {
-        PollRound {
-            limits: self.limits(now),
-            tracker: self,
-            now,
-            reports: Vec::new(),
-            published: None,
-        }
-    }
-
-    fn limits(&self, now: Instant) -> Option<Limits> {
-        let Published { observed, source } = self.published?;
-        let block_time = self.observed_block_time();
-        let expected = expected_blocks(observed.at, now, block_time);
-        let second = expected_blocks(now, now + Duration::from_secs(1), block_time);
-        Some(Limits {
-            source,
-            lowest: observed.head,
-            highest: max_plausible_head(observed, now, block_time),
-            highest_of_others: observed.head.saturating_add(expected).saturating_add(second),
-        })
+        PollRound::new(self, now)
     }
 
     /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
@@ -379,229 +353,6 @@ fn max_plausible_head(observed: ObservedHead, now: Instant, block_time: Duration
         .head
         .saturating_add(expected.saturating_mul(2))
         .saturating_add(HeadTracker::TOLERANCE_BLOCKS)
-}
-
-/// Plausible heads of a round, computed before it.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Upstream that reported the published head.
-    source: usize,
-    lowest: u64,
-    highest: u64,
-    /// Highest head of upstreams that are less preferred than the source.
-    highest_of_others: u64,
-}
-
-impl Limits {
-    /// Returns true for an upstream at least as preferred as the one that reported the published head. Of another
-    /// replica's head the upstream is unknown, so then only the first one counts.
-    fn is_preferred(&self, upstream: usize) -> bool {
-        upstream == 0 || (upstream <= self.source && self.source != REMOTE)
-    }
-
-    /// Returns the highest plausible head of an upstream.
-    fn highest_of(&self, upstream: usize) -> u64 {
-        if self.is_preferred(upstream) { self.highest } else { self.highest_of_others }
-    }
-
-    /// Returns true if this head of an upstream is plausible.
-    #[must_use]
-    pub fn contains(&self, upstream: usize, head: u64) -> bool {
-        (self.lowest..=self.highest_of(upstream)).contains(&head)
-    }
-}
-
-/// Outcome of a round for its suspicious replies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RoundOutcome {
-    /// Reply to publish.
-    pub confirmed: Option<Confirmation>,
-    /// Upstreams whose suspicious reply counts against them.
-    pub refuted: Vec<usize>,
-}
-
-/// A suspicious reply that is to be published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Confirmation {
-    /// Index of the upstream, or [`REMOTE`].
-    pub upstream: usize,
-    /// False if the same suspicious amounts were confirmed before.
-    pub is_new: bool,
-}
-
-/// One poll: the replies of upstreams, and the decisions.
-#[derive(Debug)]
-pub struct PollRound<'a> {
-    tracker: &'a mut HeadTracker,
-    now: Instant,
-    /// `None`: no head is published.
-    limits: Option<Limits>,
-    /// All reports, with the reason if they are suspicious.
-    reports: Vec<(Report, Option<SuspiciousReply>)>,
-    /// Head published in this round.
-    published: Option<u64>,
-}
-
-impl PollRound<'_> {
-    /// Checks a reply. A suspicious one may still be confirmed by [`finish`](Self::finish).
-    ///
-    /// # Errors
-    ///
-    /// Returns why the reply is suspicious.
-    pub fn check(&mut self, report: Report) -> Result<PublishDecision, SuspiciousReply> {
-        let suspicion = self.suspicion(report);
-        self.reports.push((report, suspicion));
-        if let Some(reason) = suspicion {
-            return Err(reason);
-        }
-        if self.published == Some(report.head) {
-            return Ok(PublishDecision::AlreadyPublished);
-        }
-        self.note_leap(report);
-        self.tracker.publish(report.head, self.now, report.upstream);
-        self.published = Some(report.head);
-        Ok(PublishDecision::Publish)
-    }
-
-    /// Returns the reason why a reply would be suspicious in this round, from its head and amounts.
-    #[must_use]
-    pub fn suspicion(&self, report: Report) -> Option<SuspiciousReply> {
-        let published = self.tracker.published.map(|published| published.observed.head);
-        let highest = self.limits.map(|limits| limits.highest_of(report.upstream));
-        if published.is_some_and(|published| report.head < published) {
-            Some(SuspiciousReply::Regression)
-        } else if highest.is_some_and(|highest| report.head > highest) {
-            Some(SuspiciousReply::Jump)
-        } else {
-            report.suspicious_amounts
-        }
-    }
-
-    /// A preferred upstream with a plausible head ends the doubt after a leap. Another one that is early starts it.
-    fn note_leap(&mut self, report: Report) {
-        if self.limits.is_some_and(|limits| report.head > limits.highest_of_others) {
-            self.tracker.keep_trail(report.upstream);
-        } else {
-            let trail = &mut self.tracker.before_leap;
-            *trail = trail.filter(|trail| report.upstream > trail.source);
-        }
-    }
-
-    /// Adds a suspicious report of another replica, which supports that of an upstream.
-    pub fn add_suspicious(&mut self, report: Report, reason: SuspiciousReply) {
-        self.reports.push((report, Some(reason)));
-    }
-
-    /// Returns the plausible heads; `None`: all.
-    #[must_use]
-    pub fn limits(&self) -> Option<Limits> {
-        self.limits
-    }
-
-    /// Returns true if a reply of this round is suspicious.
-    #[must_use]
-    pub fn is_disputed(&self) -> bool {
-        self.reports.iter().any(|(_, suspicion)| suspicion.is_some())
-    }
-
-    /// Returns true if other upstreams should be queried although this one succeeded: the head is three blocks late,
-    /// but at least 1 s, or a jump waits for confirmation. Lateness counts anew from then on.
-    pub fn should_query_others(&mut self) -> bool {
-        let tracker = &mut *self.tracker;
-        let max_lateness = tracker
-            .block_time
-            .saturating_mul(HeadTracker::LATE_BLOCKS)
-            .max(HeadTracker::MIN_LATENESS);
-        let is_late = tracker.lateness(self.now).is_some_and(|late| late >= max_lateness);
-        if is_late {
-            let baseline = |last: Published| ObservedHead { at: self.now, ..last.observed };
-            tracker.schedule_baseline = tracker.published.map(baseline);
-        }
-        let is_pending = |claim: &Claim| {
-            claim.reason == SuspiciousReply::Jump
-                && claim.rounds < HeadTracker::CONFIRMING_ROUNDS
-                && self.now.saturating_duration_since(claim.last.at) < tracker.patience
-        };
-        is_late || tracker.claims.values().any(is_pending)
-    }
-
-    /// Ends the round. A suspicious reply that is confirmed by now counts as published.
-    /// After a publication only a higher head or other amounts can be confirmed at once.
-    #[must_use]
-    pub fn finish(self) -> RoundOutcome {
-        let Self { tracker, now, limits, reports, .. } = self;
-        let plausible = || reports.iter().filter(|(_, suspicion)| suspicion.is_none());
-        for (report, _) in plausible() {
-            tracker.claims.remove(&report.upstream);
-            tracker.last_plausible_at = Some(now);
-        }
-        let suspicious: Vec<_> =
-            reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
-        for (report, reason) in &suspicious {
-            tracker.record_claim(*report, *reason, now);
-        }
-        let best_plausible = plausible().map(|(report, _)| report.upstream).min();
-        let answers = count_upstreams(reports.iter().map(|(report, _)| report));
-        let is_majority = |report: &Report, reason: Option<SuspiciousReply>| {
-            let is_same = |other: Option<SuspiciousReply>| {
-                reason.map(SuspiciousReply::is_about_head)
-                    == other.map(SuspiciousReply::is_about_head)
-            };
-            let supporters =
-                reports.iter().filter(|(other, why)| is_same(*why) && agree(report, other));
-            let supporters = count_upstreams(supporters.map(|(other, _)| other));
-            supporters >= 2 && supporters.saturating_mul(2) > answers
-        };
-        let is_outvoted = plausible().any(|(report, _)| is_majority(report, None));
-        let confirmed = suspicious.iter().filter_map(|(report, reason)| {
-            let has_majority = is_majority(report, Some(*reason));
-            let is_confirmed = if has_majority {
-                best_plausible.is_none()
-                    || *reason != SuspiciousReply::Regression
-                    || tracker.claims.get(&report.upstream).is_some_and(|claim| {
-                        claim.rounds >= HeadTracker::CONFIRMING_ROUNDS
-                            && claim.is_moving(tracker.block_time)
-                    })
-            } else {
-                !is_outvoted
-                    && tracker.is_confirmed_alone(report.upstream, best_plausible, limits, now)
-            };
-            is_confirmed.then_some((has_majority, *report))
-        });
-        // Of a majority the newest head of an upstream; else the most preferred upstream.
-        let confirmed = confirmed.max_by_key(|(has_majority, report)| {
-            let head = if *has_majority { report.head } else { 0 };
-            (*has_majority, report.upstream != REMOTE, head, Reverse(report.upstream))
-        });
-        let is_refuted = |(report, reason): &(Report, SuspiciousReply)| {
-            let is_confirmed =
-                confirmed.is_some_and(|(_, other)| other.upstream == report.upstream);
-            (!is_confirmed && tracker.is_refuted(report.upstream, *reason))
-                .then_some(report.upstream)
-        };
-        let refuted = suspicious.iter().filter_map(is_refuted).collect();
-        let confirmed = confirmed.map(|(has_majority, report)| {
-            let claim = tracker.claims.get(&report.upstream);
-            let is_new = claim.is_none_or(|claim| {
-                claim.rounds == if has_majority { 1 } else { HeadTracker::CONFIRMING_ROUNDS }
-            });
-            tracker.publish_confirmed(report, has_majority, now);
-            tracker.last_plausible_at = Some(now);
-            Confirmation { upstream: report.upstream, is_new }
-        });
-        RoundOutcome { confirmed, refuted }
-    }
-}
-
-fn count_upstreams<'a>(reports: impl Iterator<Item = &'a Report>) -> usize {
-    reports.map(|report| report.upstream).collect::<BTreeSet<_>>().len()
-}
-
-/// Returns true if both upstreams report nearly the same head and base fee.
-fn agree(one: &Report, other: &Report) -> bool {
-    let is_near = |low: u128, high: u128| high <= low.saturating_mul(HeadTracker::TOLERANCE_FACTOR);
-    one.head.abs_diff(other.head) <= HeadTracker::TOLERANCE_BLOCKS
-        && is_near(one.base_fee.min(other.base_fee), one.base_fee.max(other.base_fee))
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ pub(super) type PricedHistory = (FeeHistory, Market);
 pub(super) struct UpstreamCall<'a> {
     pub(super) chain: &'a config::Chain,
     pub(super) request: &'a FeeHistoryRequest,
-    /// Of each attempt.
+    /// Deadline of each attempt.
     pub(super) deadline: Duration,
-    /// What was published last.
+    /// Fee history that was published last.
     pub(super) earlier: Option<&'a FeeHistory>,
     /// Plausible heads.
     pub(super) limits: Option<Limits>,
@@ -52,7 +52,7 @@ pub(super) struct ActivePoll<'a> {
 /// Result of a poll.
 pub(super) struct Finished {
     pub(super) outcome: PollOutcome,
-    /// What was published last in this poll.
+    /// Fee history that this poll published last.
     pub(super) published: Option<FeeHistory>,
 }
 

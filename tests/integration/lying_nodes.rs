@@ -18,7 +18,7 @@ struct Chain(Arc<Mutex<ChainState>>);
 #[derive(Debug)]
 struct ChainState {
     started: Instant,
-    /// Time in which the chain made no block.
+    /// Time in which the chain made no block, until the pause ends.
     paused: Duration,
     paused_until: Option<Instant>,
 }
@@ -35,9 +35,11 @@ impl Chain {
         let now = Instant::now();
         let paused_until = state.paused_until.filter(|until| *until > now);
         state.paused_until = paused_until;
-        let at = paused_until.map_or(now, |until| until - state.paused);
-        let made = if paused_until.is_some() { Duration::ZERO } else { state.paused };
-        let elapsed = at.saturating_duration_since(state.started).saturating_sub(made);
+        let paused_for = match paused_until {
+            Some(until) => state.paused.saturating_sub(until.saturating_duration_since(now)),
+            None => state.paused,
+        };
+        let elapsed = now.saturating_duration_since(state.started).saturating_sub(paused_for);
         1000 + u64::try_from(elapsed.as_millis() / BLOCK_TIME.as_millis()).unwrap()
     }
 

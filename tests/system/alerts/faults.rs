@@ -115,6 +115,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
         "GasSuggestionUpstreamFailing chain=unread instance=faulty upstream=1",
         "GasSuggestionUpstreamRateLimited chain=limited instance=faulty upstream=0",
         "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
+        "GasSuggestionUpstreamsDisagree chain=divided instance=faulty",
     ]
     .map(str::to_owned);
     // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.

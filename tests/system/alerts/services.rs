@@ -230,8 +230,10 @@ pub(super) struct FaultyService {
     failing: [MockNode; 2],
     halted: MockNode,
     limiting: MockNode,
+    /// Contradicts two other nodes of the chain `divided`.
+    dissenting: MockNode,
     /// A node of the wrong chain, and the healthy nodes.
-    _others: [MockNode; 3],
+    _others: [MockNode; 5],
 }
 
 impl FaultyService {
@@ -243,23 +245,29 @@ impl FaultyService {
         let halted = MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await;
         let limiting = MockNode::start(9, Reply::Raw(429, String::new())).await;
         let wrong_chain = MockNode::start(7, advancing_chain()).await;
-        let [spare, right] = [
+        let [spare, right, one, other] = [
             MockNode::start(9, advancing_chain()).await,
             MockNode::start(10, advancing_chain()).await,
+            MockNode::start(11, advancing_chain()).await,
+            MockNode::start(11, advancing_chain()).await,
         ];
+        let dissenting = MockNode::start(11, Reply::Result(fee_history(1000, 30, 400))).await;
+        let divided = [&dissenting, &one, &other].map(MockNode::url);
         let chains = [
             chain("unread", 7, &failing.each_ref().map(MockNode::url), ""),
             chain("halted", 8, &[halted.url()], "stall_after = \"1s\""),
             chain("limited", 9, &[limiting.url(), spare.url()], ""),
             chain("misled", 10, &[wrong_chain.url(), right.url()], ""),
+            chain("divided", 11, &divided, "agreement = 3"),
         ];
         let service = TestServer::start(&chains.concat()).await;
-        Self { service, failing, halted, limiting, _others: [wrong_chain, spare, right] }
+        let others = [wrong_chain, spare, right, one, other];
+        Self { service, failing, halted, limiting, dissenting, _others: others }
     }
 
     /// Repairs every node except the one of the wrong chain.
     pub(super) fn repair(&self) {
-        for node in self.failing.iter().chain([&self.halted, &self.limiting]) {
+        for node in self.failing.iter().chain([&self.halted, &self.limiting, &self.dissenting]) {
             node.set_reply(advancing_chain());
         }
     }

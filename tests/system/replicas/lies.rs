@@ -1,7 +1,6 @@
 //! Tests of three replicas of which one has a spare node that claims blocks that do not exist.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::mock_clock_node::{Behaviour, MockClockNode};
 use super::monitor::{MAX_GAP, ReadStats};
@@ -33,10 +32,10 @@ impl Attack {
         Self { harness: Harness::from_replicas(redis, node, &replicas).await, liar }
     }
 
-    /// Waits until the replica with two nodes calls the liar, then for `longer`.
-    async fn wait_for_liar(&self, longer: Duration) {
+    /// Waits until the replica with two nodes calls the liar, then for this many blocks.
+    async fn wait_for_liar(&self, blocks: u64) {
         wait_until("a call of the liar", async || self.liar.progress().calls > 0).await;
-        tokio::time::sleep(longer).await;
+        self.harness.wait_for_blocks(blocks).await;
     }
 
     /// Checks that no replica served a block that does not exist, and that all follow the chain.
@@ -56,7 +55,7 @@ async fn lying_spare_of_one_replica_is_not_believed_after_an_outage() {
     for (lead, outage) in [(1_000_000, 4), (8, 4), (3, 1)] {
         let attack = Attack::start(&format!("outage-{lead}"), lead).await;
         attack.harness.node.set_behaviour(Behaviour::Failing);
-        attack.wait_for_liar(BLOCK_TIME * outage).await;
+        attack.wait_for_liar(outage).await;
         attack.harness.node.set_behaviour(Behaviour::Healthy);
         attack.check().await;
     }
