@@ -232,6 +232,8 @@ pub(super) struct FaultyService {
     limiting: MockNode,
     /// Contradicts two other nodes of the chain `divided`.
     dissenting: MockNode,
+    /// Reply with which it would agree.
+    agreeing: Reply,
     /// A node of the wrong chain, and the healthy nodes.
     _others: [MockNode; 5],
 }
@@ -245,11 +247,12 @@ impl FaultyService {
         let halted = MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await;
         let limiting = MockNode::start(9, Reply::Raw(429, String::new())).await;
         let wrong_chain = MockNode::start(7, advancing_chain()).await;
+        let agreeing = advancing_chain();
         let [spare, right, one, other] = [
             MockNode::start(9, advancing_chain()).await,
             MockNode::start(10, advancing_chain()).await,
-            MockNode::start(11, advancing_chain()).await,
-            MockNode::start(11, advancing_chain()).await,
+            MockNode::start(11, agreeing.clone()).await,
+            MockNode::start(11, agreeing.clone()).await,
         ];
         let dissenting = MockNode::start(11, Reply::Result(fee_history(1000, 30, 400))).await;
         let divided = [&dissenting, &one, &other].map(MockNode::url);
@@ -262,13 +265,14 @@ impl FaultyService {
         ];
         let service = TestServer::start(&chains.concat()).await;
         let others = [wrong_chain, spare, right, one, other];
-        Self { service, failing, halted, limiting, dissenting, _others: others }
+        Self { service, failing, halted, limiting, dissenting, agreeing, _others: others }
     }
 
     /// Repairs every node except the one of the wrong chain.
     pub(super) fn repair(&self) {
-        for node in self.failing.iter().chain([&self.halted, &self.limiting, &self.dissenting]) {
+        for node in self.failing.iter().chain([&self.halted, &self.limiting]) {
             node.set_reply(advancing_chain());
         }
+        self.dissenting.set_reply(self.agreeing.clone());
     }
 }
