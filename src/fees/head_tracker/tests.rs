@@ -264,22 +264,22 @@ fn majority_of_three_upstreams_wins_over_a_leap() {
 #[test]
 fn spare_is_believed_after_the_patience_and_the_preferred_wins_again() {
     let mut attack = Attack::new();
-    let mut published = 1000;
-    let mut rounds = 0;
-    while published < 1_000_000 {
-        let head = attack.head();
-        published = attack.round(&[(1, head + 1_000_000)]);
-        rounds += 1;
-    }
-    assert_eq!(rounds, 8, "patience is half of max_age");
+    // The patience is half of `max_age`.
+    let is_captured: Vec<_> = (0..8)
+        .map(|_| {
+            let head = attack.head();
+            attack.round(&[(1, head + 1_000_000)]) > 1_000_000
+        })
+        .collect();
+    assert_eq!(is_captured, [false, false, false, false, false, false, false, true]);
     // The preferred upstream is back, and wins with its third reply.
-    let mut returned = 0;
-    while published > 1_000_000 {
-        let head = attack.head();
-        published = attack.round(&[(0, head), (1, head + 1_000_000)]);
-        returned += 1;
-    }
-    assert_eq!(returned, 3);
+    let is_captured: Vec<_> = (0..3)
+        .map(|_| {
+            let head = attack.head();
+            attack.round(&[(0, head), (1, head + 1_000_000)]) > 1_000_000
+        })
+        .collect();
+    assert_eq!(is_captured, [true, true, false]);
     for _ in 0..20 {
         let head = attack.head();
         assert_eq!(attack.round(&[(0, head), (1, head + 1_000_000)]), head);
