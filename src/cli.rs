@@ -220,7 +220,11 @@ fn summary(config: &Config) -> String {
             1 => "1 RPC URL".into(),
             count => format!("{count} RPC URLs"),
         };
-        format!("  {} (id {}, {urls})", chain.key, chain.chain_id)
+        let reads = match chain.upstream_urls().len().saturating_sub(chain.rpc_urls.len()) {
+            0 => String::new(),
+            count => format!(", {count} more for reads"),
+        };
+        format!("  {} (id {}, {urls}{reads})", chain.key, chain.chain_id)
     });
     let notes = config.ignored_keys.iter().map(|key| {
         format!("Note: {key} has no effect: with redis.url, replicas share their polls.")

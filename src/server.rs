@@ -196,7 +196,7 @@ impl Server {
         const SPARE_FILES: usize = 64;
         let chains = self.config.chains.iter();
         let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
-        let urls: usize = chains.map(|chain| chain.rpc_urls.len()).sum();
+        let urls: usize = chains.map(|chain| chain.upstream_urls().len()).sum();
         let read_connections = self.config.rpc.max_in_flight.get();
         let reserved_files = urls
             .saturating_mul(read_connections.saturating_add(2))

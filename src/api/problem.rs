@@ -118,6 +118,16 @@ impl Problem {
         }
     }
 
+    /// Returns the problem of a look-up whose chain may not be read now, because the clients' reads have used up their
+    /// budget of its nodes. A retry can succeed after `wait`.
+    pub(super) fn read_budget_exhausted(wait: Duration) -> Self {
+        let detail = "the chain's nodes are rate limiting; retry later";
+        Self {
+            retry_after: Some(whole_seconds(wait)),
+            ..Self::new(ProblemCode::Overloaded, detail)
+        }
+    }
+
     /// Returns the problem of a client with too many concurrent requests of this kind.
     pub(super) fn too_many_concurrent() -> Self {
         let detail = "too many concurrent requests of this kind from this client";

@@ -212,7 +212,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, read_urls, reads_per_minute, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
@@ -255,6 +255,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         ("poll_timeout = \"0s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("poll_timeout = \"31s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
+        ("reads_per_minute = 1000001", "reads_per_minute: must be from 0 to 1000000"),
         ("max_polls_per_block = 11", "max_polls_per_block: must be from 1 to 10"),
         (
             "pricing.base_fee_floor = \"1\"",
@@ -333,6 +334,7 @@ fn no_configuration_error_shows_a_url() {
     // Under a wrong key, and as a key.
     let url = "\"https://node.example/canary\"";
     for line in [
+        format!("read_urls = {url}"),
         format!("max_age = {url}"),
         format!("pricing.zero_base_fee = {url}"),
         format!("pricing.base_fee_floor = {url}"),

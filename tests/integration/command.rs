@@ -184,6 +184,8 @@ fn chains_in_a_file_replace_the_built_in_chains() {
     let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
     let variables =
         [("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls), ("GAS_CHAINS__OWN__CHAIN_ID", "6")];
+    let read_urls = own.to_owned() + "read_urls = [\"http://a\", \"http://b\"]\n";
+    assert_eq!(chains(&read_urls, &[]), ["own (id 5, 1 RPC URL, 2 more for reads)"]);
     assert_eq!(chains("", &variables[..1])[1], "ronin-testnet (id 202601, 2 RPC URLs)");
     assert_eq!(chains(own, &variables[1..]), ["own (id 6, 1 RPC URL)"]);
 }
