@@ -206,6 +206,9 @@ impl From<LookupError> for Problem {
             LookupError::Chain(
                 ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
             ) => return Self::overloaded(),
+            LookupError::Chain(ReadRejection::TooManyPerClient) => {
+                return Self::too_many_concurrent();
+            }
             LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(wait))) => {
                 return Self::read_budget_exhausted(wait);
             }

@@ -147,6 +147,7 @@ impl RpcError {
             }
             ReadRejection::InvalidParams(_) => Self::INVALID_PARAMS,
             ReadRejection::Overloaded
+            | ReadRejection::TooManyPerClient
             | ReadRejection::Failed(
                 ReadError::RateLimited
                 | ReadError::BudgetExhausted(_)
