@@ -183,19 +183,22 @@ async fn check_health(config: &Config) -> anyhow::Result<()> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
     fn listen() -> anyhow::Result<Self> {
         let terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-        Ok(Self { terminate, interrupt })
+        let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+        Ok(Self { terminate, interrupt, hangup })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Start: [`Server::bind`] returns when both listeners are bound. [`Server::run`] starts the pollers, then the admin
 //! listener, then the public one. `/readyz` returns 200 once every chain was polled and one of them has data.
 //!
-//! Stop, on the first SIGTERM or SIGINT:
+//! Stop, on the first SIGTERM, SIGINT or SIGHUP:
 //!
 //! 1. `/readyz` returns 503, event streams end, and every public response closes its connection. Connections are still
 //!    accepted for `drain_delay`, so that a load balancer can react.

@@ -14,7 +14,6 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
     AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
 
@@ -271,7 +270,6 @@ impl IntoResponse for ApiResponse {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(X_DELEGATION_SOURCE, API);
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         // A client with its own API key may get another result.
         headers.append(VARY, HeaderValue::from_name(X_API_KEY));
         let retry_after = self.retry_after.map(|wait| whole_seconds(wait).into());

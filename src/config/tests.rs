@@ -82,7 +82,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[server]\nport = 1\n",
-            "server.port: unknown key; allowed: listen, admin_listen, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
+            "server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
         ),
         (
             "[verification]\nurl = \"canary\"\n",
@@ -174,6 +174,26 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
     for (text, expected) in cases {
         assert_eq!(error_text(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
+    let text = |line: &str| format!("{}[server]\n{line}\n", chain_toml("a", 1, ""));
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(
+            error_text(&text(&format!("base_path = \"{path}\""))),
+            "server.base_path: must not be /livez or /readyz, which stay at the root"
+        );
+        assert!(Config::from_toml(&text(&format!("base_path = \"{path}/a\""))).is_ok());
+    }
+    for host in ["", "b:9090", "http://a", "*", "a b"] {
+        assert_eq!(
+            error_text(&text(&format!("admin_hosts = [\"a\", \"{host}\"]"))),
+            "server.admin_hosts: must be host names such as \"gas-suggestion\", no ports",
+            "{host}"
+        );
+    }
+    assert!(Config::from_toml(&text("admin_hosts = [\"a.b-c_d\"]")).is_ok());
 }
 
 #[test]

@@ -50,8 +50,8 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
 }
 
 #[test]
-fn sigterm_and_sigint_exit_with_0() {
-    for signal in ["-TERM", "-INT"] {
+fn sigterm_sigint_and_sighup_exit_with_0() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
         let service = Process::start(&["demo"], &[]);
         let (code, log) = service.stop_with(signal);
         assert_eq!(code, Some(0), "{signal}: {log}");
@@ -97,7 +97,7 @@ fn invalid_configuration_exits_with_2_before_binding() {
     assert_eq!(
         stderr,
         format!(
-            "error: server.port: unknown key; allowed: listen, admin_listen, base_path, \
+            "error: server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, \
              trusted_proxies, threads, drain_delay, shutdown_grace (in {})\n",
             file.path()
         )
