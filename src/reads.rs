@@ -138,6 +138,7 @@ enum ReadOutcome {
     Coalesced,
     Rejected,
     Overloaded,
+    BudgetExhausted,
     Failed,
     Cancelled,
 }
@@ -262,6 +263,9 @@ impl ChainReads {
             }
             Err(ReadRejection::Overloaded | ReadRejection::TooManyPerClient) => {
                 ReadOutcome::Overloaded
+            }
+            Err(ReadRejection::Failed(ReadError::BudgetExhausted(_))) => {
+                ReadOutcome::BudgetExhausted
             }
             Err(ReadRejection::Failed(_)) => ReadOutcome::Failed,
         }];

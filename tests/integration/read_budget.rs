@@ -80,6 +80,8 @@ async fn reads_beyond_the_budget_go_to_the_next_node_and_then_fail() {
     for upstream in [0, 1] {
         assert!(service.count(&reads_counter(upstream, "budget_exhausted")).await >= 11);
     }
+    let counter = "gas_suggestion_reads_total{chain=\"ronin\",outcome=\"budget_exhausted\"}";
+    assert_eq!(service.count(counter).await, 11);
     // The polls are not affected.
     assert_eq!(service.get("/v1/ronin/gas-suggestion").await.status, 200);
 }
