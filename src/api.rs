@@ -67,7 +67,7 @@ use fast_path::FastPath;
 use fee_history_chart::ChartRenderer;
 use openapi::SerializedDocument;
 use problem::Problem;
-use request_checks::RequestChecks;
+use request_checks::{AdminHosts, RequestChecks};
 use stream::SuggestionStreams;
 use suggestion::SuggestionState;
 use verification::VerificationState;
@@ -82,7 +82,8 @@ pub struct App {
 #[derive(Debug)]
 struct Inner {
     access_log: AccessLog,
-    cors: config::Cors,
+    /// `None`: no web page of another origin may read responses.
+    cors: Option<config::Cors>,
     request_checks: RequestChecks,
     routes: Router,
 }
@@ -91,7 +92,7 @@ struct Inner {
 /// that count at the same place delay each other.
 #[derive(Debug)]
 struct PerThread {
-    cors: CorsLayer,
+    cors: Option<CorsLayer>,
     fast_path: Option<FastPath>,
 }
 
@@ -157,7 +158,7 @@ pub fn public(
         }
     };
     let fast_path = FastPath::new(base_path, store, metrics);
-    App::new("public", routes, Some(fast_path), config, metrics)
+    App::new("public", routes, Some(fast_path), None, config, metrics)
 }
 
 fn suggestion_routes() -> OpenApiRouter<SuggestionState> {
@@ -260,14 +261,14 @@ pub fn generic_document(config: &Config) -> serde_json::Result<String> {
     openapi::generic_document(config).to_pretty_json()
 }
 
-/// Builds the routes of the admin listener.
+/// Builds the routes of the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.
 #[must_use]
 pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
     let metrics_routes =
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
     let probes = Router::from(probes().with_state(health));
     let routes = probes.merge(metrics_routes).layer(timeout_layer(config));
-    App::new("admin", routes, None, config, metrics)
+    App::new("admin", routes, None, Some(AdminHosts::new(&config.server)), config, metrics)
 }
 
 /// Limits the time from a request to its response headers.
@@ -281,6 +282,7 @@ impl App {
         listener: &'static str,
         routes: Router,
         fast_path: Option<FastPath>,
+        admin_hosts: Option<AdminHosts>,
         config: &Config,
         metrics: &Metrics,
     ) -> Self {
@@ -292,21 +294,24 @@ impl App {
             .layer(compression_layer());
         let base_path = &config.server.base_path;
         let rate_limited = metrics.requests_rate_limited_total.clone();
+        let cors = admin_hosts.is_none().then(|| config.cors.clone());
+        let cors_layer = cors.as_ref().map(cors::layer);
         Self {
             inner: Arc::new(Inner {
                 access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
-                cors: config.cors.clone(),
-                request_checks: RequestChecks::new(base_path, rate_limited),
+                cors,
+                request_checks: RequestChecks::new(base_path, admin_hosts, rate_limited),
                 routes: routes.layer(layers),
             }),
-            per_thread: Arc::new(PerThread { cors: cors::layer(&config.cors), fast_path }),
+            per_thread: Arc::new(PerThread { cors: cors_layer, fast_path }),
         }
     }
 
     /// Returns the same routes for another serving thread.
     pub(crate) fn for_thread(&self) -> Self {
         let fast_path = self.per_thread.fast_path.as_ref().map(FastPath::for_thread);
-        let per_thread = PerThread { cors: cors::layer(&self.inner.cors), fast_path };
+        let cors = self.inner.cors.as_ref().map(cors::layer);
+        let per_thread = PerThread { cors, fast_path };
         Self { inner: Arc::clone(&self.inner), per_thread: Arc::new(per_thread) }
     }
 
@@ -331,8 +336,11 @@ impl App {
     {
         let access_log = &self.inner.access_log;
         let context = access_log.start(&request);
-        let admit = service_fn(|request| self.admit(request, peer, &context));
-        let Ok(response) = self.per_thread.cors.layer(admit).call(request).await;
+        let mut admit = service_fn(|request| self.admit(request, peer, &context));
+        let Ok(response) = match &self.per_thread.cors {
+            Some(cors) => cors.layer(admit).call(request).await,
+            None => admit.call(request).await,
+        };
         access_log.finish(context, response)
     }
 

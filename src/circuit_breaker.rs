@@ -96,6 +96,11 @@ impl CircuitBreaker {
         self.excluded.filter(|(_, until)| now < *until).map(|(reason, _)| reason)
     }
 
+    /// Returns until when the upstream is excluded; may be in the past.
+    pub(crate) fn excluded_until(&self) -> Option<Instant> {
+        self.excluded.map(|(_, until)| until)
+    }
+
     /// Records a response: closes the circuit and ends an exclusion.
     pub(crate) fn record_success(&mut self) {
         *self = Self::new(self.min_open, self.max_open, self.probe_interval);

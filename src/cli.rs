@@ -183,19 +183,22 @@ async fn check_health(config: &Config) -> anyhow::Result<()> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
     fn listen() -> anyhow::Result<Self> {
         let terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-        Ok(Self { terminate, interrupt })
+        let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+        Ok(Self { terminate, interrupt, hangup })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
         }
     }
 }
@@ -220,7 +223,11 @@ fn summary(config: &Config) -> String {
             1 => "1 RPC URL".into(),
             count => format!("{count} RPC URLs"),
         };
-        format!("  {} (id {}, {urls})", chain.key, chain.chain_id)
+        let reads = match chain.upstream_urls().len().saturating_sub(chain.rpc_urls.len()) {
+            0 => String::new(),
+            count => format!(", {count} more for reads"),
+        };
+        format!("  {} (id {}, {urls}{reads})", chain.key, chain.chain_id)
     });
     let notes = config.ignored_keys.iter().map(|key| {
         format!("Note: {key} has no effect: with redis.url, replicas share their polls.")

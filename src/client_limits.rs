@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,7 @@ struct Client {
     /// Forwarded requests in flight.
     forwarded_requests: AtomicUsize,
     streams: AtomicUsize,
+    reads: AtomicUsize,
     rate_limit: Option<RateLimit>,
     /// When a trusted proxy last forwarded a request of the client, or its last connection or long request ended.
     last_active: Mutex<Instant>,
@@ -53,6 +54,8 @@ struct Client {
 struct RateLimit {
     limiter: DefaultDirectRateLimiter,
     burst: NonZeroU32,
+    /// Units that responses have cost and that are not paid yet, at most the burst.
+    debt: AtomicU32,
 }
 
 const ONE_REQUEST: NonZeroU32 = NonZeroU32::MIN;
@@ -77,6 +80,8 @@ pub(crate) enum LongRequestKind {
     Forwarded,
     /// A stream of events.
     Stream,
+    /// A call that is in flight at a chain's nodes.
+    Read,
 }
 
 /// Permit of one long request. Dropping it releases the client's slot.
@@ -133,9 +138,9 @@ impl ClientTable {
         let refill_time = refill_time.unwrap_or_default();
         self.table().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.lock_last_active());
-            let is_active = [&client.connections, &client.forwarded_requests, &client.streams]
-                .iter()
-                .any(|count| count.load(Ordering::Relaxed) > 0);
+            let Client { connections, forwarded_requests, streams, reads, .. } = &**client;
+            let counts = [connections, forwarded_requests, streams, reads];
+            let is_active = counts.iter().any(|count| count.load(Ordering::Relaxed) > 0);
             is_active || idle_for <= refill_time
         });
     }
@@ -149,11 +154,20 @@ impl ClientTable {
             let rate_limiter = |quota: Quota| RateLimit {
                 limiter: RateLimiter::direct(quota),
                 burst: quota.burst_size(),
+                debt: AtomicU32::new(0),
             };
             let rate_limit = self.inner.quota.map(rate_limiter);
             let last_active = Mutex::new(Instant::now());
-            let [connections, forwarded_requests, streams] = [const { AtomicUsize::new(0) }; 3];
-            Arc::new(Client { connections, forwarded_requests, streams, rate_limit, last_active })
+            let [connections, forwarded_requests, streams, reads] =
+                [const { AtomicUsize::new(0) }; 4];
+            Arc::new(Client {
+                connections,
+                forwarded_requests,
+                streams,
+                reads,
+                rate_limit,
+                last_active,
+            })
         });
         Arc::clone(client)
     }
@@ -176,16 +190,41 @@ impl Client {
         match kind {
             LongRequestKind::Forwarded => &self.forwarded_requests,
             LongRequestKind::Stream => &self.streams,
+            LongRequestKind::Read => &self.reads,
         }
     }
 
     fn check_rate(&self, count: NonZeroU32) -> Result<(), Duration> {
-        let Some(RateLimit { limiter, burst }) = &self.rate_limit else { return Ok(()) };
-        match limiter.check_n(count.min(*burst)) {
+        let Some(rate_limit) = &self.rate_limit else { return Ok(()) };
+        rate_limit.pay_debt()?;
+        rate_limit.take(count)
+    }
+}
+
+impl RateLimit {
+    /// Takes `count` units, at most the burst.
+    fn take(&self, count: NonZeroU32) -> Result<(), Duration> {
+        match self.limiter.check_n(count.min(self.burst)) {
             Ok(Err(refused)) => Err(refused.wait_time_from(DefaultClock::default().now())),
             // The count is capped above, so the capacity is always sufficient.
             Ok(Ok(())) | Err(InsufficientCapacity(_)) => Ok(()),
         }
+    }
+
+    fn pay_debt(&self) -> Result<(), Duration> {
+        // Most clients have none, and do not write to memory that threads share.
+        if self.debt.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let debt = self.debt.swap(0, Ordering::Relaxed);
+        let Some(units) = NonZeroU32::new(debt) else { return Ok(()) };
+        self.take(units).inspect_err(|_| self.add_debt(debt))
+    }
+
+    fn add_debt(&self, units: u32) {
+        let added = |debt: u32| Some(debt.saturating_add(units).min(self.burst.get()));
+        // Cannot fail, because the function always returns a value.
+        let _ = self.debt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
     }
 }
 
@@ -256,6 +295,22 @@ impl ClientHandle {
         match (&self.0, NonZeroU32::new(count)) {
             (Some(client), Some(count)) => client.check_rate(count),
             _ => Ok(()),
+        }
+    }
+}
+
+impl ClientHandle {
+    /// Bytes of a response that are included in its request, and the bytes per further unit.
+    const BYTES_PER_UNIT: usize = 64 * 1024;
+
+    /// Charges the client for a response of this size: one request for each 64 KiB after the first. Its next requests
+    /// wait until that is paid, at most for the time in which the burst refills.
+    pub(crate) fn charge_response(&self, bytes: usize) {
+        let units = bytes.saturating_sub(1) / Self::BYTES_PER_UNIT;
+        if let Some(rate_limit) = self.0.as_ref().and_then(|client| client.rate_limit.as_ref())
+            && units > 0
+        {
+            rate_limit.add_debt(u32::try_from(units).unwrap_or(u32::MAX));
         }
     }
 }

@@ -123,9 +123,18 @@ impl Config {
         if !sections.server.has_usable_base_path() {
             return at("server.base_path", "must be empty or like /a/b, without a trailing slash");
         }
+        if Server::PROBE_PATHS.contains(&sections.server.base_path.as_str()) {
+            return at("server.base_path", "must not be /livez or /readyz, which stay at the root");
+        }
         let Server { listen, admin_listen, .. } = &sections.server;
         if listen == admin_listen && listen.port() != 0 {
             return at("server.admin_listen", "must not be the address of server.listen");
+        }
+        if !sections.server.has_valid_admin_hosts() {
+            return at(
+                "server.admin_hosts",
+                "must be host names such as \"gas-suggestion\", no ports",
+            );
         }
         if sections.server.drain_delay > Server::MAX_DRAIN_DELAY {
             return at("server.drain_delay", "must be at most 1h");

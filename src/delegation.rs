@@ -26,6 +26,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
+use crate::client_limits::ClientHandle;
 use crate::config::{self, DelegationSource};
 use crate::delegation_registry::{
     CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData,
@@ -33,7 +34,7 @@ use crate::delegation_registry::{
 use crate::log_on_change::LogOnChange;
 use crate::metrics::{Counter, Metrics, OutcomeLabels, counters};
 use crate::proxy::ProxyError;
-use crate::reads::{ChainReads, ReadError, ReadRejection, Reads};
+use crate::reads::{self, ChainReads, ReadError, ReadRejection, Reads};
 use crate::replicas::SharedBudget;
 use crate::wire;
 use api_client::ApiClient;
@@ -179,7 +180,7 @@ impl Delegations {
         result
     }
 
-    /// Prepares the transaction that makes `change` for `from` on `chain`, as of its newest block.
+    /// Prepares the transaction of `client` that makes `change` for `from` on `chain`, as of its newest block.
     ///
     /// # Errors
     ///
@@ -189,8 +190,9 @@ impl Delegations {
         chain: &ChainReads,
         from: Address,
         change: &DelegationChange,
+        client: &ClientHandle,
     ) -> Result<PreparedTransaction, LookupError> {
-        self.registry(chain).prepare(from, change).await
+        self.registry(chain, client).prepare(from, change).await
     }
 
     async fn resolve(
@@ -214,7 +216,7 @@ impl Delegations {
                 },
             }
         }
-        let body = self.query_chain(lookup).await?;
+        let body = self.query_chain(lookup, &caller.client).await?;
         Ok((LookupResponse::Chain(body), LookupOutcome::Chain))
     }
 
@@ -236,11 +238,15 @@ impl Delegations {
     }
 
     /// Builds the response from the registry contract.
-    async fn query_chain(&self, lookup: &DelegationLookup) -> Result<Bytes, LookupError> {
+    async fn query_chain(
+        &self,
+        lookup: &DelegationLookup,
+        client: &ClientHandle,
+    ) -> Result<Bytes, LookupError> {
         let reads = &self.inner.reads;
         let chain = reads.chain(&lookup.chain_id.to_string());
         let chain = chain.ok_or(LookupError::Chain(ReadError::Unavailable.into()))?;
-        let registry = self.registry(chain);
+        let registry = self.registry(chain, client);
         let list = |direction, address| registry.list(direction, address, lookup.block);
         let json = match &lookup.kind {
             LookupKind::Check(check) => match registry.check(check, lookup.block).await? {
@@ -266,13 +272,17 @@ impl Delegations {
         Ok(reservation.into_bytes(Box::<str>::from(json).into_string().into_bytes()))
     }
 
-    fn registry<'a>(&'a self, chain: &'a ChainReads) -> RegistryReader<'a> {
+    fn registry<'a>(
+        &'a self,
+        chain: &'a ChainReads,
+        client: &'a ClientHandle,
+    ) -> RegistryReader<'a> {
         let Inner { registry: address, reads, gas_log, .. } = &*self.inner;
         RegistryReader {
             address: *address,
             chain,
-            deadline: reads.deadline(),
-            max_in_flight: reads.limits().max_in_flight.get(),
+            caller: reads::Caller { client, deadline: reads.deadline() },
+            max_in_flight: reads.limits().max_in_flight_per_client(),
             gas_log,
         }
     }

@@ -96,7 +96,7 @@ fn update_upstreams(metrics: &Metrics, chain: &str, upstreams: &ChainUpstreams) 
         ("excluded", Availability::Excluded),
     ];
     let now = Instant::now();
-    for (upstream, node) in upstreams.all().iter().enumerate() {
+    for (upstream, node) in upstreams.polled().iter().enumerate() {
         let current = node.availability(now);
         for (state, availability) in AVAILABILITIES {
             let labels = StateLabels { chain: chain.to_owned(), upstream, state };

@@ -15,8 +15,8 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use crate::config::{Log, LogFormat};
 use crate::traces::{self, SpanLayer};
 
-/// Capacity of the queue in lines, about 4 MiB.
-const MAX_QUEUED_LINES: usize = 16 * 1024;
+/// Capacity of the queue in lines: about 2 MiB, and at most 8 MiB if every path has the maximum length.
+const MAX_QUEUED_LINES: usize = 8 * 1024;
 
 /// Lines dropped because the queue was full.
 static QUEUE_OVERFLOWS: OnceLock<ErrorCounter> = OnceLock::new();

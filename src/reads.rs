@@ -29,6 +29,7 @@ pub use crate::upstream::{NodeResponse, ReadError};
 pub(crate) use cache::ReuseMode;
 pub use params::InvalidParams;
 
+use crate::client_limits::{ClientHandle, LongRequestKind};
 use crate::config;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
@@ -60,11 +61,21 @@ pub struct ChainReads {
     upstreams: Arc<ChainUpstreams>,
     methods: Methods,
     in_flight: Semaphore,
+    max_in_flight_per_client: usize,
     memory: MemoryBudget,
     cache: ResponseCache,
     hints: Mutex<Hints>,
     timeout: Duration,
     counters: EnumMap<ReadOutcome, Counter>,
+}
+
+/// Client that a call is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    /// Its calls in flight are limited.
+    pub(crate) client: &'a ClientHandle,
+    /// When it needs the response.
+    pub(crate) deadline: Instant,
 }
 
 /// Blocks that results mentioned before the polls have seen them.
@@ -91,6 +102,9 @@ pub enum ReadRejection {
     /// The chain has the maximum number of concurrent calls.
     #[error("too many concurrent calls; retry later")]
     Overloaded,
+    /// The client has the maximum number of concurrent calls.
+    #[error("too many concurrent calls of this client; retry later")]
+    TooManyPerClient,
     /// No node answered.
     #[error(transparent)]
     Failed(#[from] ReadError),
@@ -124,6 +138,7 @@ enum ReadOutcome {
     Coalesced,
     Rejected,
     Overloaded,
+    BudgetExhausted,
     Failed,
     Cancelled,
 }
@@ -153,6 +168,7 @@ impl Reads {
                 upstreams: Arc::clone(upstreams),
                 methods: Methods::from_config(chain.config().rpc_methods.as_deref()),
                 in_flight: Semaphore::new(limits.max_in_flight.get()),
+                max_in_flight_per_client: limits.max_in_flight_per_client(),
                 memory: memory.clone(),
                 cache: cache.clone(),
                 hints: Mutex::default(),
@@ -200,19 +216,19 @@ impl ChainReads {
     }
 
     /// Calls `method` with `params`. `None`: no parameters. Returns a cached response, joins an identical call in
-    /// flight, or calls the nodes. Ends by `deadline`. Dropping the future does not cancel a shared call.
+    /// flight, or calls the nodes. Ends by the deadline of `caller`. Dropping the future does not cancel a shared call.
     ///
     /// # Errors
     ///
     /// [`ReadRejection::NotAllowed`] and [`ReadRejection::InvalidParams`] without an upstream call;
-    /// [`ReadRejection::Overloaded`] at once.
+    /// [`ReadRejection::Overloaded`] and [`ReadRejection::TooManyPerClient`] at once.
     pub(crate) async fn call(
         &self,
         method: &str,
         params: Option<&RawValue>,
-        deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<NodeResponse, ReadRejection> {
-        self.call_counted(self.methods.get(method), params, ReuseMode::Cached, deadline).await
+        self.call_counted(self.methods.get(method), params, ReuseMode::Cached, caller).await
     }
 
     /// Makes a call that the service itself needs to answer a client. The chain's `rpc_methods` need not allow it.
@@ -225,10 +241,10 @@ impl ChainReads {
         method: &str,
         params: &RawValue,
         reuse: ReuseMode,
-        deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<NodeResponse, ReadRejection> {
         let method = method::find_known(method).map(ReadMethod::Known);
-        self.call_counted(method.as_ref(), Some(params), reuse, deadline).await
+        self.call_counted(method.as_ref(), Some(params), reuse, caller).await
     }
 
     async fn call_counted(
@@ -236,16 +252,21 @@ impl ChainReads {
         method: Option<&ReadMethod>,
         params: Option<&RawValue>,
         reuse: ReuseMode,
-        deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<NodeResponse, ReadRejection> {
         let mut count = CountOnDrop { counter: &self.counters[ReadOutcome::Cancelled] };
-        let outcome = self.find_response(method, params, reuse, deadline).await;
+        let outcome = self.find_response(method, params, reuse, caller).await;
         count.counter = &self.counters[match &outcome {
             Ok(found) => found.source,
             Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
                 ReadOutcome::Rejected
             }
-            Err(ReadRejection::Overloaded) => ReadOutcome::Overloaded,
+            Err(ReadRejection::Overloaded | ReadRejection::TooManyPerClient) => {
+                ReadOutcome::Overloaded
+            }
+            Err(ReadRejection::Failed(ReadError::BudgetExhausted(_))) => {
+                ReadOutcome::BudgetExhausted
+            }
             Err(ReadRejection::Failed(_)) => ReadOutcome::Failed,
         }];
         outcome.map(|found| found.response)
@@ -256,7 +277,7 @@ impl ChainReads {
         method: Option<&ReadMethod>,
         params: Option<&RawValue>,
         reuse: ReuseMode,
-        deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<SourcedResponse, ReadRejection> {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
         let none = params::empty_params();
@@ -266,7 +287,7 @@ impl ChainReads {
             ReadMethod::PassThrough(method) => {
                 params::check_depth(params)?;
                 let call = Call { method, params, is_retryable: false };
-                let response = self.call_nodes(call, deadline).await?;
+                let response = self.call_nodes(call, caller).await?;
                 return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
             }
         };
@@ -277,7 +298,7 @@ impl ChainReads {
         let call = Call { method: known.name, params, is_retryable: true };
         if reuse == ReuseMode::Never {
             return Ok(SourcedResponse {
-                response: self.call_nodes(call, deadline).await?,
+                response: self.call_nodes(call, caller).await?,
                 source: ReadOutcome::Ok,
             });
         }
@@ -294,9 +315,12 @@ impl ChainReads {
             return Ok(SourcedResponse { response: cached.response, source: ReadOutcome::Cached });
         }
         loop {
-            let found = self.call_or_join(key.clone(), known, call, policy, deadline).await;
-            let left = deadline.saturating_duration_since(Instant::now());
+            let found = self.call_or_join(key.clone(), known, call, policy, caller).await;
+            let left = caller.deadline.saturating_duration_since(Instant::now());
             match found {
+                // Another client, which is at its limit, made the call. Try again as this client.
+                Err((ReadRejection::TooManyPerClient, ReadOutcome::Coalesced))
+                    if !left.is_zero() => {}
                 // The call had the deadline of its first caller. This caller has time left for another one.
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
                     if left >= self.timeout / 2 => {}
@@ -312,13 +336,13 @@ impl ChainReads {
         known: &KnownMethod,
         call: Call<'_>,
         policy: CacheLifetime,
-        deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<SourcedResponse, (ReadRejection, ReadOutcome)> {
         let is_caller = AtomicBool::new(false);
         let call_node = async {
             is_caller.store(true, Ordering::Relaxed);
             let requested_at = Instant::now();
-            let response = self.call_nodes(call, deadline).await?;
+            let response = self.call_nodes(call, caller).await?;
             if let Some(hint) = known.block_hint(&response) {
                 self.record_hint(hint);
             }
@@ -335,14 +359,18 @@ impl ChainReads {
             .map_err(|rejection| (ReadRejection::clone(&rejection), source))
     }
 
-    /// Calls the nodes, unless the maximum number of calls is in flight.
+    /// Calls the nodes, unless the client or the chain has the maximum number of calls in flight.
     async fn call_nodes(
         &self,
         call: Call<'_>,
-        deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<NodeResponse, ReadRejection> {
         let _permit = self.in_flight.try_acquire().map_err(|_| ReadRejection::Overloaded)?;
-        let response = self.upstreams.read(call, deadline, &self.memory).await;
+        let _client_permit = caller
+            .client
+            .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
+            .map_err(|_| ReadRejection::TooManyPerClient)?;
+        let response = self.upstreams.read(call, caller.deadline, &self.memory).await;
         Ok(response?)
     }
 

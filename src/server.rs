@@ -3,7 +3,7 @@
 //! Start: [`Server::bind`] returns when both listeners are bound. [`Server::run`] starts the pollers, then the admin
 //! listener, then the public one. `/readyz` returns 200 once every chain was polled and one of them has data.
 //!
-//! Stop, on the first SIGTERM or SIGINT:
+//! Stop, on the first SIGTERM, SIGINT or SIGHUP:
 //!
 //! 1. `/readyz` returns 503, event streams end, and every public response closes its connection. Connections are still
 //!    accepted for `drain_delay`, so that a load balancer can react.
@@ -196,7 +196,7 @@ impl Server {
         const SPARE_FILES: usize = 64;
         let chains = self.config.chains.iter();
         let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
-        let urls: usize = chains.map(|chain| chain.rpc_urls.len()).sum();
+        let urls: usize = chains.map(|chain| chain.upstream_urls().len()).sum();
         let read_connections = self.config.rpc.max_in_flight.get();
         let reserved_files = urls
             .saturating_mul(read_connections.saturating_add(2))

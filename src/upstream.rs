@@ -14,6 +14,7 @@ mod node_breaker;
 mod poll_deadline;
 mod quantity;
 mod read;
+mod read_budget;
 mod read_health;
 mod reply;
 mod stateless_node_client;
@@ -38,7 +39,7 @@ pub use reply::{NodeResponse, parse_reply};
 pub(crate) use stateless_node_client::StatelessNodeClient;
 pub use upstream_node::UpstreamNode;
 
-use crate::config::{Config, UpstreamUrl, WebSocketUrl};
+use crate::config::{self, Config, UpstreamUrl, WebSocketUrl};
 use crate::http_client;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::redaction::Redactor;
@@ -61,7 +62,7 @@ struct NodeEndpoint {
     url: UpstreamUrl,
     /// Chain that the node must serve.
     chain_id: u64,
-    /// Index in `rpc_urls`.
+    /// Index in `rpc_urls`, continued in `read_urls`.
     index: usize,
 }
 
@@ -94,10 +95,11 @@ impl JsonRpcClient {
                 .pool_max_idle_per_host(max_idle)
                 .build()
         };
-        let mut urls = config.chains.iter().flat_map(|chain| &chain.rpc_urls);
+        let mut urls = config.chains.iter().flat_map(config::Chain::upstream_urls);
         let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
         let chains = &config.chains;
-        let urls = chains.iter().flat_map(|chain| &chain.rpc_urls).flat_map(UpstreamUrl::secrets);
+        let urls = chains.iter().flat_map(config::Chain::upstream_urls);
+        let urls = urls.flat_map(UpstreamUrl::secrets);
         let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
         let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
         // Each client reads the system's certificates. In parallel the first poll waits only once.
@@ -254,6 +256,9 @@ pub enum Error {
     /// The node limits the rate. Holds the time to wait, if the node states it.
     #[error("the node is rate limiting")]
     RateLimited(Option<Duration>),
+    /// The reads of clients have used up their budget of this node. Holds the time to wait. No call was sent.
+    #[error("the read budget of the node is exhausted")]
+    BudgetExhausted(Duration),
     /// The node does not have the method.
     #[error("the node does not support the method")]
     Unsupported,
@@ -317,7 +322,8 @@ mod tests {
 
     #[test]
     fn a_nodes_error_message_is_short_and_hides_secrets_of_urls() {
-        let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"https://node/v3/c4n4ry-0123456789\"]";
+        let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"https://node/v3/c4n4ry-0123456789\"]\n\
+                    read_urls = [\"https://reads/v3/c4n4ry-abcdef\"]";
         let client = JsonRpcClient::new(&Config::from_toml(toml).unwrap()).unwrap();
         let message = |json: &str| {
             let reply = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{json}}}"#);
@@ -330,6 +336,11 @@ mod tests {
         let redacted = message(r#"{"code":1,"message":"no project c4n4ry-0123456789 \n"}"#);
         assert!(redacted.starts_with("no project *") && redacted.ends_with(" \\n"), "{redacted}");
         assert!(!redacted.contains("c4n4ry"));
+        let of_reads = message(r#"{"code":1,"message":"no project c4n4ry-abcdef"}"#);
+        assert!(!of_reads.contains("c4n4ry"), "{of_reads}");
+        let toml = toml.replace("/v3/c4n4ry-0123456789", "");
+        let client = JsonRpcClient::new(&Config::from_toml(&toml).unwrap()).unwrap();
+        assert!(!client.logs_reply_bodies);
         let long = format!(r#"{{"code":1,"message":"{}"}}"#, "long ".repeat(1000));
         assert_eq!(message(&long).len(), 128);
         for without in [r#""text""#, r#"{"code":1}"#, r#"{"message":1}"#, "null"] {

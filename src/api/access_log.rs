@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::MatchedPath;
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -82,7 +83,7 @@ impl AccessLog {
         }
     }
 
-    /// Finishes a request: adds the request id and, to an error, its problem body; counts and logs the response.
+    /// Finishes a request: adds the headers of every response and, to an error, its problem body; counts and logs the response.
     pub(super) fn finish(&self, mut context: RequestContext, mut response: Response) -> Response {
         let status = response.status();
         let trace_id = context.span.trace_id();
@@ -101,7 +102,10 @@ impl AccessLog {
         let route_name = route_template.unwrap_or(NO_ROUTE);
         self.count_request(route_name, &context.method, status, elapsed);
         self.log_request(route_name, &context, status, elapsed);
-        response.headers_mut().insert(X_REQUEST_ID, context.request_id);
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, context.request_id);
+        // A browser never takes the data of a response for a script or a page.
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }
 
@@ -134,6 +138,7 @@ impl AccessLog {
         status: StatusCode,
         elapsed: Duration,
     ) {
+        const MAX_METHOD_BYTES: usize = 32;
         const MAX_PATH_BYTES: usize = 256;
         const MS_PER_SECOND: f64 = 1e3;
         const STEPS_PER_MS: f64 = 1e3;
@@ -144,8 +149,8 @@ impl AccessLog {
                 tracing::event!(
                     target: TARGET,
                     $level,
-                    method = context.method.as_str(),
-                    path = context.uri.path().get(..MAX_PATH_BYTES).unwrap_or(context.uri.path()),
+                    method = truncated(context.method.as_str(), MAX_METHOD_BYTES),
+                    path = truncated(context.uri.path(), MAX_PATH_BYTES),
                     status = status.as_u16(),
                     duration_ms = (elapsed.as_secs_f64() * MS_PER_SECOND * STEPS_PER_MS).round() / STEPS_PER_MS,
                     request_id = context.request_id.to_str().unwrap_or_default(),
@@ -156,6 +161,11 @@ impl AccessLog {
         }
         if is_routine { line!(tracing::Level::DEBUG) } else { line!(tracing::Level::INFO) }
     }
+}
+
+/// Returns the beginning of `text`, of at most `max_bytes`.
+fn truncated(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or_default()
 }
 
 impl RequestContext {

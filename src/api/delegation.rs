@@ -14,7 +14,6 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
     AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
 
@@ -206,6 +205,12 @@ impl From<LookupError> for Problem {
             LookupError::Chain(
                 ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
             ) => return Self::overloaded(),
+            LookupError::Chain(ReadRejection::TooManyPerClient) => {
+                return Self::too_many_concurrent();
+            }
+            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(wait))) => {
+                return Self::read_budget_exhausted(wait);
+            }
             LookupError::Chain(ReadRejection::Failed(ReadError::TimedOut)) => {
                 (ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
             }
@@ -265,7 +270,6 @@ impl IntoResponse for ApiResponse {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(X_DELEGATION_SOURCE, API);
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         // A client with its own API key may get another result.
         headers.append(VARY, HeaderValue::from_name(X_API_KEY));
         let retry_after = self.retry_after.map(|wait| whole_seconds(wait).into());

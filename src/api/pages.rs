@@ -89,8 +89,7 @@ enum ContentPolicy {
     SwaggerUi,
 }
 
-const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
-    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (
         HeaderName::from_static("cross-origin-opener-policy"),

@@ -35,6 +35,7 @@ pub(super) enum ProblemCode {
     PayloadTooLarge,
     UriTooLong,
     UnsupportedMediaType,
+    MisdirectedRequest,
     HeadersTooLarge,
     InternalError,
     RateLimited,
@@ -59,6 +60,7 @@ impl ProblemCode {
             Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
             Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
@@ -118,6 +120,16 @@ impl Problem {
         }
     }
 
+    /// Returns the problem of a look-up whose chain may not be read now, because the clients' reads have used up their
+    /// budget of its nodes. A retry can succeed after `wait`.
+    pub(super) fn read_budget_exhausted(wait: Duration) -> Self {
+        let detail = "the chain's nodes are rate limiting; retry later";
+        Self {
+            retry_after: Some(whole_seconds(wait)),
+            ..Self::new(ProblemCode::Overloaded, detail)
+        }
+    }
+
     /// Returns the problem of a client with too many concurrent requests of this kind.
     pub(super) fn too_many_concurrent() -> Self {
         let detail = "too many concurrent requests of this kind from this client";
@@ -128,6 +140,13 @@ impl Problem {
     pub(super) fn overloaded() -> Self {
         let detail = "too many concurrent requests of this kind; retry later";
         Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
+    }
+
+    /// Returns the problem of a request to the admin listener for another host.
+    pub(super) fn misdirected() -> Self {
+        let detail =
+            "the Host header is neither an address of this listener nor in server.admin_hosts";
+        Self::new(ProblemCode::MisdirectedRequest, detail)
     }
 
     /// Returns the problem of a compressed request body.

@@ -6,8 +6,6 @@
 mod request;
 mod response;
 
-use std::time::Instant;
-
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
@@ -24,7 +22,7 @@ use super::problem::Problem;
 use super::request_body;
 use crate::client_limits::ClientHandle;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
-use crate::reads::{ChainReads, NodeResponse, Reads};
+use crate::reads::{Caller, ChainReads, NodeResponse, Reads};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
 
@@ -59,10 +57,10 @@ pub(super) async fn call_rpc(
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
     // One deadline for the whole batch, because the client waits for all of it.
-    let deadline = reads.deadline();
+    let caller = Caller { client: &client, deadline: reads.deadline() };
     let response = match RpcPayload::parse(&body) {
         Err(error) => RpcResponseBuilder::from_error(None, &error),
-        Ok(RpcPayload::Single(member)) => execute_member(chain, member, deadline).await,
+        Ok(RpcPayload::Single(member)) => execute_member(chain, member, caller).await,
         Ok(RpcPayload::Batch(members)) => {
             // The first call is already paid for by the request.
             client.check_rate(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
@@ -73,8 +71,9 @@ pub(super) async fn call_rpc(
                 return Ok(rejected.map_err(|_| Problem::overloaded())?.into_response());
             }
             let responses: Vec<_> =
-                members.into_iter().map(|member| execute_member(chain, member, deadline)).collect();
-            let mut responses = stream::iter(responses).buffered(BATCH_CONCURRENCY);
+                members.into_iter().map(|member| execute_member(chain, member, caller)).collect();
+            let concurrency = BATCH_CONCURRENCY.min(reads.limits().max_in_flight_per_client());
+            let mut responses = stream::iter(responses).buffered(concurrency);
             let mut batch = RpcResponseBuilder::for_batch(reads.memory());
             while let Some(response) = responses.next().await {
                 batch.append(response).map_err(|_| Problem::overloaded())?;
@@ -82,6 +81,7 @@ pub(super) async fn call_rpc(
             batch
         }
     };
+    client.charge_response(response.size());
     Ok(response.into_response())
 }
 
@@ -112,12 +112,12 @@ fn reject_batch(
 async fn execute_member(
     chain: &ChainReads,
     member: &RawValue,
-    deadline: Instant,
+    caller: Caller<'_>,
 ) -> RpcResponseBuilder {
     match RequestObject::parse(member) {
         Ok(RequestObject::Notification) => RpcResponseBuilder::default(),
         Ok(RequestObject::Call { id, method, params }) => {
-            match chain.call(&method, params, deadline).await {
+            match chain.call(&method, params, caller).await {
                 Ok(NodeResponse::Result(result)) => {
                     RpcResponseBuilder::for_call(Some(id), "result", result)
                 }

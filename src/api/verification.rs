@@ -6,9 +6,7 @@
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
@@ -157,7 +155,6 @@ fn sandboxed(mut response: Response) -> Response {
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX_POLICY);
     // The upstream chooses the form of the response by these headers, whatever its own `Vary` says.
     headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response.extensions_mut().insert(PassThroughError);
     response
 }

@@ -67,6 +67,35 @@ fn rate_limit_is_exhausted_and_refills() {
 }
 
 #[test]
+fn responses_cost_one_request_per_64_kib_up_to_the_burst() {
+    let limits = Limits {
+        requests_per_second_per_client: 1,
+        request_burst_per_client: 10,
+        ..Limits::default()
+    };
+    let clients = client_table(&limits);
+    let none = HeaderMap::new();
+    let peer = clients.connect(parse_ip("192.0.2.1")).unwrap();
+    let client = peer.client_for(&none);
+    let kib = 1024;
+    (0..100).for_each(|_| client.charge_response(64 * kib));
+    assert_eq!(peer.check_rate(&none), Ok(()));
+    client.charge_response(64 * kib + 1);
+    client.charge_response(5 * 64 * kib);
+    // Five units are paid by the next request, and four are left.
+    (0..4).for_each(|_| assert_eq!(peer.check_rate(&none), Ok(())));
+    (0..100).for_each(|_| client.charge_response(usize::MAX));
+    let wait = peer.check_rate(&none).unwrap_err();
+    assert!(wait <= Duration::from_secs(10), "{wait:?}");
+    // A request that is refused does not lower the debt.
+    let wait = peer.check_rate(&none).unwrap_err();
+    assert!(wait > Duration::from_secs(8), "{wait:?}");
+    // Other clients have no debt, and a client without a limit has none.
+    assert_eq!(clients.connect(parse_ip("192.0.2.2")).unwrap().check_rate(&none), Ok(()));
+    ClientHandle::default().charge_response(usize::MAX);
+}
+
+#[test]
 fn ipv6_slash_64_is_one_client_and_trusted_proxies_are_exempt() {
     let limits = Limits { max_connections_per_client: 2, ..Limits::default() };
     let clients = client_table(&limits);

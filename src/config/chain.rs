@@ -33,6 +33,12 @@ pub struct Chain {
     /// Number of upstreams that each poll calls, of which most must agree; 1: the first that works.
     #[serde(default = "default_agreement")]
     pub agreement: NonZeroUsize,
+    /// URLs of nodes for clients' reads, in order of preference; empty: `rpc_urls`.
+    #[serde(default)]
+    pub read_urls: Vec<UpstreamUrl>,
+    /// Calls of clients' reads to each upstream in any minute; 0: no limit.
+    #[serde(default)]
+    pub reads_per_minute: u32,
     /// WebSocket URLs of nodes that announce new blocks, in order of preference.
     #[serde(default)]
     pub ws_urls: Vec<WebSocketUrl>,
@@ -85,6 +91,7 @@ impl Chain {
     /// Largest window of one call: geth limits a fee history to 1,024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
+    const MAX_READS_PER_MINUTE: u32 = 1_000_000;
     const MAX_POLLS_PER_BLOCK: usize = 10;
     /// Chain ids are JSON numbers in responses, and most JSON parsers round larger ones.
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
@@ -95,6 +102,18 @@ impl Chain {
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.key)
+    }
+
+    /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.
+    #[must_use]
+    pub fn upstream_urls(&self) -> Vec<&UpstreamUrl> {
+        let mut urls: Vec<_> = self.rpc_urls.iter().collect();
+        for url in &self.read_urls {
+            if !urls.contains(&url) {
+                urls.push(url);
+            }
+        }
+        urls
     }
 
     /// Time without a new head after which the data is labelled stale; `None`: never.
@@ -171,6 +190,10 @@ impl Chain {
         if self.max_polls_per_block.get() > Self::MAX_POLLS_PER_BLOCK {
             let most = Self::MAX_POLLS_PER_BLOCK;
             return reject("max_polls_per_block", format!("must be from 1 to {most}"));
+        }
+        if self.reads_per_minute > Self::MAX_READS_PER_MINUTE {
+            let most = Self::MAX_READS_PER_MINUTE;
+            return reject("reads_per_minute", format!("must be from 0 to {most}"));
         }
         if self.history_blocks.get() > Self::MAX_HISTORY_BLOCKS {
             return reject(

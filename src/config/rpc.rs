@@ -21,7 +21,8 @@ pub struct Rpc {
     /// Time from a call's arrival to its response, over all nodes tried.
     #[serde(deserialize_with = "units::duration")]
     pub timeout: Duration,
-    /// Concurrent calls to a chain's nodes. Further ones are refused at once.
+    /// Concurrent calls to a chain's nodes. Further ones are refused at once. See also
+    /// [`max_in_flight_per_client`](Self::max_in_flight_per_client).
     pub max_in_flight: NonZeroUsize,
 }
 
@@ -41,6 +42,12 @@ impl Rpc {
     const MAX_BODY: usize = 32 * 1024 * 1024;
     const MAX_COUNT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
+
+    /// Concurrent calls of one client to the nodes of all chains: a quarter of the calls to one chain's nodes.
+    #[must_use]
+    pub fn max_in_flight_per_client(&self) -> usize {
+        (self.max_in_flight.get() / 4).max(1)
+    }
 
     /// Returns the first invalid value as its key, with the allowed values.
     pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {

@@ -21,6 +21,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Address of metrics and health checks.
     pub admin_listen: SocketAddr,
+    /// Names in the `Host` header of requests to the admin listener, besides its addresses and `localhost`.
+    pub admin_hosts: Vec<String>,
     /// Path prefix of all public routes: empty, or `/a/b` without a trailing slash.
     pub base_path: String,
     /// Networks whose `X-Forwarded-For` is trusted.
@@ -41,6 +43,7 @@ impl Default for Server {
         Self {
             listen: (Ipv4Addr::UNSPECIFIED, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            admin_hosts: Vec::new(),
             base_path: String::new(),
             trusted_proxies: Vec::new(),
             threads: Threads::Auto,
@@ -51,7 +54,16 @@ impl Default for Server {
 }
 
 impl Server {
+    /// Probes are served below the base path and at the root.
+    pub(crate) const PROBE_PATHS: [&str; 2] = ["/livez", "/readyz"];
     pub(super) const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
+
+    /// Returns true if each of [`admin_hosts`](Self::admin_hosts) is a host name, without a port.
+    pub(super) fn has_valid_admin_hosts(&self) -> bool {
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_name = |name: &String| !name.is_empty() && name.bytes().all(is_name_byte);
+        self.admin_hosts.iter().all(is_name)
+    }
 
     /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route unchanged.
     pub(super) fn has_usable_base_path(&self) -> bool {

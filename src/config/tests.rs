@@ -86,7 +86,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[server]\nport = 1\n",
-            "server.port: unknown key; allowed: listen, admin_listen, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
+            "server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
         ),
         (
             "[verification]\nurl = \"canary\"\n",
@@ -181,6 +181,26 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
 }
 
 #[test]
+fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
+    let text = |line: &str| format!("{}[server]\n{line}\n", chain_toml("a", 1, ""));
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(
+            error_text(&text(&format!("base_path = \"{path}\""))),
+            "server.base_path: must not be /livez or /readyz, which stay at the root"
+        );
+        assert!(Config::from_toml(&text(&format!("base_path = \"{path}/a\""))).is_ok());
+    }
+    for host in ["", "b:9090", "http://a", "*", "a b"] {
+        assert_eq!(
+            error_text(&text(&format!("admin_hosts = [\"a\", \"{host}\"]"))),
+            "server.admin_hosts: must be host names such as \"gas-suggestion\", no ports",
+            "{host}"
+        );
+    }
+    assert!(Config::from_toml(&text("admin_hosts = [\"a.b-c_d\"]")).is_ok());
+}
+
+#[test]
 fn an_invalid_delegation_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
@@ -216,7 +236,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, agreement, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
@@ -259,6 +279,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         ("poll_timeout = \"0s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("poll_timeout = \"31s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
+        ("reads_per_minute = 1000001", "reads_per_minute: must be from 0 to 1000000"),
         ("max_polls_per_block = 11", "max_polls_per_block: must be from 1 to 10"),
         (
             "pricing.base_fee_floor = \"1\"",
@@ -342,6 +363,7 @@ fn no_configuration_error_shows_a_url() {
     // Under a wrong key, and as a key.
     let url = "\"https://node.example/canary\"";
     for line in [
+        format!("read_urls = {url}"),
         format!("max_age = {url}"),
         format!("pricing.zero_base_fee = {url}"),
         format!("pricing.base_fee_floor = {url}"),

@@ -1,7 +1,6 @@
 //! Calls of the registry contract on one chain.
 
 use std::borrow::Cow;
-use std::time::Instant;
 
 use alloy_primitives::{Address, B256, hex};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -16,7 +15,7 @@ use crate::delegation_registry::{
 };
 use crate::json;
 use crate::log_on_change::LogOnChange;
-use crate::reads::{ChainReads, NodeResponse, ReadError, ReadRejection, ReuseMode};
+use crate::reads::{self, ChainReads, NodeResponse, ReadError, ReadRejection, ReuseMode};
 use crate::upstream::parse_quantity;
 
 /// The registry contract on one chain.
@@ -24,9 +23,9 @@ use crate::upstream::parse_quantity;
 pub(super) struct RegistryReader<'a> {
     pub(super) address: Address,
     pub(super) chain: &'a ChainReads,
-    /// Deadline of all calls together.
-    pub(super) deadline: Instant,
-    /// Concurrent calls that the chain allows.
+    /// Client of all calls, with one deadline for them together.
+    pub(super) caller: reads::Caller<'a>,
+    /// Concurrent calls that the client may make.
     pub(super) max_in_flight: usize,
     /// Logs the first call that ran out of gas.
     pub(super) gas_log: &'a LogOnChange,
@@ -178,7 +177,7 @@ impl RegistryReader<'_> {
         reuse: ReuseMode,
     ) -> Result<NodeResponse, LookupError> {
         let params = to_raw_value(params).expect("a value serialises");
-        let response = self.chain.call_for_service(method, &params, reuse, self.deadline).await;
+        let response = self.chain.call_for_service(method, &params, reuse, self.caller).await;
         response.map_err(LookupError::Chain)
     }
 

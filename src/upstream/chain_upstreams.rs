@@ -1,9 +1,11 @@
 //! The nodes of one chain, and the order in which they are called.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::poll_deadline::PollDeadline;
+use super::read_budget::ReadBudget;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::circuit_breaker::Availability;
 use crate::config::{self, UpstreamUrl};
@@ -12,12 +14,16 @@ use prometheus_client::metrics::family::Family;
 use crate::metrics::{AttemptLabels, Counter, Metrics};
 use crate::redaction::Redactor;
 
-/// All upstreams of one chain, in order of preference.
+/// All upstreams of one chain, in order of preference: those of `rpc_urls`, then those that are only in `read_urls`.
 #[derive(Debug)]
 pub struct ChainUpstreams {
     /// The chain's key.
     chain: String,
-    all: Vec<UpstreamNode>,
+    polled: Vec<UpstreamNode>,
+    /// Upstreams that are never polled.
+    read_only: Vec<UpstreamNode>,
+    /// Indices of the upstreams for reads, in order of preference.
+    for_reads: Vec<usize>,
     poll_deadline: Mutex<PollDeadline>,
     redactor: Arc<Redactor>,
     read_counters: Family<AttemptLabels, Counter>,
@@ -41,21 +47,41 @@ impl ChainUpstreams {
     fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
         let upstream = |(index, url): (usize, &UpstreamUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
-            UpstreamNode::new(client.clone(), node, chain.block_time)
+            let budget = ReadBudget::new(NonZeroU32::new(chain.reads_per_minute));
+            UpstreamNode::new(client.clone(), node, chain.block_time, budget)
         };
-        let all = chain.rpc_urls.iter().enumerate().map(upstream).collect();
+        let urls = chain.upstream_urls();
+        let index_of = |url| urls.iter().position(|known| *known == url);
+        let for_reads = match chain.read_urls.as_slice() {
+            [] => (0..urls.len()).collect(),
+            read_urls => read_urls.iter().filter_map(index_of).collect(),
+        };
+        let mut all: Vec<_> = urls.iter().copied().enumerate().map(upstream).collect();
+        let read_only = all.split_off(chain.rpc_urls.len());
         Self {
             chain: chain.key.clone(),
-            all,
+            polled: all,
+            read_only,
+            for_reads,
             poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
             redactor: Arc::clone(&client.redactor),
             read_counters: metrics.upstream_reads_total.clone(),
         }
     }
 
-    /// All upstreams, in order of preference.
-    pub(crate) fn all(&self) -> &[UpstreamNode] {
-        &self.all
+    /// Upstreams of `rpc_urls`, in order of preference.
+    pub(crate) fn polled(&self) -> &[UpstreamNode] {
+        &self.polled
+    }
+
+    /// Upstreams for reads with their indices, in order of preference.
+    pub(super) fn for_reads(&self) -> impl Iterator<Item = (usize, &UpstreamNode)> {
+        self.for_reads.iter().filter_map(|index| Some((*index, self.get(*index)?)))
+    }
+
+    /// Returns the upstream with this index in `rpc_urls`, continued in `read_urls`.
+    pub(super) fn get(&self, index: usize) -> Option<&UpstreamNode> {
+        self.polled.iter().chain(&self.read_only).nth(index)
     }
 
     pub(super) fn chain(&self) -> &str {
@@ -105,10 +131,10 @@ impl ChainUpstreams {
     pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
         let availability =
             |(index, upstream): (usize, &UpstreamNode)| (upstream.availability(now), index);
-        let mut candidates: Vec<_> = self.all.iter().enumerate().map(availability).collect();
+        let mut candidates: Vec<_> = self.polled.iter().enumerate().map(availability).collect();
         candidates.sort_unstable();
         let candidate = |(availability, index)| {
-            let upstream = self.all.get(index)?;
+            let upstream = self.polled.get(index)?;
             let is_healthy = availability == Availability::Healthy;
             (availability != Availability::Excluded).then_some(Candidate {
                 index,

@@ -34,7 +34,10 @@ pub(super) fn record_error(
 ) {
     match error {
         // The node is healthy.
-        Error::BeyondHead | Error::NoMemory(_) | Error::ChainUnverified => {}
+        Error::BeyondHead
+        | Error::NoMemory(_)
+        | Error::ChainUnverified
+        | Error::BudgetExhausted(_) => {}
         Error::Timeout(_) => breaker.record_timeout(now),
         Error::RateLimited(Some(wait)) => {
             let wait = add_jitter((*wait).min(MAX_COOL_DOWN));

@@ -1,6 +1,6 @@
 //! Reads for clients: one call, forwarded to the first node that can answer it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
@@ -30,6 +30,9 @@ pub enum ReadError {
     /// All available nodes limit the rate.
     #[error("the upstreams are rate limiting; retry later")]
     RateLimited,
+    /// The reads have used up their budget of every available node. A retry can succeed after this time.
+    #[error("the upstreams are rate limiting; retry in {} s", .0.as_secs().saturating_add(1))]
+    BudgetExhausted(Duration),
     /// The response exceeds the size limit.
     #[error("the response is too large; request less")]
     TooLarge,
@@ -142,8 +145,8 @@ impl ChainUpstreams {
         now: Instant,
     ) -> (Vec<(usize, &UpstreamNode)>, Option<ReadError>) {
         let mut skip_error = None;
-        let mut order = Vec::with_capacity(self.all().len());
-        for (index, upstream) in self.all().iter().enumerate() {
+        let mut order = Vec::new();
+        for (index, upstream) in self.for_reads() {
             match upstream.try_admit_read(now) {
                 Ok(availability) => {
                     order.push((
@@ -152,7 +155,12 @@ impl ChainUpstreams {
                         (index, upstream),
                     ));
                 }
-                Err(why) => skip_error = Some(why),
+                Err(why) => {
+                    if let ReadError::BudgetExhausted(wait) = why {
+                        self.count_read(index, Error::BudgetExhausted(wait).reason());
+                    }
+                    skip_error = Some(skip_error.map_or(why, |other: ReadError| other.or(why)));
+                }
             }
         }
         // A stable sort keeps the order of preference among equals.
@@ -171,7 +179,7 @@ impl InFlightAttempts<'_> {
     fn abandon_all(&mut self, reason: &'static str) {
         for (index, since) in self.started.drain(..) {
             self.upstreams.count_read(index, reason);
-            if let Some(upstream) = self.upstreams.all().get(index) {
+            if let Some(upstream) = self.upstreams.get(index) {
                 upstream.record_read_timeout(since);
             }
         }
@@ -186,9 +194,21 @@ impl Drop for InFlightAttempts<'_> {
 }
 
 impl ReadError {
+    /// Returns the reason for two skipped nodes: the shortest known wait, if any.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::BudgetExhausted(one), Self::BudgetExhausted(other)) => {
+                Self::BudgetExhausted(one.min(other))
+            }
+            (Self::BudgetExhausted(_), _) => self,
+            _ => other,
+        }
+    }
+
     fn from_error(error: &Error) -> Self {
         match error {
             Error::RateLimited(_) => Self::RateLimited,
+            Error::BudgetExhausted(wait) => Self::BudgetExhausted(*wait),
             Error::TooLarge(_) => Self::TooLarge,
             Error::NoMemory(_) => Self::NoMemory,
             Error::Unsupported => Self::Unsupported,
@@ -215,6 +235,7 @@ impl Error {
             // The node did not process the call.
             Self::Unreachable(_)
             | Self::RateLimited(_)
+            | Self::BudgetExhausted(_)
             | Self::Unsupported
             | Self::WrongChain { .. }
             | Self::ChainUnverified => true,

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use super::read_budget::ReadBudget;
 use super::{Error, node_breaker};
 use crate::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
 
@@ -30,6 +31,8 @@ pub(super) struct ReadHealth {
     unsupported_until: HashMap<String, Instant>,
     /// Methods that the node has answered. It has them, even if it rejects one call as unsupported.
     supported_methods: HashSet<String>,
+    /// Calls that may still be sent to the node.
+    pub(super) budget: ReadBudget,
 }
 
 impl ReadHealth {
@@ -40,7 +43,7 @@ impl ReadHealth {
     const UNSUPPORTED_TTL: Duration = Duration::from_mins(1);
 
     /// Creates the health of a node on a chain with this block time.
-    pub(super) fn new(block_time: Duration) -> Self {
+    pub(super) fn new(block_time: Duration, budget: ReadBudget) -> Self {
         Self {
             breaker: node_breaker::new(block_time, Self::PROBE_INTERVAL),
             block_time,
@@ -52,6 +55,7 @@ impl ReadHealth {
             suspect_failures: 0,
             unsupported_until: HashMap::new(),
             supported_methods: HashSet::new(),
+            budget,
         }
     }
 
@@ -178,7 +182,7 @@ mod tests {
     const BLOCK: Duration = Duration::from_secs(2);
 
     fn new_health() -> (ReadHealth, Instant) {
-        (ReadHealth::new(BLOCK), Instant::now())
+        (ReadHealth::new(BLOCK, ReadBudget::new(None)), Instant::now())
     }
 
     fn status_error(status: u16) -> Error {

@@ -7,6 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
+use super::read_budget::ReadBudget;
 use super::read_health::ReadHealth;
 use super::{
     Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, ReadError, node_breaker, quantity,
@@ -43,8 +44,14 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// Creates the state of `node`, whose chain has this block time. No call is made yet.
-    pub(super) fn new(client: JsonRpcClient, node: NodeEndpoint, block_time: Duration) -> Self {
+    /// Creates the state of `node`, whose chain has this block time. Reads take their calls from `budget`. No call is
+    /// made yet.
+    pub(super) fn new(
+        client: JsonRpcClient,
+        node: NodeEndpoint,
+        block_time: Duration,
+        budget: ReadBudget,
+    ) -> Self {
         let state = NodeState {
             chain_verified_at: None,
             has_failed: false,
@@ -56,7 +63,7 @@ impl UpstreamNode {
             node,
             state: Mutex::new(state),
             block_time,
-            read_health: Mutex::new(ReadHealth::new(block_time)),
+            read_health: Mutex::new(ReadHealth::new(block_time, budget)),
             read_check_lock: tokio::sync::Mutex::default(),
         }
     }
@@ -64,13 +71,19 @@ impl UpstreamNode {
     /// Records a reply that was accepted.
     pub fn record_success(&self) {
         self.update(|state| state.breaker.record_success());
+        self.read_health().budget.record_poll();
     }
 
-    /// Records a failed call, which decides when the node is polled next.
+    /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
     pub fn record_failure(&self, error: &Error) {
+        let now = Instant::now();
         self.update(|state| {
-            node_breaker::record_error(&mut state.breaker, error, self.block_time, Instant::now());
+            node_breaker::record_error(&mut state.breaker, error, self.block_time, now);
         });
+        if let Error::RateLimited(_) = error {
+            let retry_at = self.state().breaker.excluded_until().unwrap_or(now);
+            self.read_health().budget.record_refused_poll(retry_at, now);
+        }
     }
 
     /// Records a valid reply whose content was rejected.
@@ -225,6 +238,7 @@ impl UpstreamNode {
         if reads.is_rate_limited(now) {
             return Err(ReadError::RateLimited);
         }
+        reads.budget.check(now).map_err(ReadError::BudgetExhausted)?;
         match of_polls.max(reads.try_admit(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
             availability => Ok(availability),
@@ -248,7 +262,9 @@ impl UpstreamNode {
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
         self.check_chain_for_reads().await?;
+        self.take_from_budget()?;
         let outcome = self.client.forward_read(&self.node, call, memory).await;
+        self.record_answered(&outcome);
         match &outcome {
             Ok(_) => self.read_health().record_success(call.method, Instant::now()),
             Err(error) => self.read_health().record_failure(error, call.method, Instant::now()),
@@ -274,7 +290,10 @@ impl UpstreamNode {
         if self.read_health().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
-        let outcome = match self.client.fetch_chain_id(&self.node).await {
+        self.take_from_budget()?;
+        let chain_id = self.client.fetch_chain_id(&self.node).await;
+        self.record_answered(&chain_id);
+        let outcome = match chain_id {
             Ok(chain_id) => self.verify_chain_id(&chain_id),
             Err(error) => Err(error),
         };
@@ -288,6 +307,17 @@ impl UpstreamNode {
             // Whatever the failure was, the call itself was not sent.
             _ => Error::ChainUnverified,
         })
+    }
+
+    fn take_from_budget(&self) -> Result<(), Error> {
+        self.read_health().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
+    }
+
+    /// Counts a call that the node may have counted too.
+    fn record_answered<T>(&self, outcome: &Result<T, Error>) {
+        if !matches!(outcome, Err(Error::RateLimited(_) | Error::Unreachable(_))) {
+            self.read_health().budget.record_answered(Instant::now());
+        }
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.

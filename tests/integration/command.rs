@@ -50,8 +50,8 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
 }
 
 #[test]
-fn sigterm_and_sigint_exit_with_0() {
-    for signal in ["-TERM", "-INT"] {
+fn sigterm_sigint_and_sighup_exit_with_0() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
         let service = Process::start(&["demo"], &[]);
         let (code, log) = service.stop_with(signal);
         assert_eq!(code, Some(0), "{signal}: {log}");
@@ -97,7 +97,7 @@ fn invalid_configuration_exits_with_2_before_binding() {
     assert_eq!(
         stderr,
         format!(
-            "error: server.port: unknown key; allowed: listen, admin_listen, base_path, \
+            "error: server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, \
              trusted_proxies, threads, drain_delay, shutdown_grace (in {})\n",
             file.path()
         )
@@ -184,6 +184,8 @@ fn chains_in_a_file_replace_the_built_in_chains() {
     let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
     let variables =
         [("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls), ("GAS_CHAINS__OWN__CHAIN_ID", "6")];
+    let read_urls = own.to_owned() + "read_urls = [\"http://a\", \"http://b\"]\n";
+    assert_eq!(chains(&read_urls, &[]), ["own (id 5, 1 RPC URL, 2 more for reads)"]);
     assert_eq!(chains("", &variables[..1])[1], "ronin-testnet (id 202601, 2 RPC URLs)");
     assert_eq!(chains(own, &variables[1..]), ["own (id 6, 1 RPC URL)"]);
 }

@@ -1,6 +1,6 @@
 //! The HTTP contract of the public routes.
 
-use reqwest::Method;
+use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use crate::mock_node::{MockNode, Reply, fee_history};
@@ -378,6 +378,40 @@ async fn base_path_moves_public_routes_and_keeps_probes_at_the_root() {
     for path in ["/livez", "/readyz", "/proxy/public/livez", "/proxy/public/readyz"] {
         assert_eq!(service.get(path).await.status, 200, "{path}");
     }
+}
+
+#[tokio::test]
+async fn admin_listener_rejects_other_hosts_and_has_no_cors() {
+    let Harness { service, .. } = &Harness::with_server("admin_hosts = [\"metrics.test\"]").await;
+    let get = async |host: &str| {
+        let request = Client::new().get(service.admin_url("/metrics")).header("Host", host);
+        let request = request.header("Origin", "https://app.example");
+        let response = Response::read(request.send().await.unwrap()).await;
+        assert_eq!(response.header("access-control-allow-origin"), "", "{host}");
+        response
+    };
+    for host in ["localhost", "127.0.0.1:9090", "metrics.test:9090"] {
+        assert_eq!(get(host).await.status, 200, "{host}");
+    }
+    let rejected = get("rebound.example:9090").await;
+    assert_eq!((rejected.status, &rejected.json()["code"]), (421, &json!("misdirected_request")));
+    // The public listener serves every host.
+    let response = service.send(Method::GET, SUGGESTION, &[("Host", "rebound.example")]).await;
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"));
+}
+
+#[tokio::test]
+async fn browsers_sniff_no_content_type_and_charts_load_nothing() {
+    let Harness { service, .. } = &Harness::start().await;
+    let chart = format!("{}/fee-history.svg", SUGGESTION.trim_end_matches("/gas-suggestion"));
+    for path in [SUGGESTION, &chart, "/v1/chains", "/openapi.json", "/", "/nowhere"] {
+        let response = service.get(path).await;
+        assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
+    }
+    assert_eq!(
+        service.get(&chart).await.header("content-security-policy"),
+        "default-src 'none'; style-src 'unsafe-inline'"
+    );
 }
 
 #[tokio::test]

@@ -76,6 +76,32 @@ async fn every_request_except_probes_is_logged() {
 }
 
 #[tokio::test]
+async fn log_lines_have_a_bounded_method_and_path() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+         [limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 1\n\
+         [log]\nformat = \"json\"\n[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n",
+        node.url()
+    );
+    let service = logged_process::LoggedProcess::start("bounded", &config);
+    let mut client = RawClient::connect(service.addresses[0]).await;
+    let method = "M".repeat(4000);
+    // Byte 256 of the path is inside a character.
+    let path = format!("/{}", "\u{e4}".repeat(2000));
+    for status in [404, 429] {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.request(request).await.status(), status);
+    }
+    let log = service.stop();
+    for entry in access_log(&log) {
+        assert_eq!(entry["method"], "M".repeat(32));
+        assert_eq!(entry["path"], format!("/{}", "\u{e4}".repeat(127)));
+    }
+    assert!(log.lines().all(|line| line.len() < 1024), "{log}");
+}
+
+#[tokio::test]
 async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
     const REQUESTS: usize = 24_000;
     const BATCH: usize = 100;

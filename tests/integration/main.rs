@@ -49,6 +49,7 @@ mod process;
 mod properties;
 #[path = "../rig/raw_client.rs"]
 mod raw_client;
+mod read_budget;
 mod reads;
 mod recorded_node_replies;
 mod rpc_bodies;

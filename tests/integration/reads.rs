@@ -339,9 +339,9 @@ async fn uncacheable_reads_share_the_call_in_flight() {
 }
 
 #[tokio::test]
-async fn thousand_distinct_reads_respect_the_in_flight_limit() {
+async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
     let node = MockNode::for_reads(Reply::Echo).await;
-    let rpc = "[rpc]\nmax_in_flight = 8\n";
+    let rpc = "[rpc]\nmax_in_flight = 32\n";
     let service = TestServer::with_server(rpc, &read_chain(&[&node], "")).await;
     wait_until_polled(&service).await;
     node.hold_reads();
@@ -360,7 +360,9 @@ async fn thousand_distinct_reads_respect_the_in_flight_limit() {
         node.release_reads();
     };
     let (responses, ()) = tokio::join!(reads, open_gate);
-    let rejection = json!({ "code": -32005, "message": "too many concurrent calls; retry later" });
+    let rejection = json!({
+        "code": -32005, "message": "too many concurrent calls of this client; retry later",
+    });
     let (mut succeeded, mut rejected) = (0, 0);
     for (id, response) in responses.iter().enumerate() {
         assert_eq!(response["id"], id);
@@ -376,6 +378,60 @@ async fn thousand_distinct_reads_respect_the_in_flight_limit() {
     assert_eq!((node.reads().len(), node.max_pending()), (8, 8));
     // The limit is released.
     assert_eq!(post(&service, slot(5000)).await.json()["result"][1], "0x1388");
+}
+
+#[tokio::test]
+async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let options = "trusted_proxies = [\"127.0.0.1/32\"]\n[rpc]\nmax_in_flight = 8\n";
+    let service = TestServer::with_server(options, &read_chain(&[&node], "")).await;
+    wait_until_polled(&service).await;
+    node.hold_reads();
+    let send = async |client: usize, slot: usize| {
+        let body = call(1, "eth_getStorageAt", &json!([ADDRESS, format!("{slot:#x}"), "latest"]));
+        let request = Client::new().post(service.url("/rpc/ronin")).body(body);
+        let request = request.header("X-Forwarded-For", format!("192.0.2.{client}"));
+        Response::read(request.send().await.unwrap()).await.json()
+    };
+    let message = |response: &Value| response["error"]["message"].clone();
+    let of_first = join_all([send(1, 0), send(1, 1)]);
+    let others = async {
+        node.wait_for_pending(2).await;
+        let refused = send(1, 2).await;
+        assert_eq!(refused["error"]["code"], -32005);
+        assert_eq!(message(&refused), "too many concurrent calls of this client; retry later");
+        let others = [send(2, 10), send(2, 11), send(3, 12), send(3, 13), send(4, 14), send(4, 15)];
+        let overload = async {
+            node.wait_for_pending(8).await;
+            assert_eq!(message(&send(5, 20).await), "too many concurrent calls; retry later");
+            node.release_reads();
+        };
+        let (responses, ()) = tokio::join!(join_all(others), overload);
+        responses
+    };
+    let (of_first, of_others) = tokio::join!(of_first, others);
+    for response in of_first.iter().chain(&of_others) {
+        assert!(response["error"].is_null(), "{response}");
+    }
+    assert_eq!((node.reads().len(), node.max_pending()), (8, 8));
+    // The permits are released.
+    assert_eq!(send(1, 2).await["result"][1], "0x2");
+}
+
+#[tokio::test]
+async fn large_responses_are_charged_to_the_clients_rate_limit() {
+    let result = format!("\"{}\"", "7".repeat(20 * 64 * 1024));
+    let node = MockNode::for_reads(Reply::RawResult(result)).await;
+    let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
+    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
+    // Of its burst, the first response leaves nine requests, and the second none.
+    for _ in 0..2 {
+        assert_eq!(post(&service, balance(1, "latest")).await.status, 200);
+    }
+    let refused = post(&service, balance(1, "latest")).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (429, &json!("rate_limited")));
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((10..=14).contains(&wait), "{wait}");
 }
 
 #[tokio::test]
@@ -797,7 +853,7 @@ async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
 #[tokio::test]
 async fn silent_reads_time_out_and_do_not_delay_polls() {
     let node = MockNode::for_reads(Reply::Echo).await;
-    let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 4\n";
+    let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 16\n";
     let service =
         TestServer::with_server(rpc, &read_chain(&[&node], "block_time = \"200ms\"")).await;
     wait_until_polled(&service).await;

@@ -205,7 +205,7 @@ pub(crate) fn chunked(body: &[u8], size: usize) -> Vec<u8> {
 
 /// Builds a GET request with these further header lines.
 pub(crate) fn get(path: &str, headers: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: a\r\n{headers}\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
 }
 
 /// Builds a POST request with a `Content-Length`.

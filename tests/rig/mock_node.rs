@@ -45,6 +45,8 @@ struct NodeState {
     poll_reply: Reply,
     /// Replies to the next reads. The last one is repeated. `None`: reads are unexpected.
     read_replies: Option<VecDeque<Reply>>,
+    /// Requests of any kind until the node returns 429. `None`: no limit.
+    quota: Option<usize>,
     /// Calls of polls and checks of the chain id.
     polls: Vec<Call>,
     /// All other calls.
@@ -152,6 +154,7 @@ impl MockNode {
             percentiles,
             poll_reply,
             read_replies,
+            quota: None,
             polls: Vec::new(),
             reads: Vec::new(),
             pending_reads: 0,
@@ -186,6 +189,11 @@ impl MockNode {
     /// Sets the replies to the next reads. The last one is repeated.
     pub(crate) fn set_read_replies(&self, replies: impl Into<VecDeque<Reply>>) {
         self.state().read_replies = Some(replies.into());
+    }
+
+    /// Sets how many more requests the node answers, polls and reads together. It returns 429 to the others.
+    pub(crate) fn set_quota(&self, requests: usize) {
+        self.state().quota = Some(requests);
     }
 
     pub(crate) fn set_chain_id(&self, chain_id: u64) {
@@ -346,6 +354,12 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             state.violations.push(violation);
             return StatusCode::BAD_REQUEST.into_response();
         };
+        match state.quota.map(|left| left.checked_sub(1)) {
+            Some(None) => {
+                return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "60")]).into_response();
+            }
+            left => state.quota = left.flatten(),
+        }
         state.receive(call, path_chain_id)
     };
     let call = call.expect("checked above");

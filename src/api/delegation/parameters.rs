@@ -17,16 +17,25 @@ const KNOWN_NAMES: [&str; 8] =
     ["from", "to", "contract", "tokenId", "chainId", "rights", "direction", "block"];
 
 impl Parameters {
+    /// More than any look-up has.
+    const MAX_PARAMETERS: usize = 32;
+
     /// Parses a query. A plus sign is a space. Names that no look-up has are ignored. Rejects a known name in another
-    /// spelling (`chainid`, `chain_id`): ignoring it would change the question. Rejects a known value that is not UTF-8.
+    /// spelling (`chainid`, `chain_id`): ignoring it would change the question. Rejects a known value that is not UTF-8,
+    /// and more than [`MAX_PARAMETERS`](Self::MAX_PARAMETERS).
     pub(super) fn from_query(query: Option<&str>) -> Result<Self, Problem> {
-        let normalised = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+        let pairs = query.unwrap_or_default().split('&');
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let pairs = pairs.filter(|(name, _)| !name.is_empty());
         let mut parameters = Vec::new();
-        for pair in query.unwrap_or_default().split('&') {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (index, (name, value)) in pairs.enumerate() {
+            if index == Self::MAX_PARAMETERS {
+                let detail = format!("a query may have at most {index} parameters");
+                return Err(Problem::new(ProblemCode::InvalidParameter, detail));
+            }
             let Some(name) = percent_decoded(name) else { continue };
-            let known =
-                KNOWN_NAMES.into_iter().find(|known| normalised(known) == normalised(&name));
+            let bare = name.replace(['_', '-'], "");
+            let known = KNOWN_NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(&bare));
             if let Some(known) = known.filter(|known| *known != name) {
                 return Err(invalid_parameter(known, "must be spelled exactly like this"));
             }
@@ -144,6 +153,14 @@ mod tests {
         assert_eq!(missing.detail(), "`f` is required");
         let invalid = Parameters::from_query(Some("rights=%FF")).unwrap_err();
         assert_eq!(invalid.detail(), "`rights` must be UTF-8");
+    }
+
+    #[test]
+    fn a_query_has_at_most_32_parameters_with_names() {
+        let named = |count| format!("{}to=1{}", "&=x&&".repeat(1000), "&a=1".repeat(count));
+        assert!(Parameters::from_query(Some(&named(31))).unwrap().has("to"));
+        let rejected = Parameters::from_query(Some(&named(32))).unwrap_err();
+        assert_eq!(rejected.detail(), "a query may have at most 32 parameters");
     }
 
     #[test]

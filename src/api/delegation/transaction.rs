@@ -25,6 +25,7 @@ use crate::api::openapi::components::{
 use crate::api::openapi::schemas::TransactionRequest;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request_body;
+use crate::client_limits::ClientHandle;
 use crate::delegation::Delegations;
 use crate::delegation_registry::{DelegationChange, DelegationScope};
 use crate::json;
@@ -57,12 +58,13 @@ pub(in crate::api) async fn prepare_transaction(
     let reads = delegations.reads();
     let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
     let chain = chain.ok_or_else(Problem::unknown_chain)?;
+    let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, MAX_BODY_BYTES, reads.memory()).await?;
     let (from, change) = parse_request(&body)?;
     let unavailable = |reason| Problem::unavailable(chain.chain(), reason);
     // Without fees no call to the chain is needed.
     chain.chain().servable_snapshot().map_err(unavailable)?;
-    let prepared = delegations.prepare(chain, from, &change).await?;
+    let prepared = delegations.prepare(chain, from, &change, &client).await?;
     let current = chain.chain().servable_snapshot().map_err(unavailable)?;
     let snapshot = &current.snapshot;
     let chain_id = chain.chain().config().chain_id;

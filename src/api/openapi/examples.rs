@@ -156,6 +156,7 @@ fn problem_examples(chain: &StoredChain) -> impl Iterator<Item = (String, RefOr<
         Problem::from_status(StatusCode::PAYLOAD_TOO_LARGE),
         Problem::from_status(StatusCode::URI_TOO_LONG),
         Problem::unsupported_encoding(),
+        Problem::misdirected(),
         Problem::from_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
         Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR),
         Problem::rate_limited(Duration::from_secs(1)),

@@ -147,8 +147,12 @@ impl RpcError {
             }
             ReadRejection::InvalidParams(_) => Self::INVALID_PARAMS,
             ReadRejection::Overloaded
+            | ReadRejection::TooManyPerClient
             | ReadRejection::Failed(
-                ReadError::RateLimited | ReadError::NoMemory | ReadError::TooLarge,
+                ReadError::RateLimited
+                | ReadError::BudgetExhausted(_)
+                | ReadError::NoMemory
+                | ReadError::TooLarge,
             ) => Self::LIMIT_EXCEEDED,
             ReadRejection::Failed(ReadError::TimedOut | ReadError::Unavailable) => {
                 Self::UNAVAILABLE

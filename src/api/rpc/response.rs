@@ -92,6 +92,11 @@ impl RpcResponseBuilder {
         Ok(())
     }
 
+    /// Returns the bytes of the response, of a batch without its brackets.
+    pub(super) fn size(&self) -> usize {
+        self.chunks.iter().map(Bytes::len).fold(0, usize::saturating_add)
+    }
+
     /// Returns the body. `None`: there is nothing to send.
     pub(super) fn into_body(mut self) -> Option<Body> {
         if self.chunks.is_empty() {
@@ -100,7 +105,7 @@ impl RpcResponseBuilder {
         if self.batch_reservation.is_some() {
             self.chunks.push_back(Bytes::from_static(b"]"));
         }
-        let length = self.chunks.iter().map(Bytes::len).fold(0, usize::saturating_add);
+        let length = self.size();
         if length <= ChunkedBytes::MAX_FRAME_BYTES {
             let mut buffer = BytesMut::with_capacity(length);
             self.chunks.into_iter().for_each(|piece| buffer.put(piece));

@@ -1,0 +1,155 @@
+//! Tests of the calls that clients may cause at the nodes: `reads_per_minute`, `read_urls`, and 429s.
+
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
+use crate::test_server::{Response, TestServer};
+
+const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+
+/// Returns a batch of `count` reads that differ from each other and from those with another `first`.
+fn batch(first: usize, count: usize) -> String {
+    let call = |index| {
+        let params = json!([ADDRESS, format!("{index:#x}"), "pending"]);
+        json!({ "jsonrpc": "2.0", "id": index, "method": "eth_getStorageAt", "params": params })
+    };
+    Value::from((first..first + count).map(call).collect::<Vec<_>>()).to_string()
+}
+
+/// Sends a batch of `count` new reads and returns the responses.
+async fn post(service: &TestServer, first: usize, count: usize) -> Vec<Value> {
+    let request = Client::new().post(service.url("/rpc/ronin")).body(batch(first, count));
+    let response = Response::read(request.send().await.unwrap()).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    response.json().as_array().unwrap().clone()
+}
+
+fn count_ok(responses: &[Value]) -> usize {
+    responses.iter().filter(|response| response["error"].is_null()).count()
+}
+
+/// Name of the counter of reads at one upstream with one outcome.
+fn reads_counter(upstream: usize, outcome: &str) -> String {
+    format!(
+        "gas_suggestion_upstream_reads_total{{chain=\"ronin\",upstream=\"{upstream}\",outcome=\"{outcome}\"}}"
+    )
+}
+
+#[tokio::test]
+async fn reads_leave_the_rest_of_a_nodes_quota_to_the_polls() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    node.set_quota(300);
+    let options = "block_time = \"500ms\"\nreads_per_minute = 150";
+    let service = TestServer::start(&read_chain(&[&node], options)).await;
+    wait_until_polled(&service).await;
+    let responses =
+        futures_util::future::join_all((0..10).map(|index| post(&service, 100 * index, 100))).await;
+    let ok: usize = responses.iter().map(|responses| count_ok(responses)).sum();
+    assert!((37..=40).contains(&ok), "{ok}");
+    // A suggestion would be stale after four block times without a poll that succeeds.
+    let polls = node.polls();
+    service
+        .wait_for("/v1/ronin/gas-suggestion", |response| {
+            assert_eq!((response.status, response.header("x-stale")), (200, ""), "{response:?}");
+            node.polls() >= polls + 8
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn reads_beyond_the_budget_go_to_the_next_node_and_then_fail() {
+    let (first, second) =
+        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
+    let nodes = [&first, &second];
+    let service = TestServer::start(&read_chain(&nodes, "reads_per_minute = 40")).await;
+    wait_until_polled(&service).await;
+    let responses = post(&service, 0, 30).await;
+    // The second node's budget includes the verification of its chain id.
+    assert_eq!((count_ok(&responses), first.reads().len(), second.reads().len()), (19, 10, 9));
+    let error = responses.iter().find(|response| !response["error"].is_null()).unwrap();
+    let error = &error["error"];
+    assert_eq!(error["code"], -32005);
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        ["1", "2", "3"]
+            .iter()
+            .any(|wait| message == format!("the upstreams are rate limiting; retry in {wait} s")),
+        "{message}"
+    );
+    for upstream in [0, 1] {
+        assert!(service.count(&reads_counter(upstream, "budget_exhausted")).await >= 11);
+    }
+    let counter = "gas_suggestion_reads_total{chain=\"ronin\",outcome=\"budget_exhausted\"}";
+    assert_eq!(service.count(counter).await, 11);
+    // The polls are not affected.
+    assert_eq!(service.get("/v1/ronin/gas-suggestion").await.status, 200);
+}
+
+#[tokio::test]
+async fn reads_use_the_read_urls_and_polls_the_rpc_urls() {
+    let (polled, both, read_only) = (
+        MockNode::for_reads(Reply::Echo).await,
+        MockNode::for_reads(Reply::Echo).await,
+        MockNode::for_reads(Reply::Raw(500, String::new())).await,
+    );
+    let read_urls = format!("read_urls = {:?}", [read_only.url(), both.url()]);
+    let service = TestServer::start(&read_chain(&[&polled, &both], &read_urls)).await;
+    wait_until_polled(&service).await;
+    assert_eq!(count_ok(&post(&service, 0, 1).await), 1);
+    let reads = [&polled, &both, &read_only].map(|node| node.reads().len());
+    assert_eq!((reads, read_only.polls()), ([0, 1, 1], 0));
+    // A URL must report the chain's id before it gets a read.
+    assert_eq!(read_only.chain_checks(), 1);
+    assert_eq!(service.count(&reads_counter(2, "http_status")).await, 1);
+    assert_eq!(service.count(&reads_counter(1, "ok")).await, 1);
+    let metrics = service.admin("/metrics").await.body;
+    assert!(!metrics.contains("upstream_state{chain=\"ronin\",upstream=\"2\""), "{metrics}");
+}
+
+#[tokio::test]
+async fn read_url_of_another_chain_gets_no_read() {
+    let (node, wrong) =
+        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
+    wrong.set_chain_id(1);
+    let read_urls = format!("read_urls = {:?}", [wrong.url()]);
+    let service = TestServer::start(&read_chain(&[&node], &read_urls)).await;
+    wait_until_polled(&service).await;
+    assert_eq!(count_ok(&post(&service, 0, 2).await), 0);
+    assert_eq!((wrong.reads().len(), node.reads().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn reads_pause_after_a_refused_poll_until_a_poll_succeeds() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "block_time = \"200ms\"")).await;
+    wait_until_polled(&service).await;
+    node.set_reply(Reply::Raw(429, String::new()));
+    node.wait_for_poll().await;
+    let refused = "gas_suggestion_upstream_attempts_total{chain=\"ronin\",upstream=\"0\",outcome=\"rate_limited\"}";
+    service.wait_for_admin("/metrics", |page| page.body.contains(refused)).await;
+    assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
+    // The pause of the polls is over, but the next one is refused too.
+    node.wait_for_poll().await;
+    assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
+    assert_eq!(node.reads(), []);
+    node.set_reply(Reply::Result(fee_history(1001, 3, 30)));
+    service
+        .wait_for("/v1/ronin/gas-suggestion", |response| {
+            response.header("x-newest-block") == "1001"
+        })
+        .await;
+    assert_eq!(count_ok(&post(&service, 0, 1).await), 1);
+}
+
+#[tokio::test]
+async fn refused_read_pauses_no_poll() {
+    let node = MockNode::for_reads(Reply::Raw(429, String::new())).await;
+    let service = TestServer::start(&read_chain(&[&node], "block_time = \"200ms\"")).await;
+    wait_until_polled(&service).await;
+    assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
+    node.wait_for_poll().await;
+    node.wait_for_poll().await;
+    let healthy = "gas_suggestion_upstream_state{chain=\"ronin\",upstream=\"0\",state=\"healthy\"}";
+    assert_eq!(service.count(healthy).await, 1);
+}
