@@ -44,6 +44,7 @@ struct Client {
     /// Forwarded requests in flight.
     forwarded_requests: AtomicUsize,
     streams: AtomicUsize,
+    charts: AtomicUsize,
     rate_limit: Option<RateLimit>,
     /// When a trusted proxy last forwarded a request of the client, or its last connection or long request ended.
     last_active: Mutex<Instant>,
@@ -77,6 +78,8 @@ pub(crate) enum LongRequestKind {
     Forwarded,
     /// A stream of events.
     Stream,
+    /// A chart that is rendered or waits for that.
+    Chart,
 }
 
 /// Permit of one long request. Dropping it releases the client's slot.
@@ -133,7 +136,8 @@ impl ClientTable {
         let refill_time = refill_time.unwrap_or_default();
         self.table().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.lock_last_active());
-            let is_active = [&client.connections, &client.forwarded_requests, &client.streams]
+            let Client { connections, forwarded_requests, streams, charts, .. } = &**client;
+            let is_active = [connections, forwarded_requests, streams, charts]
                 .iter()
                 .any(|count| count.load(Ordering::Relaxed) > 0);
             is_active || idle_for <= refill_time
@@ -152,8 +156,16 @@ impl ClientTable {
             };
             let rate_limit = self.inner.quota.map(rate_limiter);
             let last_active = Mutex::new(Instant::now());
-            let [connections, forwarded_requests, streams] = [const { AtomicUsize::new(0) }; 3];
-            Arc::new(Client { connections, forwarded_requests, streams, rate_limit, last_active })
+            let [connections, forwarded_requests, streams, charts] =
+                [const { AtomicUsize::new(0) }; 4];
+            Arc::new(Client {
+                connections,
+                forwarded_requests,
+                streams,
+                charts,
+                rate_limit,
+                last_active,
+            })
         });
         Arc::clone(client)
     }
@@ -176,6 +188,7 @@ impl Client {
         match kind {
             LongRequestKind::Forwarded => &self.forwarded_requests,
             LongRequestKind::Stream => &self.streams,
+            LongRequestKind::Chart => &self.charts,
         }
     }
 
@@ -208,6 +221,11 @@ impl ConnectedPeer {
             None if self.clients.inner.quota.is_none() => Ok(()),
             None => self.client_for(headers).check_rate(1),
         }
+    }
+
+    /// Returns the client's address or network; `None`: the peer is a trusted proxy.
+    pub(crate) fn client_key(&self) -> Option<IpAddr> {
+        self.client.as_ref().map(|_| client_key(self.address))
     }
 
     /// Returns the client whose limits apply to a request with these headers.

@@ -1,7 +1,8 @@
-//! Budget of bytes that request and response bodies may hold together.
+//! Budget of the bytes that clients make the service hold: bodies of requests and responses, what the buffers of a
+//! connection have grown by, streams and cached responses.
 //!
-//! The first 16 KiB of each body are not charged, so small bodies pass when the budget is exhausted. Worst case: 16 KiB
-//! × connections.
+//! The first 2 KiB of each body are not charged, so small bodies pass when the budget is exhausted. The memory of the
+//! connections, which [`MemoryShares`](crate::memory_limit::MemoryShares) sets aside, covers them.
 
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A budget of bytes. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct MemoryBudget {
+pub struct MemoryBudget {
     semaphore: Arc<Semaphore>,
+    total: usize,
 }
 
-/// Bytes that one request or response holds until this is dropped.
+/// Bytes that one holder has reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budget: MemoryBudget,
@@ -25,13 +27,41 @@ pub(crate) struct Reservation {
 
 /// Error: the budget is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the memory budget for requests and responses is exhausted")]
+#[error("the memory budget for clients is exhausted")]
 pub struct MemoryExhausted;
 
 impl MemoryBudget {
     /// Creates a budget of `bytes`.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { semaphore: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))) }
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let total = bytes.min(Semaphore::MAX_PERMITS);
+        Self { semaphore: Arc::new(Semaphore::new(total)), total }
+    }
+
+    /// Size of the whole budget in bytes.
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Returns true if less than half of the budget is left.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.semaphore.available_permits() < self.total / 2
+    }
+
+    /// Reserves `count` bytes, of which every one is charged.
+    pub(crate) fn try_charge(&self, count: usize) -> Result<Reservation, MemoryExhausted> {
+        let mut reservation = self.reservation();
+        reservation.total = Reservation::FREE_BYTES;
+        reservation.try_grow(count)?;
+        Ok(reservation)
+    }
+
+    /// Charges the bytes of a body that is complete, until their last slice is dropped.
+    pub(crate) fn try_hold(&self, mut bytes: Vec<u8>) -> Result<Bytes, MemoryExhausted> {
+        let mut reservation = self.reservation();
+        bytes.shrink_to_fit();
+        reservation.try_grow(bytes.len())?;
+        Ok(reservation.into_bytes(bytes))
     }
 
     /// Creates an empty reservation.
@@ -42,7 +72,7 @@ impl MemoryBudget {
 
 impl Reservation {
     /// Bytes of each reservation that are not charged.
-    pub(crate) const FREE_BYTES: usize = 16 * 1024;
+    pub(crate) const FREE_BYTES: usize = 2 * 1024;
 
     /// Reserves `count` more bytes, all or none.
     pub(crate) fn try_grow(&mut self, count: usize) -> Result<(), MemoryExhausted> {

@@ -1,16 +1,13 @@
 //! Writes JSON-RPC responses around results, which stay byte for byte those of the node.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
-use hyper::body::{Frame, SizeHint};
 use serde_json::value::RawValue;
 
 use super::request::RpcError;
+use crate::api::chunked_body::ChunkedBody;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
 
 /// Parts of a response or of a batch of responses.
@@ -101,56 +98,12 @@ impl RpcResponseBuilder {
             self.chunks.push_back(Bytes::from_static(b"]"));
         }
         let length = self.chunks.iter().map(Bytes::len).fold(0, usize::saturating_add);
-        if length <= ChunkedBytes::MAX_FRAME_BYTES {
+        if length <= Reservation::FREE_BYTES {
             let mut buffer = BytesMut::with_capacity(length);
             self.chunks.into_iter().for_each(|piece| buffer.put(piece));
             return Some(Body::from(buffer.freeze()));
         }
-        Some(Body::new(ChunkedBytes {
-            chunks: self.chunks,
-            remaining: length,
-            _reservation: self.batch_reservation,
-        }))
-    }
-}
-
-/// Body that shares its bytes with the cache and with other responses. It hands them out in small chunks, because the
-/// connection copies what it gets.
-struct ChunkedBytes {
-    chunks: VecDeque<Bytes>,
-    remaining: usize,
-    _reservation: Option<Reservation>,
-}
-
-impl ChunkedBytes {
-    const MAX_FRAME_BYTES: usize = 16 * 1024;
-}
-
-impl hyper::body::Body for ChunkedBytes {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = self.chunks.front_mut().map(|piece| {
-            let length = piece.len().min(Self::MAX_FRAME_BYTES);
-            piece.split_to(length)
-        });
-        if self.chunks.front().is_some_and(Bytes::is_empty) {
-            self.chunks.pop_front();
-        }
-        self.remaining = self.remaining.saturating_sub(frame.as_ref().map_or(0, Bytes::len));
-        Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.chunks.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        u64::try_from(self.remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
+        Some(ChunkedBody::new(self.chunks, self.batch_reservation).into())
     }
 }
 
@@ -206,7 +159,7 @@ mod tests {
         let mut received = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.unwrap().into_data().unwrap();
-            assert!((1..=ChunkedBytes::MAX_FRAME_BYTES).contains(&frame.len()));
+            assert!((1..=ChunkedBody::MAX_FRAME_BYTES).contains(&frame.len()));
             received.extend_from_slice(&frame);
         }
         let expected = format!(
