@@ -267,6 +267,8 @@ impl Plot {
             let amounts = || (group * group_size..).zip(amounts).filter_map(known);
             let lowest = amounts().min_by_key(|(_, wei)| *wei)?;
             let highest = amounts().max_by_key(|(_, wei)| *wei)?;
+            // Of equal values, both may be the same block.
+            let highest = if highest.1 == lowest.1 { lowest } else { highest };
             Some([lowest.min(highest), lowest.max(highest)].map(point))
         });
         let points: Vec<_> = groups

@@ -38,6 +38,9 @@ use open_connections::OpenConnections;
 /// Number of refused connections that get a response at a time. Further ones are closed without a response.
 pub(crate) const MAX_REJECTIONS: usize = 256;
 
+/// Number of connections that may be open beyond the limit while they are being closed for others.
+const MAX_CLOSING: usize = 64;
+
 /// Limit of hyper's buffers: the longest head that it reads, and what it holds of a response that the client does not
 /// read. Larger than the service's own limit of a head, so that most heads over that limit get a problem document.
 const BUFFER_BYTES: usize = 32 * 1024;
@@ -173,8 +176,12 @@ impl Listener {
         let threads: Vec<_> = threads.collect();
         for (runtime, app, shutdown) in threads.iter().cycle() {
             let (stream, address) = loop {
+                // A closed connection holds memory until its thread drops it. Where the threads cannot keep up, new ones
+                // wait in the system's queue.
+                let closing = connections.len().saturating_sub(open.count());
+                let can_accept = closing < MAX_CLOSING;
                 tokio::select! {
-                    accepted = listener.accept() => match accepted {
+                    accepted = listener.accept(), if can_accept => match accepted {
                         Ok((stream, peer)) => break (stream, peer.ip()),
                         Err(error) => accept_errors.pause(&error).await,
                     },

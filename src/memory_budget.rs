@@ -93,12 +93,60 @@ impl Reservation {
         Ok(())
     }
 
+    /// Releases what exceeds `total` bytes.
+    fn shrink_to(&mut self, total: usize) {
+        let charged = total.saturating_sub(Self::FREE_BYTES);
+        if let Some(permit) = &mut self.charged {
+            drop(permit.split(permit.num_permits().saturating_sub(charged)));
+        }
+        self.total = self.total.min(total);
+    }
+
     /// Wraps `bytes` so that the reservation is released when their last slice is dropped.
     pub(crate) fn into_bytes(self, bytes: Vec<u8>) -> Bytes {
         if self.charged.is_none() {
             return bytes.into();
         }
         Bytes::from_owner(ReservedBytes { bytes, _reservation: self })
+    }
+}
+
+/// A body that is being read. Its capacity is charged, not only its length.
+#[derive(Debug)]
+pub(crate) struct ReservedBuffer {
+    bytes: Vec<u8>,
+    max_bytes: usize,
+    reservation: Reservation,
+}
+
+impl ReservedBuffer {
+    /// Creates an empty buffer for up to `max_bytes` bytes.
+    pub(crate) fn new(max_bytes: usize, memory: &MemoryBudget) -> Self {
+        Self { bytes: Vec::new(), max_bytes, reservation: memory.reservation() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends `chunk`. The caller checks the length.
+    pub(crate) fn try_extend(&mut self, chunk: &[u8]) -> Result<(), MemoryExhausted> {
+        let needed = self.bytes.len().saturating_add(chunk.len());
+        let capacity = self.bytes.capacity();
+        if needed > capacity {
+            let doubled = capacity.saturating_mul(2).min(self.max_bytes).max(needed);
+            self.reservation.try_grow(doubled.saturating_sub(capacity))?;
+            self.bytes.reserve_exact(doubled.saturating_sub(self.bytes.len()));
+        }
+        self.bytes.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    /// Returns the body, which is charged until its last slice is dropped.
+    pub(crate) fn into_bytes(mut self) -> Bytes {
+        self.bytes.shrink_to_fit();
+        self.reservation.shrink_to(self.bytes.len());
+        self.reservation.into_bytes(self.bytes)
     }
 }
 
@@ -135,6 +183,27 @@ mod tests {
         reservation.try_grow(FREE + 10).unwrap();
         drop(reservation);
         assert_eq!(budget.reservation().try_grow(FREE + 10), Ok(()));
+    }
+
+    #[test]
+    fn buffer_is_charged_for_its_capacity_while_it_grows() {
+        let budget = MemoryBudget::new(4 * FREE);
+        let mut buffer = ReservedBuffer::new(8 * FREE, &budget);
+        buffer.try_extend(&vec![1; 2 * FREE]).unwrap();
+        assert_eq!(budget.semaphore.available_permits(), 3 * FREE);
+        buffer.try_extend(&[2]).unwrap();
+        assert_eq!(budget.semaphore.available_permits(), FREE);
+        assert_eq!(buffer.try_extend(&vec![3; 2 * FREE]), Err(MemoryExhausted));
+        let body = buffer.into_bytes();
+        assert_eq!(
+            (body.len(), budget.semaphore.available_permits()),
+            (2 * FREE + 1, 3 * FREE - 1)
+        );
+        drop(body);
+        assert_eq!(budget.semaphore.available_permits(), 4 * FREE);
+        let mut buffer = ReservedBuffer::new(3 * FREE, &budget);
+        (0..3).for_each(|_| buffer.try_extend(&vec![1; FREE]).unwrap());
+        assert_eq!(budget.semaphore.available_permits(), 2 * FREE);
     }
 
     #[test]

@@ -25,19 +25,22 @@ impl MemoryShares {
     /// Program, threads, metrics, clients of upstreams, log, and the largest bodies that are being made.
     const PROCESS_BYTES: usize = 32 * MIB;
 
-    /// What every connection may hold without a charge to the budget: 10 KiB of its task and of buffers of their first
-    /// size (measured), 4 KiB more for the first growth of the read buffer, the uncharged first bytes of two bodies,
-    /// and the system's structures of a socket.
-    const CONNECTION_BYTES: usize = 20 * 1024;
+    /// HTTP clients, counters and snapshots of a chain.
+    const CHAIN_BYTES: usize = MIB / 4;
+
+    /// What every connection may hold without a charge to the budget: 21 KiB of its task and of buffers of their first
+    /// size (measured), the uncharged first bytes of two bodies, and the system's structures of a socket.
+    const CONNECTION_BYTES: usize = 26 * 1024;
 
     /// Shares out `limit` bytes between the process with these `chains`, connections and the budget.
     pub(crate) fn new(limit: usize, chains: &[Chain]) -> Self {
         let block_bytes = size_of::<crate::fees::Block>();
         let blocks = chains.iter().map(|chain| chain.history_blocks.get());
         let blocks = blocks.fold(0, usize::saturating_add).saturating_mul(block_bytes);
+        let chain_bytes = chains.len().saturating_mul(Self::CHAIN_BYTES).saturating_add(blocks);
         // An eighth for what the allocator holds and cannot use.
-        let reserved = (limit / 8).saturating_add(Self::PROCESS_BYTES).saturating_add(blocks);
-        // Long histories may leave nothing. The service then still has to serve, so they may take half of the rest.
+        let reserved = (limit / 8).saturating_add(Self::PROCESS_BYTES).saturating_add(chain_bytes);
+        // Many chains may leave nothing. The service then still has to serve, so they count for half of the rest at most.
         let floor = (limit / 8 * 7).saturating_sub(Self::PROCESS_BYTES) / 2;
         let available = limit.saturating_sub(reserved).max(floor);
         Self { budget: available / 2, max_connections: available / 2 / Self::CONNECTION_BYTES }

@@ -67,14 +67,14 @@ impl BlockCount {
         })
     }
 
-    /// Like [`validate`](Self::validate), and charges `client` a further request for each 128 blocks, which take about
-    /// as long as a short request.
+    /// Like [`validate`](Self::validate), and charges `client` a further request for each 32 blocks, which take as long as
+    /// a suggestion if they are compressed.
     pub(super) fn validate_and_charge(
         self,
         max: usize,
         client: &ClientHandle,
     ) -> Result<usize, Problem> {
-        const BLOCKS_PER_REQUEST: usize = 128;
+        const BLOCKS_PER_REQUEST: usize = 32;
         let count = self.validate(max)?;
         client.check_rate(count / BLOCKS_PER_REQUEST).map_err(Problem::rate_limited)?;
         Ok(count)

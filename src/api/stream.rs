@@ -30,6 +30,9 @@ use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::metrics::{Counter, Metrics};
 use crate::store::{ChainStore, LatestState, StoredChain};
 
+/// A stream of this many chains costs a further request: each begins with an event of its own.
+const CHAINS_PER_REQUEST: usize = 8;
+
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Interval of keep-alive comments on an idle stream.
@@ -217,6 +220,7 @@ pub(super) async fn stream_all_suggestions(
     };
     let chains = streams.store.chains();
     let client = ClientHandle::from_request(&request);
+    client.check_rate(chains.len() / CHAINS_PER_REQUEST).map_err(Problem::rate_limited)?;
     let events = stream::select_all(chains.iter().map(chain_events));
     streams.stream_response(&client, chains.len(), events)
 }

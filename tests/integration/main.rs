@@ -28,6 +28,7 @@ mod listener;
 #[path = "../rig/logged_process.rs"]
 mod logged_process;
 mod logs;
+mod memory;
 #[path = "../rig/mock_collector.rs"]
 mod mock_collector;
 #[expect(dead_code, reason = "tests/system uses the rest")]

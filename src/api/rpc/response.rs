@@ -178,14 +178,14 @@ mod tests {
 
     #[test]
     fn batch_memory_is_reserved_until_the_body_is_dropped() {
-        let memory = MemoryBudget::new(40 * 1024);
+        let memory = MemoryBudget::new(Reservation::FREE_BYTES * 5 / 2);
         let mut batch = RpcResponseBuilder::for_batch(&memory);
         let large = || result_response("1", "7".repeat(Reservation::FREE_BYTES + 1));
         (0..3).for_each(|_| batch.append(large()).unwrap());
         assert_eq!(batch.append(large()), Err(MemoryExhausted));
         drop(batch);
-        let memory = MemoryBudget::new(8 * 1024);
-        let small = || result_response("1", "7".repeat(8 * 1024));
+        let memory = MemoryBudget::new(Reservation::FREE_BYTES / 2);
+        let small = || result_response("1", "7".repeat(Reservation::FREE_BYTES / 2));
         let mut batch = RpcResponseBuilder::for_batch(&memory);
         batch.append(small()).unwrap();
         batch.append(small()).unwrap();
@@ -195,18 +195,18 @@ mod tests {
         (0..2).for_each(|_| batch.append(small()).unwrap());
         let body = batch.into_body();
         assert_eq!(
-            memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024),
+            memory.reservation().try_grow(Reservation::FREE_BYTES * 3 / 2),
             Err(MemoryExhausted)
         );
         drop(body);
-        assert_eq!(memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024), Ok(()));
+        assert_eq!(memory.reservation().try_grow(Reservation::FREE_BYTES * 3 / 2), Ok(()));
 
         let error = RpcError::batch_too_long(100, 200);
         let id: &RawValue = serde_json::from_str("1").unwrap();
         let reject = |count| {
             RpcResponseBuilder::for_rejected_batch(&vec![id; count], &error, &memory).map(|_| ())
         };
-        assert_eq!(reject(200), Ok(()));
-        assert_eq!(reject(300), Err(MemoryExhausted));
+        assert_eq!(reject(20), Ok(()));
+        assert_eq!(reject(30), Err(MemoryExhausted));
     }
 }
