@@ -1,10 +1,12 @@
 # The statically linked service on a base without a shell. Two arguments set the bases. BUILDER can be any Debian with Rust,
-# a C compiler and the development files of the C library.
+# a C compiler, make and the development files of the C library. make is installed if it is missing.
 ARG BUILDER=docker.io/library/rust:1.95.0-slim-trixie
 ARG RUNTIME=gcr.io/distroless/static-debian13:nonroot
 
 FROM ${BUILDER} AS build
 WORKDIR /build
+# The allocator's library is built with make.
+RUN command -v make || { apt-get update && apt-get install --yes --no-install-recommends make; }
 # A statically linked glibc (since 2.34) resolves names through /etc/hosts and DNS without its shared libraries. Cargo needs an
 # explicit target. Otherwise the flag would also apply to build scripts and procedural macros, which cannot be static.
 ENV RUSTFLAGS="-C target-feature=+crt-static"

@@ -16,6 +16,7 @@ use gas_suggestion::fees::{
     self, Block, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards, Suggestion,
     ZeroBaseFee,
 };
+use gas_suggestion::memory_budget::MemoryBudget;
 use gas_suggestion::metrics::Metrics;
 use gas_suggestion::proxy::Proxy;
 use gas_suggestion::reads::Reads;
@@ -443,7 +444,13 @@ impl Harness {
         let client = upstream::JsonRpcClient::new(&at_root).expect("TLS is there");
         let metrics = Metrics::new();
         let upstreams = ChainUpstreams::for_chains(&client, &at_root.chains, &metrics);
-        let reads = Reads::new(&at_root.rpc, &store, &upstreams, &metrics);
+        let reads = Reads::new(
+            &at_root.rpc,
+            &store,
+            &upstreams,
+            &MemoryBudget::new(256 * 1024 * 1024),
+            &metrics,
+        );
         // The service is shutting down, so that streams end after their first event.
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();

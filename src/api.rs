@@ -12,6 +12,7 @@
 
 mod access_log;
 mod chains;
+mod chunked_body;
 mod cors;
 mod delegation;
 mod extractors;
@@ -28,6 +29,7 @@ mod problem;
 mod request_body;
 mod request_checks;
 mod request_id;
+mod response_body;
 mod rpc;
 mod stream;
 mod suggestion;
@@ -39,15 +41,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{Extensions, HeaderMap, Request, StatusCode, Version};
+use axum::http::{Request, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
 use tower::{BoxError, Layer, Service, ServiceBuilder, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use tower_http::cors::CorsLayer;
 use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
 use utoipa_axum::router::OpenApiRouter;
@@ -58,19 +58,25 @@ pub use health::ReadinessState;
 use crate::client_limits::ConnectedPeer;
 use crate::config::{self, Config, DelegationSource};
 use crate::delegation::Delegations;
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::store::ChainStore;
 use access_log::{AccessLog, RequestContext};
 use fast_path::FastPath;
+use fee_history::HistorySerializer;
 use fee_history_chart::ChartRenderer;
 use openapi::SerializedDocument;
 use problem::Problem;
 use request_checks::{AdminHosts, RequestChecks};
+use response_body::BodyLimits;
 use stream::SuggestionStreams;
 use suggestion::SuggestionState;
 use verification::VerificationState;
+
+/// Memory of responses to probes and scrapes.
+const ADMIN_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Routes of one listener with their layers. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -125,13 +131,20 @@ pub fn public(
             .route("/registry/v2/check/{scope}", disabled.clone());
         (lookups, Router::new().route("/v1/{chain}/delegations/transactions", disabled))
     };
-    let streams = SuggestionStreams::new(store, &config.limits, health.shutdown_token(), metrics);
+    let streams = SuggestionStreams::new(
+        store,
+        &config.limits,
+        reads.memory(),
+        health.shutdown_token(),
+        metrics,
+    );
     let document = SerializedDocument::new(&openapi::document(config));
     let timed_routes = OpenApiRouter::new()
         .merge(suggestion_routes().with_state(SuggestionState::new(store, metrics)))
         .merge(stream_routes().with_state(streams))
         .merge(fee_routes().with_state(store.clone()))
-        .merge(chart_routes().with_state(ChartRenderer::new(store, metrics)))
+        .merge(history_routes().with_state(HistorySerializer::new(store)))
+        .merge(chart_routes().with_state(ChartRenderer::new(store, reads.memory(), metrics)))
         .merge(rpc_routes().with_state(reads.clone()))
         .merge(page_routes())
         .merge(document_routes().with_state(document));
@@ -158,7 +171,7 @@ pub fn public(
         }
     };
     let fast_path = FastPath::new(base_path, store, metrics);
-    App::new("public", routes, Some(fast_path), None, config, metrics)
+    App::new("public", routes, Some(fast_path), None, config, reads.memory(), metrics)
 }
 
 fn suggestion_routes() -> OpenApiRouter<SuggestionState> {
@@ -175,8 +188,11 @@ fn fee_routes() -> OpenApiRouter<ChainStore> {
     OpenApiRouter::new()
         .routes(routes!(suggestion::list_suggestions))
         .routes(routes!(fee_market::get_fee_market))
-        .routes(routes!(fee_history::get_fee_history))
         .routes(routes!(chains::list_chains))
+}
+
+fn history_routes() -> OpenApiRouter<HistorySerializer> {
+    OpenApiRouter::new().routes(routes!(fee_history::get_fee_history))
 }
 
 fn chart_routes() -> OpenApiRouter<ChartRenderer> {
@@ -227,6 +243,7 @@ fn described_routes(config: &Config) -> utoipa::openapi::OpenApi {
     let mut document = suggestion_routes().into_openapi();
     document.merge(stream_routes().into_openapi());
     document.merge(fee_routes().into_openapi());
+    document.merge(history_routes().into_openapi());
     document.merge(chart_routes().into_openapi());
     document.merge(rpc_routes().into_openapi());
     if config.delegation.source != DelegationSource::Off {
@@ -268,7 +285,10 @@ pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App 
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
     let probes = Router::from(probes().with_state(health));
     let routes = probes.merge(metrics_routes).layer(timeout_layer(config));
-    App::new("admin", routes, None, Some(AdminHosts::new(&config.server)), config, metrics)
+    let hosts = AdminHosts::new(&config.server);
+    // A budget of its own, so that clients of the public listener cannot keep scrapes out.
+    let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
+    App::new("admin", routes, None, Some(hosts), config, &memory, metrics)
 }
 
 /// Limits the time from a request to its response headers.
@@ -284,14 +304,16 @@ impl App {
         fast_path: Option<FastPath>,
         admin_hosts: Option<AdminHosts>,
         config: &Config,
+        memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Self {
         let body_timeout = timeout_or_never(config.limits.body_timeout);
+        let body_limits = BodyLimits::new(memory);
         let layers = ServiceBuilder::new()
             .layer(middleware::from_fn(access_log::record_matched_path))
             .layer(CatchPanicLayer::new())
-            .layer(RequestBodyTimeoutLayer::new(body_timeout))
-            .layer(compression_layer());
+            .layer(middleware::from_fn_with_state(body_limits, response_body::limit_body))
+            .layer(RequestBodyTimeoutLayer::new(body_timeout));
         let base_path = &config.server.base_path;
         let rate_limited = metrics.requests_rate_limited_total.clone();
         let cors = admin_hosts.is_none().then(|| config.cors.clone());
@@ -372,20 +394,6 @@ impl App {
         request.extensions_mut().insert(client);
         context.span.instrument(self.inner.routes.clone().call(request)).await
     }
-}
-
-/// Compresses bodies of more than 1 KiB for clients that accept it; never images and event streams.
-fn compression_layer() -> CompressionLayer<impl Predicate> {
-    const MIN_BYTES: u64 = 1024;
-    let may_be_compressed = |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| {
-        extensions.get::<pages::Precompressed>().is_none()
-    };
-    CompressionLayer::new().compress_when(
-        SizeAbove::new(MIN_BYTES)
-            .and(NotForContentType::IMAGES)
-            .and(NotForContentType::SSE)
-            .and(may_be_compressed),
-    )
 }
 
 /// Returns the timeout, or a year if it is switched off with 0.

@@ -252,12 +252,31 @@ impl Plot {
         }
     }
 
-    /// Draws a line, with a gap where a block has no value.
+    /// Number of blocks that are drawn as one, because they have less than a pixel together.
+    fn group_size(&self) -> usize {
+        const MAX_GROUPS: usize = 1024;
+        self.blocks.count.div_ceil(MAX_GROUPS).max(1)
+    }
+
+    /// Draws a line, with a gap where a block has no value. A group of blocks has its lowest and its highest value.
     fn draw_series(&self, svg: &mut Svg, series: &Series) {
-        let point = |(index, amount): (usize, &Option<u128>)| {
-            amount.map(|wei| (self.x(2 * index + 1), self.y(wei)))
-        };
-        let points: Vec<_> = series.amounts.iter().enumerate().map(point).collect();
+        let point = |(index, wei): (usize, u128)| (self.x(2 * index + 1), self.y(wei));
+        let known = |(index, amount): (usize, &Option<u128>)| amount.map(|wei| (index, wei));
+        let group_size = self.group_size();
+        let groups = series.amounts.chunks(group_size).enumerate().map(|(group, amounts)| {
+            let amounts = || (group * group_size..).zip(amounts).filter_map(known);
+            let lowest = amounts().min_by_key(|(_, wei)| *wei)?;
+            let highest = amounts().max_by_key(|(_, wei)| *wei)?;
+            // Of equal values, both may be the same block.
+            let highest = if highest.1 == lowest.1 { lowest } else { highest };
+            Some([lowest.min(highest), lowest.max(highest)].map(point))
+        });
+        let points: Vec<_> = groups
+            .flat_map(|group| match group {
+                Some([first, last]) if first != last => vec![Some(first), Some(last)],
+                group => vec![group.map(|[first, _]| first)],
+            })
+            .collect();
         for run in points.split(Option::is_none) {
             let run: Vec<_> = run.iter().flatten().copied().collect();
             match run.as_slice() {
@@ -287,15 +306,18 @@ impl Plot {
     fn draw_gas(&self, svg: &mut Svg, blocks: &[Block]) {
         // The bars of more blocks are too narrow for a gap.
         let gap = if blocks.len() <= 128 { px(1) } else { 0 };
-        for (index, block) in blocks.iter().enumerate() {
-            let Some(ratio) = block.gas_used_ratio else { continue };
+        let group_size = self.group_size();
+        for (group, blocks) in blocks.chunks(group_size).enumerate() {
+            let Some(ratio) = GasUsedRatios::from_blocks(blocks).average else { continue };
+            let index = group * group_size;
             #[expect(
                 clippy::as_conversions,
                 clippy::cast_possible_truncation,
                 reason = "it lies between 0 and the height of the panel"
             )]
             let height = (f64::from(GAS_BOTTOM - GAS_TOP) * ratio.clamp(0.0, 1.0)).round() as i32;
-            let (left, right) = (self.x(2 * index) + gap / 2, self.x(2 * index + 2) - gap / 2);
+            let (left, right) =
+                (self.x(2 * index) + gap / 2, self.x(2 * (index + blocks.len())) - gap / 2);
             svg.rect((left, GAS_BOTTOM - height), (right - left, height), palette::GAS_USED);
         }
     }

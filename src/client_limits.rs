@@ -45,6 +45,7 @@ struct Client {
     forwarded_requests: AtomicUsize,
     streams: AtomicUsize,
     reads: AtomicUsize,
+    charts: AtomicUsize,
     rate_limit: Option<RateLimit>,
     /// When a trusted proxy last forwarded a request of the client, or its last connection or long request ended.
     last_active: Mutex<Instant>,
@@ -82,6 +83,8 @@ pub(crate) enum LongRequestKind {
     Stream,
     /// A call that is in flight at a chain's nodes.
     Read,
+    /// A chart that is rendered or waits for that.
+    Chart,
 }
 
 /// Permit of one long request. Dropping it releases the client's slot.
@@ -138,8 +141,8 @@ impl ClientTable {
         let refill_time = refill_time.unwrap_or_default();
         self.table().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.lock_last_active());
-            let Client { connections, forwarded_requests, streams, reads, .. } = &**client;
-            let counts = [connections, forwarded_requests, streams, reads];
+            let Client { connections, forwarded_requests, streams, reads, charts, .. } = &**client;
+            let counts = [connections, forwarded_requests, streams, reads, charts];
             let is_active = counts.iter().any(|count| count.load(Ordering::Relaxed) > 0);
             is_active || idle_for <= refill_time
         });
@@ -158,13 +161,14 @@ impl ClientTable {
             };
             let rate_limit = self.inner.quota.map(rate_limiter);
             let last_active = Mutex::new(Instant::now());
-            let [connections, forwarded_requests, streams, reads] =
-                [const { AtomicUsize::new(0) }; 4];
+            let [connections, forwarded_requests, streams, reads, charts] =
+                [const { AtomicUsize::new(0) }; 5];
             Arc::new(Client {
                 connections,
                 forwarded_requests,
                 streams,
                 reads,
+                charts,
                 rate_limit,
                 last_active,
             })
@@ -191,6 +195,7 @@ impl Client {
             LongRequestKind::Forwarded => &self.forwarded_requests,
             LongRequestKind::Stream => &self.streams,
             LongRequestKind::Read => &self.reads,
+            LongRequestKind::Chart => &self.charts,
         }
     }
 
@@ -247,6 +252,11 @@ impl ConnectedPeer {
             None if self.clients.inner.quota.is_none() => Ok(()),
             None => self.client_for(headers).check_rate(1),
         }
+    }
+
+    /// Returns the client's address or network; `None`: the peer is a trusted proxy.
+    pub(crate) fn client_key(&self) -> Option<IpAddr> {
+        self.client.as_ref().map(|_| client_key(self.address))
     }
 
     /// Returns the client whose limits apply to a request with these headers.

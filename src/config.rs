@@ -26,7 +26,7 @@ pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::ConfigError;
 pub use redis::{Redis, RedisUrl};
 pub use rpc::{Rpc, RpcMethod};
-pub use server::{Cors, Limits, Log, LogFormat, Server, Threads};
+pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream_url::{UpstreamUrl, WebSocketUrl};
 pub use verification::Verification;

@@ -1,11 +1,14 @@
 //! Accepts connections and serves HTTP/1.1 on them. TLS and HTTP/2 belong to the proxy in front.
 //!
-//! Nothing queues here: a connection over a limit is refused at once. Every connection has deadlines.
+//! Nothing queues here: a connection over a limit is refused at once, or takes the place of one of a client that has
+//! more. Every connection has deadlines, and what it holds in memory is bounded.
 //!
 //! The accept loop is the service's own, because `axum::serve` has no deadlines for connections and cannot choose their
 //! threads.
 
 mod connection;
+mod metered_stream;
+mod open_connections;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,21 +21,36 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::App;
 use crate::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
 use crate::config::Limits;
-use crate::metrics::{Counter, DeadlineLabels, ListenerOutcomeLabels, Metrics, counters};
+use crate::memory_budget::MemoryBudget;
+use crate::metrics::{
+    Counter, DeadlineLabels, ListenerOutcomeLabels, ListenerReasonLabels, Metrics, counters,
+};
+use metered_stream::ConnectionActivity;
+use open_connections::OpenConnections;
 
 /// Number of refused connections that get a response at a time. Further ones are closed without a response.
 pub(crate) const MAX_REJECTIONS: usize = 256;
 
+/// Number of connections that may be open beyond the limit while they are being closed for others.
+const MAX_CLOSING: usize = 64;
+
 /// Limit of hyper's buffers: the longest head that it reads, and what it holds of a response that the client does not
 /// read. Larger than the service's own limit of a head, so that most heads over that limit get a problem document.
 const BUFFER_BYTES: usize = 32 * 1024;
+
+/// Size of a connection's send buffer, which Linux doubles. The system's default would hold megabytes for a client that
+/// does not read.
+pub(crate) const SEND_BUFFER_BYTES: usize = 32 * 1024;
+
+/// Size of a connection's receive buffer, which Linux doubles. Its default grows to megabytes.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Signals that end a listener.
 #[derive(Debug, Clone, Default)]
@@ -61,12 +79,24 @@ impl Shutdown {
 pub(crate) struct Listener {
     app: App,
     clients: ClientTable,
+    memory: MemoryBudget,
     /// 0: no limit.
     max_connections: usize,
     /// Settings of a connection.
     http: http1::Builder,
     accept_counters: EnumMap<AcceptOutcome, Counter>,
     timeout_counters: Arc<EnumMap<Timeout, Counter>>,
+    shed_counters: Arc<EnumMap<ShedReason, Counter>>,
+}
+
+/// Why a connection was closed for the sake of others.
+#[derive(Debug, Clone, Copy, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum ShedReason {
+    /// A client with fewer connections needed one.
+    ConnectionLimit,
+    /// The memory budget was exhausted.
+    Memory,
 }
 
 #[derive(Debug, Enum, strum::IntoStaticStr)]
@@ -88,12 +118,14 @@ enum Timeout {
 }
 
 impl Listener {
-    /// Creates a listener that serves `app` within `limits` and labels its metrics with `listener`.
+    /// Creates a listener that serves `app` within `limits`, charges what connections hold to `memory`, and labels its
+    /// metrics with `listener`.
     pub(crate) fn new(
         listener: &'static str,
         app: App,
         clients: ClientTable,
         limits: &Limits,
+        memory: MemoryBudget,
         metrics: &Metrics,
     ) -> Self {
         let header_timeout = limits.header_timeout;
@@ -106,6 +138,7 @@ impl Listener {
         Self {
             app,
             clients,
+            memory,
             max_connections: limits.max_connections,
             http,
             accept_counters: counters(&metrics.connections_total, |outcome| {
@@ -113,6 +146,9 @@ impl Listener {
             }),
             timeout_counters: Arc::new(counters(&metrics.connection_timeouts_total, |deadline| {
                 DeadlineLabels { listener, deadline }
+            })),
+            shed_counters: Arc::new(counters(&metrics.connections_shed_total, |reason| {
+                ListenerReasonLabels { listener, reason }
             })),
         }
     }
@@ -130,6 +166,7 @@ impl Listener {
         clean_up.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut accept_errors = AcceptErrors::default();
         let mut connections = JoinSet::new();
+        let mut open = OpenConnections::default();
         let mut rejections = JoinSet::new();
         let threads = runtimes.iter().map(|runtime| {
             // Checking a token takes its lock, so each thread has its own.
@@ -139,13 +176,17 @@ impl Listener {
         let threads: Vec<_> = threads.collect();
         for (runtime, app, shutdown) in threads.iter().cycle() {
             let (stream, address) = loop {
+                // A closed connection holds memory until its thread drops it. Where the threads cannot keep up, new ones
+                // wait in the system's queue.
+                let closing = connections.len().saturating_sub(open.count());
+                let can_accept = closing < MAX_CLOSING;
                 tokio::select! {
-                    accepted = listener.accept() => match accepted {
+                    accepted = listener.accept(), if can_accept => match accepted {
                         Ok((stream, peer)) => break (stream, peer.ip()),
                         Err(error) => accept_errors.pause(&error).await,
                     },
                     _ = clean_up.tick() => self.clients.remove_idle(Instant::now()),
-                    Some(_) = connections.join_next() => {}
+                    Some(ended) = connections.join_next_with_id() => open.remove(task_id(&ended)),
                     Some(_) = rejections.join_next() => {}
                     () = shutdown.closing.cancelled() => {
                         drop(listener);
@@ -156,13 +197,21 @@ impl Listener {
             };
             // The stream belongs to this runtime, and will belong to the one that serves it.
             let Ok(stream) = stream.into_std() else { continue };
-            match self.admit(address, connections.len()) {
+            match self.admit(address, &mut open) {
                 Ok(peer) => {
-                    let (http, app) = (self.http.clone(), app.clone());
-                    let (counters, shutdown) =
-                        (Arc::clone(&self.timeout_counters), shutdown.clone());
-                    let task = connection::serve(stream, http, app, peer, counters, shutdown);
-                    connections.spawn_on(task, runtime);
+                    let activity = Arc::new(ConnectionActivity::default());
+                    let client = peer.client_key();
+                    let settings = connection::Settings {
+                        http: self.http.clone(),
+                        app: app.clone(),
+                        memory: self.memory.clone(),
+                        activity: Arc::clone(&activity),
+                        timeout_counters: Arc::clone(&self.timeout_counters),
+                        shed_counters: Arc::clone(&self.shed_counters),
+                        shutdown: shutdown.clone(),
+                    };
+                    let task = connection::serve(stream, peer, settings);
+                    open.insert(client, connections.spawn_on(task, runtime), activity);
                 }
                 Err(status) if rejections.len() < MAX_REJECTIONS => {
                     let task = connection::reject(stream, app.clone(), status);
@@ -173,19 +222,33 @@ impl Listener {
         }
     }
 
-    /// Counts a connection from `address` while `open` others exist. Returns the status to refuse it with if it is over
-    /// a limit.
-    fn admit(&self, address: IpAddr, open: usize) -> Result<ConnectedPeer, StatusCode> {
-        if self.max_connections > 0 && open >= self.max_connections {
-            self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
-            return Err(StatusCode::SERVICE_UNAVAILABLE);
-        }
+    /// Counts a connection from `address` beside the `open` ones, of which it may close one. Returns the status to
+    /// refuse it with if it is over a limit.
+    fn admit(
+        &self,
+        address: IpAddr,
+        open: &mut OpenConnections,
+    ) -> Result<ConnectedPeer, StatusCode> {
         let peer = self.clients.connect(address).map_err(|TooManyConnections| {
             self.accept_counters[AcceptOutcome::RefusedClientLimit].increment();
             StatusCode::TOO_MANY_REQUESTS
         })?;
+        if self.max_connections > 0 && open.count() >= self.max_connections {
+            if !open.shed_for(peer.client_key()) {
+                self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
+                return Err(StatusCode::SERVICE_UNAVAILABLE);
+            }
+            self.shed_counters[ShedReason::ConnectionLimit].increment();
+        }
         self.accept_counters[AcceptOutcome::Accepted].increment();
         Ok(peer)
+    }
+}
+
+fn task_id(ended: &Result<(Id, ()), JoinError>) -> Id {
+    match ended {
+        Ok((id, ())) => *id,
+        Err(error) => error.id(),
     }
 }
 

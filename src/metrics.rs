@@ -154,6 +154,9 @@ metrics! {
     connections_total: Family<ListenerOutcomeLabels, Counter> = Family::default(),
     /// Connections closed because they missed a deadline, by deadline
     connection_timeouts_total: Family<DeadlineLabels, Counter> = Family::default(),
+    /// Connections closed so that others can be served: connection_limit (a client with fewer connections needed one) or
+    /// memory (the memory budget was exhausted)
+    connections_shed_total: Family<ListenerReasonLabels, Counter> = Family::default(),
     /// Requests rejected with 429 because their client exceeded its rate limit
     requests_rate_limited_total: Counter = Counter::default(),
     /// Open streams
@@ -196,6 +199,7 @@ labels! {
     ProxyLabels { upstream: &'static str, outcome: &'static str }
     OutcomeLabels { outcome: &'static str }
     ListenerOutcomeLabels { listener: &'static str, outcome: &'static str }
+    ListenerReasonLabels { listener: &'static str, reason: &'static str }
     DeadlineLabels { listener: &'static str, deadline: &'static str }
 }
 

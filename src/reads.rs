@@ -144,20 +144,17 @@ enum ReadOutcome {
 }
 
 impl Reads {
-    /// Budget of request bodies in flight and of responses, whether a client or the cache still holds them. Delegation
-    /// look-ups share it.
-    const MEMORY_LIMIT_BYTES: usize = 256 * 1024 * 1024;
-
-    /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order.
+    /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order. Bodies and
+    /// cached responses are charged to `memory`.
     #[must_use]
     pub fn new(
         limits: &config::Rpc,
         store: &store::ChainStore,
         upstreams: &[Arc<ChainUpstreams>],
+        memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Self {
-        let memory = MemoryBudget::new(Self::MEMORY_LIMIT_BYTES);
-        let cache = cache::new_cache();
+        let cache = cache::new_cache(memory);
         let cache_stats = cache.clone();
         metrics.register_cache("reads", move || {
             [cache_stats.entry_count(), cache_stats.weighted_size()]
@@ -180,7 +177,7 @@ impl Reads {
             };
         let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
         let (limits, store) = (limits.clone(), store.clone());
-        Self { inner: Arc::new(Inner { limits, memory, store, chains }) }
+        Self { inner: Arc::new(Inner { limits, memory: memory.clone(), store, chains }) }
     }
 
     /// Returns the configured limits of a request.

@@ -30,7 +30,11 @@ use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
 use crate::gauges;
-use crate::listener::{Listener, MAX_REJECTIONS, Shutdown};
+use crate::listener::{
+    Listener, MAX_REJECTIONS, RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, Shutdown,
+};
+use crate::memory_budget::MemoryBudget;
+use crate::memory_limit::MemoryShares;
 use crate::metrics::Metrics;
 use crate::poller::{PollTiming, Poller};
 use crate::proxy::Proxy;
@@ -39,6 +43,9 @@ use crate::replicas::ReplicaSync;
 use crate::serving_threads::ServingThreads;
 use crate::store::ChainStore;
 use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
+
+/// Memory of the admin listener's clients.
+const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
 
 /// The service with its listeners bound, not yet serving.
 #[derive(Debug)]
@@ -97,21 +104,30 @@ impl Server {
         let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
         let (store, publishers) = ChainStore::new(&self.config.chains);
         let metrics = Metrics::new();
-        let limits = self.limits();
+        let limit = self.config.limits.memory.bytes();
+        let shares = MemoryShares::new(limit, &self.config.chains);
+        let limits = self.limits(&shares);
+        tracing::info!(
+            memory_limit = limit,
+            memory_budget = shares.budget,
+            max_connections = limits.max_connections,
+            "limits derived"
+        );
+        let memory = MemoryBudget::new(shares.budget);
         let shutdown = Shutdown::default();
         let health = ReadinessState::new(store.clone(), shutdown.draining.clone());
 
         let upstreams = ChainUpstreams::for_chains(&client, &self.config.chains, &metrics);
         gauges::register(&store, &upstreams, &metrics);
-        let reads = Reads::new(&self.config.rpc, &store, &upstreams, &metrics);
+        let reads = Reads::new(&self.config.rpc, &store, &upstreams, &memory, &metrics);
         let replicas =
             ReplicaSync::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
         let replicas = replicas.context("cannot set up the Redis client")?;
         let api = &self.config.delegation.api_url;
         let shared_budget = replicas.as_ref().map(|shared| shared.shared_budget(api));
         let timings = match replicas {
-            Some(shared) => {
-                let (coordinators, connection) = shared.into_parts();
+            Some(sync) => {
+                let (coordinators, connection) = sync.into_parts();
                 self.background.spawn(connection.map(|never| match never {}));
                 coordinators
                     .into_iter()
@@ -128,7 +144,9 @@ impl Server {
         let admin = api::admin(&self.config, health.clone(), &metrics);
         let admin_limits = limits.for_admin();
         let clients = ClientTable::new(&admin_limits, &[]);
-        let admin = Listener::new("admin", admin, clients, &admin_limits, &metrics);
+        // A budget of its own, so that clients cannot keep probes and scrapes out.
+        let admin_memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
+        let admin = Listener::new("admin", admin, clients, &admin_limits, admin_memory, &metrics);
         let background = [Handle::current()];
         self.background.spawn(async move {
             admin.serve(self.admin, &background, Shutdown::default()).await;
@@ -149,7 +167,7 @@ impl Server {
             &metrics,
         );
         let clients = ClientTable::new(&limits, &self.config.server.trusted_proxies);
-        let public = Listener::new("public", public, clients, &limits, &metrics);
+        let public = Listener::new("public", public, clients, &limits, memory, &metrics);
         let threads = ServingThreads::start(self.config.server.threads.count());
         let threads = threads.context("cannot start the serving threads")?;
         let mut serving =
@@ -190,9 +208,9 @@ impl Server {
         Ok(timings)
     }
 
-    /// Returns the configured limits. The number of connections leaves some of the process's open files to upstream
-    /// connections and the admin listener, so that a flood of clients cannot stop the polls.
-    fn limits(&self) -> Limits {
+    /// Returns the configured limits. The number of connections fits into memory. It leaves some of the process's open
+    /// files to upstream connections and the admin listener, so that a flood of clients cannot stop the polls.
+    fn limits(&self, memory: &MemoryShares) -> Limits {
         const SPARE_FILES: usize = 64;
         let chains = self.config.chains.iter();
         let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
@@ -205,6 +223,18 @@ impl Server {
             .saturating_add(self.config.delegation.max_in_flight.get())
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REJECTIONS + SPARE_FILES);
         let mut limits = self.config.limits.clone();
+        match limits.max_connections {
+            0 => limits.max_connections = memory.max_connections,
+            configured if configured > memory.max_connections => {
+                limits.max_connections = memory.max_connections;
+                tracing::warn!(
+                    configured,
+                    max_connections = memory.max_connections,
+                    "connection limit lowered to fit the memory limit"
+                );
+            }
+            _ => {}
+        }
         let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
             Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
             Err(error) => {
@@ -213,18 +243,14 @@ impl Server {
             }
         };
         let available = open_files.saturating_sub(reserved_files).max(open_files / 4).max(1);
-        match limits.max_connections {
-            0 => limits.max_connections = available,
-            configured if configured > available => {
-                limits.max_connections = available;
-                tracing::warn!(
-                    configured,
-                    max_connections = available,
-                    open_files,
-                    "connection limit lowered to fit the open-file limit"
-                );
-            }
-            _ => {}
+        if limits.max_connections > available {
+            tracing::warn!(
+                configured = limits.max_connections,
+                max_connections = available,
+                open_files,
+                "connection limit lowered to fit the open-file limit"
+            );
+            limits.max_connections = available;
         }
         limits
     }
@@ -236,15 +262,14 @@ fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Resu
 
 /// Listens at `address`. The kernel closes a connection whose client reads nothing for `write_timeout`.
 fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpListener> {
-    /// Size of a connection's send buffer. The system's default would hold megabytes for a client that does not read.
-    const SEND_BUFFER_BYTES: u32 = 64 * 1024;
     const BACKLOG: u32 = 1024;
     /// The kernel stores milliseconds in 31 bits.
     const MAX_USER_TIMEOUT: Duration = Duration::from_hours(24 * 24);
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted service can take over its port at once.
     socket.set_reuseaddr(true)?;
-    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.set_send_buffer_size(u32::try_from(SEND_BUFFER_BYTES).unwrap_or(u32::MAX))?;
+    socket.set_recv_buffer_size(u32::try_from(RECEIVE_BUFFER_BYTES).unwrap_or(u32::MAX))?;
     // TCP_USER_TIMEOUT of connections. Data in the system's send buffer is invisible to the service. Without this
     // timeout the system would retry for a quarter of an hour, and for ever if the client never reads on.
     #[cfg(target_os = "linux")]

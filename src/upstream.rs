@@ -41,7 +41,7 @@ pub use upstream_node::UpstreamNode;
 
 use crate::config::{self, Config, UpstreamUrl, WebSocketUrl};
 use crate::http_client;
-use crate::memory_budget::{MemoryBudget, MemoryExhausted};
+use crate::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
 use crate::redaction::Redactor;
 use crate::traces::Span;
 
@@ -206,22 +206,16 @@ impl JsonRpcClient {
 
 /// Reads the whole body. A charged body is released when its last slice is dropped.
 async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
-    let mut body = Vec::new();
-    let mut reservation = limit.memory.map(MemoryBudget::reservation);
+    // Replies to polls are not charged. There are few, and clients must not make them fail.
+    let unlimited = MemoryBudget::new(usize::MAX);
+    let mut body = ReservedBuffer::new(limit.max_bytes, limit.memory.unwrap_or(&unlimited));
     while let Some(chunk) = response.chunk().await? {
         if body.len().saturating_add(chunk.len()) > limit.max_bytes {
             return Err(Error::TooLarge(limit.max_bytes));
         }
-        if let Some(hold) = &mut reservation {
-            hold.try_grow(chunk.len())?;
-        }
-        body.extend_from_slice(&chunk);
+        body.try_extend(&chunk)?;
     }
-    body.shrink_to_fit();
-    Ok(match reservation {
-        Some(hold) => hold.into_bytes(body),
-        None => body.into(),
-    })
+    Ok(body.into_bytes())
 }
 
 /// Error of a call.

@@ -65,7 +65,7 @@ if ! buildah inspect --type image "$builder" >/dev/null 2>&1; then
     container=$(buildah from scratch)
     containers+=("$container")
     root=$(buildah mount "$container")
-    debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev "$suite" "$root" >"$work/log" 2>&1 ||
+    debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev,make "$suite" "$root" >"$work/log" 2>&1 ||
         fail "debootstrap: $(tail "$work/log")"
     cp "$authorities" "$root/etc/ssl/certs/ca-certificates.crt"
     buildah config --env PATH=/usr/local/rust/bin:/usr/sbin:/usr/bin:/sbin:/bin --env CARGO_HOME=/usr/local/cargo "$container"

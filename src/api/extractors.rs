@@ -8,6 +8,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::problem::{Problem, ProblemCode};
+use crate::client_limits::ClientHandle;
 use crate::store::{ChainStore, StoredChain};
 
 /// The `{chain}` of a path, by key or decimal id.
@@ -33,6 +34,14 @@ where
     }
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for ClientHandle {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
+
 /// The `blocks` query parameter.
 #[derive(Debug, IntoParams)]
 #[into_params(names("blocks"), parameter_in = Query)]
@@ -44,7 +53,7 @@ pub(super) struct BlockCount(
 
 impl BlockCount {
     /// Returns the count, from 1 to `max`. Default: 20, or `max` if that is less.
-    pub(super) fn validate(self, max: usize) -> Result<usize, Problem> {
+    fn validate(self, max: usize) -> Result<usize, Problem> {
         const DEFAULT_BLOCKS: usize = 20;
         let Some(text) = self.0 else {
             return Ok(DEFAULT_BLOCKS.min(max));
@@ -56,6 +65,19 @@ impl BlockCount {
             let detail = format!("`blocks` must be one whole number from 1 to {max}");
             Problem::new(ProblemCode::InvalidParameter, detail)
         })
+    }
+
+    /// Like [`validate`](Self::validate), and charges `client` a further request for each 32 blocks, which take as long as
+    /// a suggestion if they are compressed.
+    pub(super) fn validate_and_charge(
+        self,
+        max: usize,
+        client: &ClientHandle,
+    ) -> Result<usize, Problem> {
+        const BLOCKS_PER_REQUEST: usize = 32;
+        let count = self.validate(max)?;
+        client.check_rate(count / BLOCKS_PER_REQUEST).map_err(Problem::rate_limited)?;
+        Ok(count)
     }
 }
 

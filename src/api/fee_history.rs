@@ -1,16 +1,22 @@
 //! `GET /v1/{chain}/fee-history`.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::extract::{FromRef, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi::components::{CommonErrors, FeesUnavailable, InvalidParameter, UnknownChain};
 use super::problem::Problem;
+use crate::client_limits::ClientHandle;
 use crate::fees::Rewards;
-use crate::store::{BlockWindow, StoredChain};
+use crate::store::{BlockWindow, ChainStore, StoredChain};
 use crate::wire::{Wei, percentile_numbers};
 
 /// Fees per block, oldest first.
@@ -57,17 +63,62 @@ struct FeeHistoryBlock {
     )
 )]
 pub(super) async fn get_fee_history(
+    State(serializer): State<HistorySerializer>,
     ChainParam(chain): ChainParam,
     count: BlockCount,
+    client: ClientHandle,
 ) -> Result<Response, Problem> {
-    let count = count.validate(chain.config().history_blocks.get())?;
+    let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
+    // Taken before the blocks, so that requests that wait hold none.
+    let permit = serializer.permit_for(count).await;
     let (current, window) =
         chain.snapshot_with_blocks(count).map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let mut response = Json(FeeHistoryBody::from_window(&chain, &window)).into_response();
+    let newest_block = window.newest_block;
+    let freshness = Freshness::from_snapshot(&chain, &current);
+    let serialize = move || {
+        let history = Json(FeeHistoryBody::from_window(&chain, &window)).into_response();
+        drop(permit);
+        history
+    };
+    let mut response = if count > HistorySerializer::MAX_INLINE_BLOCKS {
+        tokio::task::spawn_blocking(serialize)
+            .await
+            .map_err(|_| Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR))?
+    } else {
+        serialize()
+    };
     let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, window.newest_block.into());
-    Freshness::from_snapshot(&chain, &current).write_headers(headers);
+    headers.insert(X_NEWEST_BLOCK, newest_block.into());
+    freshness.write_headers(headers);
     Ok(response)
+}
+
+/// Serializes long fee histories one at a time, aside from the serving threads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct HistorySerializer {
+    store: ChainStore,
+    semaphore: Arc<Semaphore>,
+}
+
+impl HistorySerializer {
+    /// Blocks that take less than 2 ms.
+    const MAX_INLINE_BLOCKS: usize = 4096;
+
+    pub(super) fn new(store: &ChainStore) -> Self {
+        Self { store: store.clone(), semaphore: Arc::new(Semaphore::new(1)) }
+    }
+
+    async fn permit_for(&self, blocks: usize) -> Option<OwnedSemaphorePermit> {
+        let is_long = blocks > Self::MAX_INLINE_BLOCKS;
+        // The semaphore is never closed.
+        if is_long { Arc::clone(&self.semaphore).acquire_owned().await.ok() } else { None }
+    }
+}
+
+impl FromRef<HistorySerializer> for ChainStore {
+    fn from_ref(serializer: &HistorySerializer) -> Self {
+        serializer.store.clone()
+    }
 }
 
 impl<'a> FeeHistoryBody<'a> {

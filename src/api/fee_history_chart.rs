@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
+use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,6 +12,7 @@ use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
+use super::chunked_body::{Charged, ChunkedBody};
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi::components::{
@@ -17,7 +20,9 @@ use super::openapi::components::{
 };
 use super::problem::Problem;
 use crate::chart::ChartSpec;
+use crate::client_limits::{ClientHandle, LongRequestKind};
 use crate::etag;
+use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::metrics::{Counter, Metrics};
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 use crate::wire::percentile_numbers;
@@ -27,6 +32,8 @@ use crate::wire::percentile_numbers;
 pub(super) struct ChartRenderer {
     store: ChainStore,
     cache: Cache<ChartKey, RenderedChart>,
+    /// What charts are charged to, also those in the cache.
+    memory: MemoryBudget,
     /// Limits rendering to one chart at a time.
     render_semaphore: Arc<Semaphore>,
     rendered: Counter,
@@ -59,21 +66,26 @@ impl FromRef<ChartRenderer> for ChainStore {
 
 impl ChartRenderer {
     /// Maximum total size of the cached charts. A chart of 1,024 blocks takes about 100 KiB.
-    const MAX_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+    const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-    pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
+    pub(super) fn new(store: &ChainStore, memory: &MemoryBudget, metrics: &Metrics) -> Self {
         let weigher = |_: &ChartKey, chart: &RenderedChart| {
             u32::try_from(chart.svg.len()).unwrap_or(u32::MAX)
         };
-        let cache = Cache::builder().weigher(weigher).max_capacity(Self::MAX_CACHE_BYTES).build();
+        let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
+        let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+        let cache = Cache::builder().weigher(weigher).max_capacity(max_bytes).build();
         let measured_cache = cache.clone();
         metrics.register_cache("charts", move || {
             [measured_cache.entry_count(), measured_cache.weighted_size()]
         });
         let render_semaphore = Arc::new(Semaphore::new(1));
         let rendered = metrics.charts_rendered_total.clone();
-        Self { store: store.clone(), cache, render_semaphore, rendered }
+        Self { store: store.clone(), cache, memory: memory.clone(), render_semaphore, rendered }
     }
+
+    /// Charts of one client that are rendered or wait for that.
+    const MAX_PER_CLIENT: usize = 8;
 
     /// Returns the chart of the chain's newest `blocks` and its freshness. It is rendered at most once per state of the
     /// chain.
@@ -81,6 +93,7 @@ impl ChartRenderer {
         &self,
         chain: &StoredChain,
         blocks: usize,
+        client: &ClientHandle,
     ) -> Result<(RenderedChart, Freshness), Arc<ChartError>> {
         let (current, revision) =
             chain.snapshot_with_revision().map_err(ChartError::Unavailable)?;
@@ -91,8 +104,15 @@ impl ChartRenderer {
             suggestion: current.snapshot.etag.clone(),
             is_stale: current.is_stale,
         };
+        let freshness = Freshness::from_snapshot(chain, &current);
+        if let Some(chart) = self.cache.get(&key).await {
+            return Ok((chart, freshness));
+        }
+        // A client's charts must not keep those of others waiting for long.
+        let permit = client.acquire(LongRequestKind::Chart, Self::MAX_PER_CLIENT);
+        let _permit = permit.map_err(|_| ChartError::TooManyPerClient)?;
         let chart = self.cache.try_get_with(key, self.render(chain, blocks)).await?;
-        Ok((chart, Freshness::from_snapshot(chain, &current)))
+        Ok((chart, freshness))
     }
 
     async fn render(
@@ -105,18 +125,24 @@ impl ChartRenderer {
         let (current, window) =
             chain.snapshot_with_blocks(blocks).map_err(ChartError::Unavailable)?;
         self.rendered.increment();
-        let chain = chain.clone();
+        let (chain, memory) = (chain.clone(), self.memory.clone());
         let render = move || {
             let _permit = permit;
-            RenderedChart::render(&chain, &current, &window)
+            RenderedChart::render(&chain, &current, &window, &memory)
         };
         // Tens of thousands of blocks take too long for a runtime thread.
-        tokio::task::spawn_blocking(render).await.map_err(ChartError::Failed)
+        let chart = tokio::task::spawn_blocking(render).await.map_err(ChartError::Failed)?;
+        chart.map_err(ChartError::NoMemory)
     }
 }
 
 impl RenderedChart {
-    fn render(chain: &StoredChain, current: &ServableSnapshot, window: &BlockWindow) -> Self {
+    fn render(
+        chain: &StoredChain,
+        current: &ServableSnapshot,
+        window: &BlockWindow,
+        memory: &MemoryBudget,
+    ) -> Result<Self, MemoryExhausted> {
         let config = chain.config();
         let spec = ChartSpec {
             chain_name: config.name(),
@@ -125,8 +151,8 @@ impl RenderedChart {
             suggestion: &current.snapshot.market.suggestion,
             is_stale: current.is_stale,
         };
-        let svg = Bytes::from(spec.render());
-        Self { etag: etag::for_body(&svg), svg, newest_block: window.newest_block }
+        let svg = memory.try_hold(spec.render().into_bytes())?;
+        Ok(Self { etag: etag::for_body(&svg), svg, newest_block: window.newest_block })
     }
 }
 
@@ -134,6 +160,8 @@ impl RenderedChart {
 #[derive(Debug)]
 enum ChartError {
     Unavailable(Unavailable),
+    TooManyPerClient,
+    NoMemory(MemoryExhausted),
     Failed(JoinError),
 }
 
@@ -158,12 +186,15 @@ pub(super) async fn get_chart(
     State(renderer): State<ChartRenderer>,
     ChainParam(chain): ChainParam,
     count: BlockCount,
+    client: ClientHandle,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    let count = count.validate(chain.config().history_blocks.get())?;
+    let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
     let (chart, freshness) =
-        renderer.get_or_render(&chain, count).await.map_err(|error| match &*error {
+        renderer.get_or_render(&chain, count, &client).await.map_err(|error| match &*error {
             ChartError::Unavailable(reason) => Problem::unavailable(&chain, *reason),
+            ChartError::TooManyPerClient => Problem::too_many_concurrent(),
+            ChartError::NoMemory(_) => Problem::overloaded(),
             ChartError::Failed(error) => {
                 tracing::error!(error = error.to_string(), "chart rendering failed");
                 Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR)
@@ -176,7 +207,8 @@ pub(super) async fn get_chart(
         const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
         let headers =
             [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, POLICY)];
-        (headers, chart.svg).into_response()
+        let body = Body::from(ChunkedBody::from(chart.svg));
+        (headers, Extension(Charged), body).into_response()
     };
     let headers = response.headers_mut();
     headers.insert(header::ETAG, chart.etag);
@@ -198,15 +230,16 @@ mod tests {
         )
         .unwrap();
         let (store, mut publishers) = ChainStore::new(&config.chains);
+        let (memory, client) = (MemoryBudget::new(1024 * 1024), ClientHandle::default());
         let (renderer, chain) =
-            (ChartRenderer::new(&store, &Metrics::new()), store.chain("a").unwrap());
+            (ChartRenderer::new(&store, &memory, &Metrics::new()), store.chain("a").unwrap());
         let mut publish = |oldest_block, base_fee| {
             let block = Block { base_fee, gas_used_ratio: None, rewards: None };
             let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();
             let market = fees::price(&history, &chain.config().pricing).unwrap();
             publishers[0].publish(&history, market);
         };
-        let render = async |blocks| renderer.get_or_render(chain, blocks).await.unwrap().0;
+        let render = async |blocks| renderer.get_or_render(chain, blocks, &client).await.unwrap().0;
         publish(1, 5);
         let [first, again, other] = [render(3).await, render(3).await, render(2).await];
         assert_eq!(again.svg.as_ptr(), first.svg.as_ptr());

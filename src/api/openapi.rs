@@ -26,6 +26,7 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoParams, OpenApi as _};
 
+use super::response_body::StaticBody;
 use crate::config::{Chain, Config, DelegationSource};
 use crate::etag;
 use crate::wire::Delegation;
@@ -284,14 +285,14 @@ fn remove_unused(document: &OpenApi, components: &mut Components) {
 /// The serialised document and its entity tag. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct SerializedDocument {
-    json: Bytes,
+    json: StaticBody,
     etag: HeaderValue,
 }
 
 impl SerializedDocument {
     pub(super) fn new(document: &OpenApi) -> Self {
         let json = Bytes::from(document.to_json().expect("a document of strings serialises"));
-        Self { etag: etag::for_body(&json), json }
+        Self { etag: etag::for_body(&json), json: StaticBody::new(json) }
     }
 }
 
@@ -316,7 +317,7 @@ pub(super) async fn get_document(
     let mut response = if etag::matches(&etag, &request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        ([(CONTENT_TYPE, "application/json")], json).into_response()
+        ([(CONTENT_TYPE, "application/json")], json.response(&request)).into_response()
     };
     let headers = response.headers_mut();
     headers.insert(ETAG, etag);

@@ -3,23 +3,23 @@
 //! The pages load resources from this service only, which their Content-Security-Policy enforces. No script of this
 //! service builds HTML from text. Resources are compressed once, pages on each request.
 
-use std::convert::Infallible;
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::OriginalUri;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
-use futures_util::stream;
 
+use super::chunked_body::{Charged, ChunkedBody};
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
+use super::response_body::accepts_gzip;
 use crate::etag;
 
 /// A file and the path it is served at.
@@ -244,23 +244,12 @@ impl Asset {
             conditional_response(&self.etag, self.content_type, body, self.content_policy, request);
         let headers = response.headers_mut();
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        response.extensions_mut().insert(Precompressed);
         if is_compressed && !response.status().is_redirection() {
             let gzip = HeaderValue::from_static("gzip");
             response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
         }
         response
     }
-}
-
-/// Returns true if `Accept-Encoding` lists gzip with a weight above 0.
-fn accepts_gzip(request: &HeaderMap) -> bool {
-    let values = request.get_all(header::ACCEPT_ENCODING).iter();
-    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|entry| {
-        let (coding, weight) = entry.split_once(';').unwrap_or((entry, ""));
-        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
-        coding.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
-    })
 }
 
 fn page_response(
@@ -287,7 +276,7 @@ fn conditional_response(
         let body = body();
         let headers =
             [(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, body.len().into())];
-        (headers, in_pieces(body)).into_response()
+        (headers, Extension(Charged), Body::from(ChunkedBody::from(body))).into_response()
     };
     let headers = response.headers_mut();
     headers.extend(PAGE_HEADERS);
@@ -295,21 +284,6 @@ fn conditional_response(
     headers.insert(header::ETAG, tag.clone());
     response
 }
-
-/// Returns a body that sends `bytes` in pieces. hyper copies a piece for each connection, so a whole resource would take
-/// its size in memory for each client that does not read.
-fn in_pieces(bytes: Bytes) -> Body {
-    const PIECE_BYTES: usize = 16 * 1024;
-    let pieces = (0..bytes.len()).step_by(PIECE_BYTES).map(move |start| {
-        let end = start.saturating_add(PIECE_BYTES).min(bytes.len());
-        Ok::<_, Infallible>(bytes.slice(start..end))
-    });
-    Body::from_stream(stream::iter(pieces))
-}
-
-/// Marks a response that is not to be compressed again: it is compressed, or the client does not accept gzip.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Precompressed;
 
 impl ContentPolicy {
     /// Returns the `Content-Security-Policy`.
@@ -324,24 +298,5 @@ impl ContentPolicy {
              img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'{types}"
         );
         HeaderValue::try_from(policy).expect("letters and punctuation are a header value")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http_body_util::BodyExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_large_resource_is_sent_in_small_pieces() {
-        let bytes: Bytes = (0..=250).cycle().take(100_000).collect();
-        let (mut body, mut received) = (in_pieces(bytes.clone()), vec![]);
-        while let Some(frame) = body.frame().await {
-            let piece = frame.unwrap().into_data().unwrap();
-            assert!(piece.len() <= 16 * 1024);
-            received.extend_from_slice(&piece);
-        }
-        assert!(received == bytes);
     }
 }

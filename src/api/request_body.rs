@@ -17,7 +17,7 @@ use sync_wrapper::SyncWrapper;
 use tower_http::timeout::TimeoutError;
 
 use super::problem::{Problem, ProblemCode};
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::{MemoryBudget, ReservedBuffer};
 use crate::proxy::RequestBodyAborted;
 
 /// Reads a whole body of at most `max_bytes` bytes. Received bytes are charged to `memory` until the last slice of the
@@ -32,18 +32,16 @@ pub(super) async fn read_body(
         return Err(Problem::unsupported_encoding());
     }
     check_content_length(&parts.headers, max_bytes)?;
-    let mut reservation = memory.reservation();
-    let mut bytes = Vec::new();
+    let mut bytes = ReservedBuffer::new(max_bytes, memory);
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| body_read_problem(&error))?;
         if bytes.len().saturating_add(chunk.len()) > max_bytes {
             return Err(too_large(max_bytes));
         }
-        reservation.try_grow(chunk.len()).map_err(|_| Problem::overloaded())?;
-        bytes.extend_from_slice(&chunk);
+        bytes.try_extend(&chunk).map_err(|_| Problem::overloaded())?;
     }
-    Ok(reservation.into_bytes(bytes))
+    Ok(bytes.into_bytes())
 }
 
 /// Request body that is forwarded. It ends with an error where it exceeds its limit or cannot be read. Its

@@ -6,6 +6,7 @@
 mod request;
 mod response;
 
+use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
@@ -13,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use serde_json::value::RawValue;
 
+use super::chunked_body::Charged;
 use super::extractors::ChainParam;
 use super::openapi::components::{
     CommonErrors, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
@@ -136,7 +138,8 @@ async fn execute_member(
 impl IntoResponse for RpcResponseBuilder {
     fn into_response(self) -> Response {
         match self.into_body() {
-            Some(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+            Some(body) => ([(header::CONTENT_TYPE, "application/json")], Extension(Charged), body)
+                .into_response(),
             None => StatusCode::NO_CONTENT.into_response(),
         }
     }

@@ -26,8 +26,12 @@ use super::openapi::schemas::SuggestionEvent;
 use super::problem::Problem;
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
+use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::metrics::{Counter, Metrics};
 use crate::store::{ChainStore, LatestState, StoredChain};
+
+/// A stream of this many chains costs a further request: each begins with an event of its own.
+const CHAINS_PER_REQUEST: usize = 8;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -42,6 +46,8 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 pub(super) struct SuggestionStreams {
     store: ChainStore,
     inner: Arc<Inner>,
+    /// What open streams are charged to.
+    memory: MemoryBudget,
     /// The streams end when this is cancelled.
     shutdown: CancellationToken,
 }
@@ -62,6 +68,7 @@ struct Inner {
 struct StreamPermit {
     inner: Arc<Inner>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
+    _reservation: Reservation,
 }
 
 impl FromRef<SuggestionStreams> for ChainStore {
@@ -74,6 +81,7 @@ impl SuggestionStreams {
     pub(super) fn new(
         store: &ChainStore,
         limits: &Limits,
+        memory: &MemoryBudget,
         shutdown: CancellationToken,
         metrics: &Metrics,
     ) -> Self {
@@ -90,30 +98,36 @@ impl SuggestionStreams {
             rejected: metrics.streams_refused_total.clone(),
             events: metrics.stream_events_total.clone(),
         };
-        Self { store: store.clone(), inner: Arc::new(inner), shutdown }
+        Self { store: store.clone(), inner: Arc::new(inner), memory: memory.clone(), shutdown }
     }
 
-    fn acquire(&self, client: &ClientHandle) -> Result<StreamPermit, Problem> {
+    fn acquire(&self, client: &ClientHandle, chains: usize) -> Result<StreamPermit, Problem> {
+        /// A stream holds 0.43 KiB per chain (measured).
+        const BYTES_PER_CHAIN: usize = 512;
         let max_per_client = self.inner.max_per_client;
         let client_permit = client.acquire(LongRequestKind::Stream, max_per_client);
         let client_permit = client_permit.map_err(|_| Problem::too_many_concurrent());
         let stream_permit =
             self.inner.permits.as_ref().map(|permits| Arc::clone(permits).try_acquire_owned());
         let stream_permit = stream_permit.transpose().map_err(|_| Problem::overloaded());
-        let permits = client_permit
-            .and_then(|of_client| Ok((of_client, stream_permit?)))
+        let bytes = chains.saturating_mul(BYTES_PER_CHAIN);
+        let reservation = self.memory.try_charge(bytes).map_err(|_| Problem::overloaded());
+        let (permits, reservation) = client_permit
+            .and_then(|of_client| Ok(((of_client, stream_permit?), reservation?)))
             .inspect_err(|_| self.inner.rejected.increment())?;
         self.inner.open_gauge.inc();
-        Ok(StreamPermit { inner: Arc::clone(&self.inner), _permits: permits })
+        let inner = Arc::clone(&self.inner);
+        Ok(StreamPermit { inner, _permits: permits, _reservation: reservation })
     }
 
-    /// Builds the response to `client` from `events`, which end at shutdown.
+    /// Builds the response to `client` from `events` of this many chains, which end at shutdown.
     fn stream_response(
         &self,
         client: &ClientHandle,
+        chains: usize,
         events: impl Stream<Item = Event> + Send + 'static,
     ) -> Result<Response, Problem> {
-        let permit = self.acquire(client)?;
+        let permit = self.acquire(client, chains)?;
         let retry_event = Event::default().retry(self.retry_delay());
         let count = self.inner.events.clone();
         let events = events.inspect(move |_| count.increment());
@@ -172,7 +186,7 @@ pub(super) async fn stream_suggestion(
 ) -> Result<Response, Problem> {
     let subscription = Subscription::new(&streams, &chain, String::new(), request.headers());
     let mut response =
-        streams.stream_response(&ClientHandle::from_request(&request), subscription.events())?;
+        streams.stream_response(&ClientHandle::from_request(&request), 1, subscription.events())?;
     if let Ok(current) = chain.servable_snapshot() {
         Freshness::from_snapshot(&chain, &current).write_stale_header(response.headers_mut());
     }
@@ -204,8 +218,11 @@ pub(super) async fn stream_all_suggestions(
         let prefix = format!("{}-", chain.config().chain_id);
         Subscription::new(&streams, chain, prefix, request.headers()).events().boxed()
     };
-    let events = stream::select_all(streams.store.chains().iter().map(chain_events));
-    streams.stream_response(&ClientHandle::from_request(&request), events)
+    let chains = streams.store.chains();
+    let client = ClientHandle::from_request(&request);
+    client.check_rate(chains.len() / CHAINS_PER_REQUEST).map_err(Problem::rate_limited)?;
+    let events = stream::select_all(chains.iter().map(chain_events));
+    streams.stream_response(&client, chains.len(), events)
 }
 
 /// Subscription of one client to one chain.

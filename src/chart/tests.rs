@@ -128,6 +128,24 @@ fn text_names_the_blocks_the_series_and_the_prices() {
 }
 
 #[test]
+fn long_history_is_grouped_and_keeps_peaks_and_gaps() {
+    let mut blocks = vec![block(2 * GWEI, Some(GWEI)); 65_536];
+    blocks[30_001].base_fee = 4 * GWEI;
+    blocks[40_003].base_fee = GWEI;
+    blocks[50_000..50_200].iter_mut().for_each(|block| block.rewards = None);
+    let suggestion = suggestion(PricingType::Eip1559, 4 * GWEI, 5 * GWEI);
+    let svg = render("a", &[60], &block_window(70_000, blocks), &suggestion);
+    assert!(svg.len() < 200_000, "{}", svg.len());
+    let document = Document::parse(&svg).unwrap();
+    let base_fee = series_points(&document, palette::BASE_FEE);
+    let [line] = base_fee.as_slice() else { panic!("one line") };
+    let heights: std::collections::BTreeSet<_> = line.iter().map(|(_, y)| *y).collect();
+    assert_eq!(heights.len(), 3);
+    assert_eq!(line.len(), 1024 + 2, "a group of equal amounts has one point");
+    assert_eq!(series_points(&document, palette::FIRST_TIP).len(), 2);
+}
+
+#[test]
 fn long_legend_wraps_to_another_row() {
     let blocks = vec![block(9_700_000, Some(5000 * GWEI)), block(9_800_000, Some(1))];
     let suggested = suggestion(PricingType::Eip1559, 19_400_000, 21_000_000);

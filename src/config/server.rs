@@ -152,6 +152,8 @@ pub struct Limits {
     pub request_burst_per_client: u32,
     /// Open streams. Further ones get 503.
     pub max_streams: usize,
+    /// Memory of the process, from which the bytes and the connections that clients may hold are derived.
+    pub memory: MemoryLimit,
     /// Time from the start of the connection, or from the last response, to the end of a request's headers.
     #[serde(deserialize_with = "units::duration")]
     pub header_timeout: Duration,
@@ -174,6 +176,7 @@ impl Default for Limits {
             requests_per_second_per_client: 500,
             request_burst_per_client: 1000,
             max_streams: 10_000,
+            memory: MemoryLimit::Auto,
             // Longer than load balancers keep an idle connection (60 s is common), because the side that sends requests
             // must be the one that closes.
             header_timeout: Duration::from_secs(75),
@@ -195,6 +198,44 @@ impl Limits {
             requests_per_second_per_client: 0,
             ..self.clone()
         }
+    }
+}
+
+/// Memory limit of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// The smallest limit of the process's cgroup and its ancestors; 1 GiB if there is none.
+    Auto,
+    /// This many bytes.
+    Bytes(usize),
+}
+
+impl MemoryLimit {
+    /// With less, nothing would be left for clients.
+    pub(crate) const MIN_BYTES: usize = 64 * 1024 * 1024;
+}
+
+impl<'de> Deserialize<'de> for MemoryLimit {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_str(MemoryLimitVisitor)
+    }
+}
+
+struct MemoryLimitVisitor;
+
+impl Visitor<'_> for MemoryLimitVisitor {
+    type Value = MemoryLimit;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<MemoryLimit, E> {
+        if text == "auto" {
+            return Ok(MemoryLimit::Auto);
+        }
+        let bytes = units::parse_size(text).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
+        bytes.map(MemoryLimit::Bytes).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

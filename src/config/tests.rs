@@ -161,9 +161,26 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
             "limits.max_connections: found -1, expected a whole number, 0 or more",
         ),
         (
+            "[limits]\nmemory = \"63 MiB\"\n",
+            "limits.memory: found \"63 MiB\", expected \"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
+        ),
+        (
+            "[limits]\nmemory = \"all\"\n",
+            "limits.memory: found \"all\", expected \"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
+        ),
+        (
             "[limits]\nheader_timeout = 5\n",
             "limits.header_timeout: found 5, expected a duration such as \"2s\" or \"250ms\"",
         ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(error_text(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_invalid_rpc_value_is_rejected_with_key_and_allowed_values() {
+    let cases = [
         (
             "[rpc]\nmax_body = 262144\n",
             "rpc.max_body: found 262144, expected a size such as \"64 KiB\" or \"1 MiB\"",

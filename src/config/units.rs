@@ -51,12 +51,13 @@ pub(super) fn size<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Erro
     })
 }
 
-fn parse_size(text: &str) -> Option<usize> {
+pub(super) fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = text.trim().split_once(' ')?;
     let bytes: usize = match unit.trim_start() {
         "B" => 1,
         "KiB" => 1024,
         "MiB" => 1024 * 1024,
+        "GiB" => 1024 * 1024 * 1024,
         _ => return None,
     };
     // `parse` would accept a sign.
@@ -151,6 +152,7 @@ mod tests {
     fn sizes_need_a_unit() {
         assert_eq!(parse_size("256 KiB"), Some(262_144));
         assert_eq!(parse_size("32 MiB"), Some(33_554_432));
+        assert_eq!(parse_size("2 GiB"), Some(2_147_483_648));
         assert_eq!(parse_size("7 B"), Some(7));
         for wrong in ["256", "KiB", "256KiB", "1 KB", "1 kib", "-1 B", "+1 B", "1.5 MiB", ""] {
             assert_eq!(parse_size(wrong), None, "{wrong}");

@@ -6,7 +6,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::HttpBody;
 use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::response::Response;
 use enum_map::EnumMap;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -17,38 +19,51 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{BUFFER_BYTES, Shutdown, Timeout};
+use super::metered_stream::{ConnectionActivity, MeteredStream};
+use super::{BUFFER_BYTES, ShedReason, Shutdown, Timeout};
 use crate::api::App;
 use crate::client_limits::ConnectedPeer;
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counter;
 use crate::serving_threads;
 
-/// Serves requests until the client leaves, misses a deadline or sends invalid bytes, or `shutdown` ends the listener.
-pub(super) async fn serve(
-    stream: std::net::TcpStream,
-    http: http1::Builder,
-    app: App,
-    peer: ConnectedPeer,
-    counters: Arc<EnumMap<Timeout, Counter>>,
-    shutdown: Shutdown,
-) {
+/// What a connection gets from its listener.
+pub(super) struct Settings {
+    pub(super) http: http1::Builder,
+    pub(super) app: App,
+    pub(super) memory: MemoryBudget,
+    pub(super) activity: Arc<ConnectionActivity>,
+    pub(super) timeout_counters: Arc<EnumMap<Timeout, Counter>>,
+    pub(super) shed_counters: Arc<EnumMap<ShedReason, Counter>>,
+    pub(super) shutdown: Shutdown,
+}
+
+/// Serves requests until the client leaves, misses a deadline or sends invalid bytes, the memory budget is exhausted, or
+/// the listener shuts down.
+pub(super) async fn serve(stream: std::net::TcpStream, peer: ConnectedPeer, settings: Settings) {
+    let Settings { http, app, memory, activity, timeout_counters, shed_counters, shutdown } =
+        settings;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let (app, peer, draining) = (&app, &peer, &shutdown);
+    let (app, peer, draining, memory, activity) = (&app, &peer, &shutdown, &memory, &activity);
     let handle = |request: Request<Incoming>| async move {
         serving_threads::record_request();
+        activity.start_request();
         // A proxy in front may have used a `Content-Length` that hyper removed. Closing the connection ensures that
         // nothing behind the body is taken for a request (RFC 9112, section 6.1).
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let mut response = app.handle(request, Ok(peer)).await;
-        if is_chunked || draining.is_draining() {
+        activity.start_response();
+        let holds_memory = activity.is_charged() || is_large(&response);
+        if is_chunked || draining.is_draining() || (holds_memory && memory.is_scarce()) {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
         Ok::<_, Infallible>(response)
     };
+    let stream = MeteredStream::new(stream, memory.clone(), Arc::clone(activity));
     let mut connection = http.serve_connection(TokioIo::new(stream), service_fn(handle));
     let result = tokio::select! {
         result = &mut connection => result,
@@ -57,18 +72,24 @@ pub(super) async fn serve(
             (&mut connection).await
         }
     };
-    let stream = connection.into_parts().io.into_inner();
+    let stream = connection.into_parts().io.into_inner().into_inner();
     if let Err(error) = result {
         // Clients often disconnect early, so this is not a warning.
         tracing::debug!(%error, "connection closed early");
         let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
         if error.is_timeout() {
             // No response is on its way, so there is nothing to linger for.
-            counters[Timeout::Header].increment();
+            timeout_counters[Timeout::Header].increment();
             return;
         }
         if cause.is_some_and(|cause| cause.kind() == ErrorKind::TimedOut) {
-            counters[Timeout::Write].increment();
+            timeout_counters[Timeout::Write].increment();
+            return;
+        }
+        if cause.is_some_and(|cause| cause.kind() == ErrorKind::OutOfMemory) {
+            shed_counters[ShedReason::Memory].increment();
+            // The system does not keep what the client has not read.
+            let _ = stream.set_zero_linger();
             return;
         }
         if error.is_user() {
@@ -82,6 +103,12 @@ pub(super) async fn serve(
         () = lingering_close(stream) => {}
         () = shutdown.closing.cancelled() => {}
     }
+}
+
+/// Returns true if the response makes the connection's buffers grow.
+fn is_large(response: &Response) -> bool {
+    const LARGE_BYTES: u64 = 4 * 1024;
+    response.body().size_hint().lower() > LARGE_BYTES
 }
 
 /// Responds to one request with `status` and closes the connection.
@@ -110,7 +137,7 @@ async fn lingering_close(mut stream: TcpStream) {
         if stream.shutdown().await.is_err() {
             return;
         }
-        let mut buffer = Vec::with_capacity(16 * 1024);
+        let mut buffer = Vec::with_capacity(4 * 1024);
         let mut remaining = MAX_BYTES;
         while remaining > 0 {
             buffer.clear();

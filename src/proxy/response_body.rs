@@ -11,7 +11,7 @@ use hyper::body::Frame;
 use tokio::time::{Instant, timeout_at};
 
 use super::InFlightPermit;
-use crate::memory_budget::{MemoryBudget, MemoryExhausted};
+use crate::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
 use crate::metrics::Counter;
 
 /// Body of an upstream's response.
@@ -77,18 +77,16 @@ pub(crate) async fn collect(
     max_bytes: usize,
     memory: &MemoryBudget,
 ) -> Result<Bytes, BodyError> {
-    let mut reservation = memory.reservation();
-    let mut body = Vec::new();
+    let mut body = ReservedBuffer::new(max_bytes, memory);
     while let Some(frame) = upstream_body.frame().await {
         // The frames contain data only.
         let chunk = frame?.into_data().unwrap_or_default();
         if body.len().saturating_add(chunk.len()) > max_bytes {
             return Err(BodyError::TooLarge);
         }
-        reservation.try_grow(chunk.len())?;
-        body.extend_from_slice(&chunk);
+        body.try_extend(&chunk)?;
     }
-    Ok(reservation.into_bytes(body))
+    Ok(body.into_bytes())
 }
 
 impl Rest {

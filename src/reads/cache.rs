@@ -6,19 +6,21 @@ use moka::Expiry;
 use moka::future::Cache;
 
 use crate::config;
+use crate::memory_budget::MemoryBudget;
 use crate::upstream::NodeResponse;
 
 /// Cached responses of all chains. The first caller of a missing entry loads it while others wait.
 pub(super) type ResponseCache = Cache<CacheKey, CachedResponse>;
 
 /// Maximum total size of the cached responses.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Creates an empty cache.
-pub(super) fn new_cache() -> ResponseCache {
+/// Creates an empty cache. Its responses are charged to `memory`, of which it leaves most to requests.
+pub(super) fn new_cache(memory: &MemoryBudget) -> ResponseCache {
+    let max_bytes = MAX_BYTES.min(memory.total() / 4);
     Cache::builder()
         .weigher(|_: &CacheKey, entry: &CachedResponse| entry.weight_bytes())
-        .max_capacity(MAX_BYTES)
+        .max_capacity(u64::try_from(max_bytes).unwrap_or(u64::MAX))
         .expire_after(CacheLifetimeExpiry)
         .build()
 }

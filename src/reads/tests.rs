@@ -355,7 +355,7 @@ fn cached_responses_expire_with_their_state_scope() {
 
 #[tokio::test]
 async fn an_expired_response_is_fetched_again() {
-    let cache = new_cache();
+    let cache = new_cache(&MemoryBudget::new(1024 * 1024));
     let key = || CacheKey {
         chain_id: 1,
         head_version: None,

@@ -29,6 +29,7 @@ mod listener;
 mod logged_process;
 mod logs;
 mod lying_nodes;
+mod memory;
 #[path = "../rig/mock_collector.rs"]
 mod mock_collector;
 #[expect(dead_code, reason = "tests/system uses the rest")]

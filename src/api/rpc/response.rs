@@ -1,16 +1,13 @@
 //! Writes JSON-RPC responses around results, which stay byte for byte those of the node.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
-use hyper::body::{Frame, SizeHint};
 use serde_json::value::RawValue;
 
 use super::request::RpcError;
+use crate::api::chunked_body::ChunkedBody;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
 
 /// Parts of a response or of a batch of responses.
@@ -106,56 +103,12 @@ impl RpcResponseBuilder {
             self.chunks.push_back(Bytes::from_static(b"]"));
         }
         let length = self.size();
-        if length <= ChunkedBytes::MAX_FRAME_BYTES {
+        if length <= Reservation::FREE_BYTES {
             let mut buffer = BytesMut::with_capacity(length);
             self.chunks.into_iter().for_each(|piece| buffer.put(piece));
             return Some(Body::from(buffer.freeze()));
         }
-        Some(Body::new(ChunkedBytes {
-            chunks: self.chunks,
-            remaining: length,
-            _reservation: self.batch_reservation,
-        }))
-    }
-}
-
-/// Body that shares its bytes with the cache and with other responses. It hands them out in small chunks, because the
-/// connection copies what it gets.
-struct ChunkedBytes {
-    chunks: VecDeque<Bytes>,
-    remaining: usize,
-    _reservation: Option<Reservation>,
-}
-
-impl ChunkedBytes {
-    const MAX_FRAME_BYTES: usize = 16 * 1024;
-}
-
-impl hyper::body::Body for ChunkedBytes {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = self.chunks.front_mut().map(|piece| {
-            let length = piece.len().min(Self::MAX_FRAME_BYTES);
-            piece.split_to(length)
-        });
-        if self.chunks.front().is_some_and(Bytes::is_empty) {
-            self.chunks.pop_front();
-        }
-        self.remaining = self.remaining.saturating_sub(frame.as_ref().map_or(0, Bytes::len));
-        Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.chunks.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        u64::try_from(self.remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
+        Some(ChunkedBody::new(self.chunks, self.batch_reservation).into())
     }
 }
 
@@ -211,7 +164,7 @@ mod tests {
         let mut received = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.unwrap().into_data().unwrap();
-            assert!((1..=ChunkedBytes::MAX_FRAME_BYTES).contains(&frame.len()));
+            assert!((1..=ChunkedBody::MAX_FRAME_BYTES).contains(&frame.len()));
             received.extend_from_slice(&frame);
         }
         let expected = format!(
@@ -230,14 +183,14 @@ mod tests {
 
     #[test]
     fn batch_memory_is_reserved_until_the_body_is_dropped() {
-        let memory = MemoryBudget::new(40 * 1024);
+        let memory = MemoryBudget::new(Reservation::FREE_BYTES * 5 / 2);
         let mut batch = RpcResponseBuilder::for_batch(&memory);
         let large = || result_response("1", "7".repeat(Reservation::FREE_BYTES + 1));
         (0..3).for_each(|_| batch.append(large()).unwrap());
         assert_eq!(batch.append(large()), Err(MemoryExhausted));
         drop(batch);
-        let memory = MemoryBudget::new(8 * 1024);
-        let small = || result_response("1", "7".repeat(8 * 1024));
+        let memory = MemoryBudget::new(Reservation::FREE_BYTES / 2);
+        let small = || result_response("1", "7".repeat(Reservation::FREE_BYTES / 2));
         let mut batch = RpcResponseBuilder::for_batch(&memory);
         batch.append(small()).unwrap();
         batch.append(small()).unwrap();
@@ -247,18 +200,18 @@ mod tests {
         (0..2).for_each(|_| batch.append(small()).unwrap());
         let body = batch.into_body();
         assert_eq!(
-            memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024),
+            memory.reservation().try_grow(Reservation::FREE_BYTES * 3 / 2),
             Err(MemoryExhausted)
         );
         drop(body);
-        assert_eq!(memory.reservation().try_grow(Reservation::FREE_BYTES + 8 * 1024), Ok(()));
+        assert_eq!(memory.reservation().try_grow(Reservation::FREE_BYTES * 3 / 2), Ok(()));
 
         let error = RpcError::batch_too_long(100, 200);
         let id: &RawValue = serde_json::from_str("1").unwrap();
         let reject = |count| {
             RpcResponseBuilder::for_rejected_batch(&vec![id; count], &error, &memory).map(|_| ())
         };
-        assert_eq!(reject(200), Ok(()));
-        assert_eq!(reject(300), Err(MemoryExhausted));
+        assert_eq!(reject(20), Ok(()));
+        assert_eq!(reject(30), Err(MemoryExhausted));
     }
 }

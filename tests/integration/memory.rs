@@ -1,0 +1,119 @@
+//! Bounds of what clients make the service hold, and who is served when they are reached.
+
+use std::net::Ipv4Addr;
+
+use tokio::net::TcpSocket;
+
+use crate::http_message::get;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::raw_client::RawClient;
+use crate::test_server::{TestServer, wait_until};
+
+const SUGGESTION: &str = "/v1/a/gas-suggestion";
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const NEWCOMER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+/// Starts a service with these `[limits]`.
+async fn start(limits: &str) -> (MockNode, TestServer) {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let chain = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url());
+    let service = TestServer::with_server(&format!("[limits]\n{limits}"), &chain).await;
+    service.wait_for_admin("/readyz", |response| response.status == 200).await;
+    (node, service)
+}
+
+fn shed(reason: &str) -> String {
+    format!("gas_suggestion_connections_shed_total{{listener=\"public\",reason=\"{reason}\"}}")
+}
+
+/// Connects with a small receive buffer, so that the service cannot send much.
+async fn connect(service: &TestServer) -> RawClient {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind((ATTACKER, 0).into()).unwrap();
+    RawClient::from_stream(socket.connect(service.address()).await.unwrap())
+}
+
+/// Opens connections that send `request` and read nothing, until the memory budget of a service is exhausted. Then
+/// another client is served, and so is the same one after its connections are closed.
+async fn exhaust_memory(request: &str) {
+    let limits =
+        "memory = \"64 MiB\"\nrequests_per_second_per_client = 0\nwrite_timeout = \"0s\"\n";
+    let (_node, service) = start(limits).await;
+    let mut clients = Vec::new();
+    wait_until("the budget is exhausted", async || {
+        for _ in 0..20 {
+            let mut client = connect(&service).await;
+            client.send(request).await;
+            clients.push(client);
+        }
+        service.count(&shed("memory")).await > 0
+    })
+    .await;
+    let mut other = RawClient::connect_from(NEWCOMER, service.address()).await;
+    for _ in 0..2 {
+        assert_eq!(other.request(get(SUGGESTION, "")).await.status(), 200);
+    }
+    drop(clients);
+    service
+        .wait_for("/openapi.json", |response| {
+            response.status == 200 && response.body.ends_with('}')
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn unread_responses_leave_memory_for_other_clients() {
+    exhaust_memory(&get("/openapi.json", "")).await;
+}
+
+#[tokio::test]
+async fn unread_compressed_responses_leave_memory_for_other_clients() {
+    exhaust_memory(&get("/openapi.json", "Accept-Encoding: br, gzip\r\n")).await;
+}
+
+#[tokio::test]
+async fn endless_heads_leave_memory_for_other_clients() {
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {}", "a".repeat(15_000));
+    exhaust_memory(&head).await;
+}
+
+#[tokio::test]
+async fn client_with_the_most_connections_gives_one_to_a_newcomer() {
+    let (_node, service) = start("max_connections = 4\n").await;
+    let mut holders = Vec::new();
+    for _ in 0..4 {
+        let mut client = RawClient::connect_from(ATTACKER, service.address()).await;
+        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
+        holders.push(client);
+    }
+    let mut newcomer = RawClient::connect_from(NEWCOMER, service.address()).await;
+    assert_eq!(newcomer.request(get(SUGGESTION, "")).await.status(), 200);
+    let newest = holders.pop().unwrap().read_bytes_until_closed().await;
+    assert_eq!(newest, b"");
+    for client in &mut holders {
+        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
+    }
+    // The client that has the most gets no more.
+    let mut refused = RawClient::connect_from(ATTACKER, service.address()).await;
+    assert_eq!(refused.request(get(SUGGESTION, "")).await.status(), 503);
+    assert_eq!(newcomer.request(get(SUGGESTION, "")).await.status(), 200);
+    assert_eq!(service.count(&shed("connection_limit")).await, 1);
+}
+
+#[tokio::test]
+async fn charts_and_histories_cost_a_request_per_32_blocks() {
+    let limits = "requests_per_second_per_client = 1\nrequest_burst_per_client = 40\n";
+    for path in ["/v1/a/fee-history", "/v1/a/fee-history.svg"] {
+        let (_node, service) = start(limits).await;
+        let status = async |source: u8, blocks: usize| {
+            let source = Ipv4Addr::new(127, 0, 0, source);
+            let mut client = RawClient::connect_from(source, service.address()).await;
+            client.request(get(&format!("{path}?blocks={blocks}"), "")).await.status()
+        };
+        assert_eq!((status(2, 1024).await, status(2, 1024).await), (200, 429), "{path}");
+        for _ in 0..10 {
+            assert_eq!(status(3, 31).await, 200, "{path}");
+        }
+    }
+}
