@@ -56,7 +56,6 @@ mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;
-#[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/test_server.rs"]
 mod test_server;
 mod traces;
