@@ -28,7 +28,7 @@ impl MemoryShares {
     /// HTTP clients, counters and snapshots of a chain.
     const CHAIN_BYTES: usize = MIB / 4;
 
-    /// What every connection may hold without a charge to the budget: 21 KiB of its task and of buffers of their first
+    /// Bytes that every connection may hold without a charge to the budget: 21 KiB of its task and of buffers of their first
     /// size (measured), the uncharged first bytes of two bodies, and the system's structures of a socket.
     const CONNECTION_BYTES: usize = 26 * 1024;
 

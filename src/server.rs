@@ -105,15 +105,15 @@ impl Server {
         let (store, publishers) = ChainStore::new(&self.config.chains);
         let metrics = Metrics::new();
         let limit = self.config.limits.memory.bytes();
-        let shares = MemoryShares::new(limit, &self.config.chains);
-        let limits = self.limits(&shares);
+        let memory_shares = MemoryShares::new(limit, &self.config.chains);
+        let limits = self.limits(&memory_shares);
         tracing::info!(
             memory_limit = limit,
-            memory_budget = shares.budget,
+            memory_budget = memory_shares.budget,
             max_connections = limits.max_connections,
             "limits derived"
         );
-        let memory = MemoryBudget::new(shares.budget);
+        let memory = MemoryBudget::new(memory_shares.budget);
         let shutdown = Shutdown::default();
         let health = ReadinessState::new(store.clone(), shutdown.draining.clone());
 

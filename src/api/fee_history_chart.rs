@@ -32,7 +32,7 @@ use crate::wire::percentile_numbers;
 pub(super) struct ChartRenderer {
     store: ChainStore,
     cache: Cache<ChartKey, RenderedChart>,
-    /// What charts are charged to, also those in the cache.
+    /// Budget that charts are charged to, also those in the cache.
     memory: MemoryBudget,
     /// Limits rendering to one chart at a time.
     render_semaphore: Arc<Semaphore>,

@@ -21,7 +21,7 @@ use super::chunked_body::{Charged, ChunkedBody};
 use super::problem::Problem;
 use crate::memory_budget::{MemoryBudget, Reservation};
 
-/// What bodies are charged to, and who may compress a long one.
+/// Memory budget of bodies, and the permit to compress a long one.
 #[derive(Debug, Clone)]
 pub(super) struct BodyLimits {
     memory: MemoryBudget,

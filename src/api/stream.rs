@@ -46,7 +46,7 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 pub(super) struct SuggestionStreams {
     store: ChainStore,
     inner: Arc<Inner>,
-    /// What open streams are charged to.
+    /// Budget that open streams are charged to.
     memory: MemoryBudget,
     /// The streams end when this is cancelled.
     shutdown: CancellationToken,

@@ -27,7 +27,7 @@ use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counter;
 use crate::serving_threads;
 
-/// What a connection gets from its listener.
+/// Parts of a connection that its listener provides.
 pub(super) struct Settings {
     pub(super) http: http1::Builder,
     pub(super) app: App,

@@ -27,7 +27,7 @@ const READ_CHARGE: usize = BUFFER_BYTES / 2 * 3 - FIRST_BUFFER_BYTES;
 /// may be added to an almost full buffer, whose size is a power of two.
 const WRITE_CHARGE: usize = 2 * BUFFER_BYTES - FIRST_BUFFER_BYTES + 2 * super::SEND_BUFFER_BYTES;
 
-/// What a connection is doing, for the listener and the stream.
+/// State of a connection, shared by its task, its stream and the listener.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionActivity {
     /// A request is being handled: it has arrived, and its response has not started.
@@ -142,7 +142,7 @@ impl AsyncWrite for MeteredStream {
             this.charge_write()?;
         }
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
-        // Short responses that nobody reads fill the system's buffer too.
+        // Short unread responses fill the system's buffer too.
         if written.is_pending() && this.write_allowance < usize::MAX {
             this.charge_write()?;
         }
