@@ -2,7 +2,7 @@
 //! connection have grown by, streams and cached responses.
 //!
 //! The first 2 KiB of each body are not charged, so small bodies pass when the budget is exhausted. The memory of the
-//! connections, which [`MemoryShares`](crate::memory_limit::MemoryShares) sets aside, covers them.
+//! connections, which `memory_limit` sets aside, covers them.
 
 use std::sync::Arc;
 

@@ -28,8 +28,9 @@ impl MemoryShares {
     /// HTTP clients, counters and snapshots of a chain.
     const CHAIN_BYTES: usize = MIB / 4;
 
-    /// Bytes that every connection may hold without a charge to the budget: 21 KiB of its task and of buffers of their first
-    /// size (measured), the uncharged first bytes of two bodies, and the system's structures of a socket.
+    /// Bytes that every connection may hold without a charge to the budget: its task and two buffers of their first
+    /// size, 21 KiB where all of it is in use, the uncharged first bytes of two bodies, and the system's structures of a
+    /// socket.
     const CONNECTION_BYTES: usize = 26 * 1024;
 
     /// Shares out `limit` bytes between the process with these `chains`, connections and the budget.
