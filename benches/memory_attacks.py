@@ -341,13 +341,16 @@ def attack(service, kind, seconds, pause):
     sample(service, seconds, found)
     outcomes = [json.loads(process.communicate()[0] or "{}") for process in attackers]
     client = json.loads(good.communicate()[0])
-    sample(service, pause, {})
-    after, files = service.resident(), max(1, found.get("files", 0) - files_before)
+    ended = time.monotonic()
+    while service.is_alive() and service.resident() >= before * 1.3 and time.monotonic() < ended + pause:
+        time.sleep(0.1)
+    back, after = time.monotonic() - ended, service.resident()
+    files = max(1, found.get("files", 0) - files_before)
     per_connection = (found.get("resident_then", 0) - before) / files / 1024
     p99 = percentile(client["times"], 0.99)
     print(
         f"| {kind} | {sum(o.get('opened', 0) for o in outcomes)} | {files} | {per_connection:.1f} | {mib(before)} "
-        f"| {mib(found['peak'])} | {mib(found['usage'])} | {mib(after)} | {service.cgroup.oom_kills()} "
+        f"| {mib(found['peak'])} | {mib(found['usage'])} | {mib(after)} after {back:.0f} s | {service.cgroup.oom_kills()} "
         f"| {percentile(client['times'], 0.5):.1f} | {p99:.1f} | {len(client['times'])} "
         f"| {sum(client['failures'].values())} {client['failures'] or ''} |",
         flush=True,
@@ -359,7 +362,7 @@ def main(seconds, pause, wanted):
     unknown = set(wanted) - set(ALL)
     if unknown:
         sys.exit(f"unknown: {', '.join(unknown)}; there are {', '.join(ALL)}")
-    print(f"{seconds:g} s per attack, {pause:g} s after it; {len(ADDRESSES)} addresses, {LIMIT >> 20} MiB")
+    print(f"{seconds:g} s per attack, up to {pause:g} s until memory is back; {len(ADDRESSES)} addresses, {LIMIT >> 20} MiB")
     is_good, service = True, None
     try:
         for kind in wanted or ALL:
@@ -374,7 +377,7 @@ def main(seconds, pause, wanted):
                     time.sleep(LONG_HISTORY / 400 + 10)
                 print(
                     "| attack | connections tried | open at most | KiB each | MiB before | peak RSS | peak cgroup "
-                    "| after the pause | OOM kills | p50 ms | p99 ms | served | failed |"
+                    "| back to | OOM kills | p50 ms | p99 ms | served | failed |"
                 )
                 print("|" + 13 * "---|")
             is_good &= attack(service, kind, seconds, pause)

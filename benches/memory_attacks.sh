@@ -2,7 +2,7 @@
 # Attacks on the memory of the release build, in a memory cgroup of 512 MiB with the shipped limits: from 20 loopback
 # addresses, one kind after the other and then all together, while a client on another address asks for a suggestion
 # every 20 ms. Needs root, for the cgroup.
-# Usage: memory_attacks.sh [seconds per attack, 60] [seconds of the pause after it, 60] [attack ...]
+# Usage: memory_attacks.sh [seconds per attack, 60] [most seconds until memory is back, 60] [attack ...]
 
 cd "$(dirname "$0")/.."
 . benches/common.sh

@@ -227,7 +227,7 @@ impl Server {
             0 => limits.max_connections = memory.max_connections,
             configured if configured > memory.max_connections => {
                 limits.max_connections = memory.max_connections;
-                tracing::warn!(
+                tracing::info!(
                     configured,
                     max_connections = memory.max_connections,
                     "connection limit lowered to fit the memory limit"
