@@ -70,9 +70,9 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
             .ok_or(PricingError::Overflow)?,
     };
     let PriorityFees { medium, high, is_floor_applied: is_floor } = priority_fees;
-    if average_base_fee.max(upcoming_base_fee) > pricing.max_base_fee
-        || medium.max(high) > pricing.max_priority_fee
-    {
+    let base_fees = history.blocks().iter().map(|block| block.base_fee);
+    let highest_base_fee = base_fees.fold(upcoming_base_fee, u128::max);
+    if highest_base_fee > pricing.max_base_fee || medium.max(high) > pricing.max_priority_fee {
         return Err(PricingError::AboveMaximum);
     }
     let suggestion = Suggestion {

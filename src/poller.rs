@@ -183,7 +183,9 @@ impl Poller {
     async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
         /// Records that are adopted between two checks.
         const CHECK_INTERVAL: u32 = 32;
-        let is_check_due = !self.trusts_replicas || self.unchecked_records >= CHECK_INTERVAL;
+        let is_check_due = !self.trusts_replicas
+            || self.unchecked_records >= CHECK_INTERVAL
+            || self.head_tracker.is_in_doubt();
         if !is_check_due {
             let outcome = self.merge_remote(publication);
             if outcome != AdoptOutcome::Implausible {
@@ -193,7 +195,7 @@ impl Poller {
         }
         let remote = &publication.history;
         let suspicious = (!is_check_due).then(|| self.remote_report(remote));
-        let (_, own) = self.poll_recorded(suspicious).await;
+        let (_, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
         self.unchecked_records = 0;
         let Some(own) = own else {
             // Without an own reply there is nothing to check against.
@@ -205,9 +207,7 @@ impl Poller {
         };
         let is_contradicted = match plausibility::compare(remote, &own) {
             Continuity::Rewritten => true,
-            Continuity::Changed | Continuity::Same => {
-                remote.newest_block().abs_diff(own.newest_block()) > HeadTracker::TOLERANCE_BLOCKS
-            }
+            _ => remote.newest_block().abs_diff(own.newest_block()) > HeadTracker::TOLERANCE_BLOCKS,
         };
         self.trusts_replicas = !is_contradicted;
         if is_contradicted {
@@ -222,14 +222,18 @@ impl Poller {
 
     /// Polls once and records the outcome.
     async fn poll(&mut self) -> (PollOutcome, Option<FeeHistory>) {
-        self.poll_recorded(None).await
+        self.poll_recorded(CallOrder::ByHealth, None).await
     }
 
     /// Polls once, after another replica's suspicious report if any, and records the outcome.
-    async fn poll_recorded(&mut self, remote: Option<Report>) -> (PollOutcome, Option<FeeHistory>) {
+    async fn poll_recorded(
+        &mut self,
+        order: CallOrder,
+        remote: Option<Report>,
+    ) -> (PollOutcome, Option<FeeHistory>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
-        let (outcome, published) = span.instrument(self.poll_upstreams(remote)).await;
+        let (outcome, published) = span.instrument(self.poll_upstreams(order, remote)).await;
         let is_success = outcome == PollOutcome::Accepted;
         if is_success {
             span.record_success();
@@ -250,13 +254,17 @@ impl Poller {
     /// With `agreement`, calls that many at once instead, and publishes what most of them agree on.
     async fn poll_upstreams(
         &mut self,
+        order: CallOrder,
         remote: Option<Report>,
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
         let Self {
             chain, request, upstreams, head_tracker, publisher, reporter, last_history, ..
         } = self;
-        let candidates = upstreams.poll_candidates(now);
+        let mut candidates = upstreams.poll_candidates(now);
+        if order == CallOrder::ByPreference {
+            candidates.sort_by_key(|candidate| candidate.index);
+        }
         let mut round = head_tracker.start_round(now);
         if let Some(remote) = remote
             && let Some(reason) = round.suspicion(remote)
@@ -282,6 +290,15 @@ impl Poller {
         }
         (outcome, published)
     }
+}
+
+/// Order in which a poll calls the upstreams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallOrder {
+    /// Healthy ones first.
+    ByHealth,
+    /// The first one first, even if it failed lately: it is asked to check what others say.
+    ByPreference,
 }
 
 /// Returns what the head tracker checks of this reply, or record, after the `earlier` one.

@@ -207,16 +207,14 @@ impl Chain {
                 format!("must be from 1 to {}", Self::MAX_WINDOW_BLOCKS),
             );
         }
+        let highest_floor = self.pricing.high_multiplier.apply(self.pricing.priority_fee_floor);
+        let highest_floor = highest_floor.unwrap_or(self.pricing.priority_fee_floor);
         for (key, floor, most) in [
             ("pricing.max_base_fee", self.pricing.base_fee_floor, self.pricing.max_base_fee),
-            (
-                "pricing.max_priority_fee",
-                self.pricing.priority_fee_floor,
-                self.pricing.max_priority_fee,
-            ),
+            ("pricing.max_priority_fee", highest_floor, self.pricing.max_priority_fee),
         ] {
             if most < floor {
-                return reject(key, format!("must be at least {floor} wei, the floor"));
+                return reject(key, format!("must be at least {floor} wei, from the floor"));
             }
         }
         if !self.pricing.has_enough_percentiles() {

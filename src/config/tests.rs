@@ -327,8 +327,8 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.zero_base_fee: found \"maybe\", expected one of: legacy, eip-1559",
         ),
         (
-            "pricing.max_priority_fee = \"19 gwei\"",
-            "pricing.max_priority_fee: must be at least 20000000000 wei, the floor",
+            "pricing.max_priority_fee = \"23 gwei\"",
+            "pricing.max_priority_fee: must be at least 24000000000 wei, from the floor",
         ),
         ("agreement = 2", "agreement: must be from 1 to 1, the number of rpc_urls"),
         (

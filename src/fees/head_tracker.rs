@@ -24,8 +24,9 @@
 //!   - If another upstream is plausible: a higher head of a more preferred upstream, or of any if the published head
 //!     has not changed for `patience`. Suspicious amounts are never confirmed then.
 //!
-//! A less preferred upstream that leaps alone may lie. The tracker remembers the head before the leap. A more preferred
-//! upstream whose heads continue it at the pace of the chain wins after three rounds.
+//! A less preferred upstream that takes over alone may lie. The tracker remembers the head before that. A more preferred
+//! upstream whose heads continue it at the pace of the chain wins after three rounds. If nothing was published before,
+//! it takes eight rounds.
 
 mod poll_round;
 
@@ -75,12 +76,15 @@ struct Claim {
     first: ObservedHead,
     last: ObservedHead,
     rounds: u32,
+    /// Rounds with this reason, also if the heads do not continue each other.
+    attempts: u32,
 }
 
-/// The head before a less preferred upstream leapt alone.
+/// The head before a less preferred upstream took over.
 #[derive(Debug, Clone, Copy)]
 struct Trail {
-    observed: ObservedHead,
+    /// `None`: nothing was published before.
+    observed: Option<ObservedHead>,
     source: usize,
     block_time: Duration,
 }
@@ -131,6 +135,8 @@ impl SuspiciousReply {
 impl HeadTracker {
     /// Number of rounds that confirm a reply.
     const CONFIRMING_ROUNDS: u32 = 3;
+    /// Number of rounds that confirm the preferred upstream after another one was published first.
+    const CONFIRMING_ROUNDS_AT_START: u32 = 8;
     /// Blocks that a head may exceed twice the expected number by, and by which two agreeing upstreams may differ.
     pub const TOLERANCE_BLOCKS: u64 = 5;
     /// Base fees of agreeing upstreams differ by at most this factor: about five full blocks.
@@ -169,16 +175,18 @@ impl HeadTracker {
     /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
     /// implausible.
     fn observed_block_time(&self) -> Duration {
+        self.observed_pace().min(self.block_time)
+    }
+
+    /// The observed time per block, also if that is longer than configured; the configured one if it is unknown.
+    fn observed_pace(&self) -> Duration {
         let (Some(first), Some(last)) = (self.head_changes.front(), self.head_changes.back())
         else {
             return self.block_time;
         };
         let blocks = u32::try_from(last.head.saturating_sub(first.head)).unwrap_or(u32::MAX);
         let elapsed = last.at.saturating_duration_since(first.at);
-        match elapsed.checked_div(blocks) {
-            Some(observed) => observed.clamp(self.min_block_time(), self.block_time),
-            None => self.block_time,
-        }
+        elapsed.checked_div(blocks).map_or(self.block_time, |pace| pace.max(self.min_block_time()))
     }
 
     fn min_block_time(&self) -> Duration {
@@ -228,16 +236,16 @@ impl HeadTracker {
         self.publish(report.head, now, report.upstream);
     }
 
-    /// Before a leap of `upstream` alone: remembers what is published, unless a preferred upstream leaps.
+    /// Before `upstream` takes over alone: remembers what is published, unless a preferred upstream takes over.
     fn keep_trail(&mut self, upstream: usize) {
         self.before_leap = self.before_leap.filter(|trail| upstream > trail.source);
-        let block_time = self.observed_block_time();
+        let block_time = self.observed_pace();
         if let (None, Some(published), Some(preferred)) =
             (self.before_leap, self.published, upstream.checked_sub(1))
         {
             let Published { observed, source } = published;
             let source = source.min(preferred);
-            self.before_leap = Some(Trail { observed, source, block_time });
+            self.before_leap = Some(Trail { observed: Some(observed), source, block_time });
         }
     }
 
@@ -263,11 +271,13 @@ impl HeadTracker {
             claim.reason == reason
                 && (lowest..=max_plausible_head(claim.last, now, block_time)).contains(&report.head)
         };
-        let claim = match self.claims.get(&report.upstream).filter(|claim| continues(claim)) {
+        let known = self.claims.get(&report.upstream).filter(|claim| claim.reason == reason);
+        let attempts = known.map_or(0, |claim| claim.attempts).saturating_add(1);
+        let claim = match known.filter(|claim| continues(claim)) {
             Some(claim) => {
-                Claim { last: observed, rounds: claim.rounds.saturating_add(1), ..*claim }
+                Claim { last: observed, rounds: claim.rounds.saturating_add(1), attempts, ..*claim }
             }
-            None => Claim { reason, first: observed, last: observed, rounds: 1 },
+            None => Claim { reason, first: observed, last: observed, rounds: 1, attempts },
         };
         self.claims.insert(report.upstream, claim);
     }
@@ -279,7 +289,7 @@ impl HeadTracker {
             SuspiciousReply::Jump => self
                 .claims
                 .get(&upstream)
-                .is_some_and(|claim| claim.rounds > Self::CONFIRMING_ROUNDS),
+                .is_some_and(|claim| claim.attempts > Self::CONFIRMING_ROUNDS),
             SuspiciousReply::Regression => {
                 self.before_leap.is_none()
                     || self.published.is_none_or(|published| published.source <= upstream)
@@ -315,13 +325,27 @@ impl HeadTracker {
         }
     }
 
+    /// Returns true if an upstream contradicts the published head of a less preferred one.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        let contradicts = |trail: Trail| {
+            self.claims.range(..=trail.source).any(|(_, claim)| claim.reason.is_about_head())
+        };
+        self.before_leap.is_some_and(contradicts)
+    }
+
     /// Returns true if the heads of this claim continue what was published before a leap, at the pace of the chain.
     fn continues_trail(&self, claim: &Claim, now: Instant) -> bool {
         let Some(Trail { observed, block_time, .. }) = self.before_leap else { return false };
-        let range = observed.head..=max_plausible_head(observed, now, block_time);
-        range.contains(&claim.first.head)
-            && range.contains(&claim.last.head)
-            && claim.is_moving(block_time)
+        let is_in_range = match observed {
+            Some(observed) => {
+                let range = observed.head..=max_plausible_head(observed, now, block_time);
+                range.contains(&claim.first.head) && range.contains(&claim.last.head)
+            }
+            // Without an earlier head only a longer series tells a current node from one that catches up.
+            None => claim.rounds >= Self::CONFIRMING_ROUNDS_AT_START,
+        };
+        is_in_range && claim.has_pace(block_time)
     }
 }
 
@@ -332,11 +356,23 @@ impl SuspiciousReply {
 }
 
 impl Claim {
-    /// Returns true if the head has advanced since the first claim, at half the pace of the chain at least.
+    /// Returns true if the head has advanced since the first claim.
     fn is_moving(&self, block_time: Duration) -> bool {
-        let blocks = self.last.head.saturating_sub(self.first.head);
-        let expected = expected_blocks(self.first.at, self.last.at, block_time);
+        let (blocks, expected) = self.progress(block_time);
         blocks > 0 && blocks.saturating_mul(2) >= expected
+    }
+
+    /// Returns true if the head has advanced at the pace of the chain, roughly. A node that catches up is faster.
+    fn has_pace(&self, block_time: Duration) -> bool {
+        let (blocks, expected) = self.progress(block_time);
+        self.is_moving(block_time)
+            && blocks.saturating_mul(2) <= expected.saturating_mul(3).saturating_add(4)
+    }
+
+    /// Returns the number of blocks since the first claim, and the expected one.
+    fn progress(&self, block_time: Duration) -> (u64, u64) {
+        let blocks = self.last.head.saturating_sub(self.first.head);
+        (blocks, expected_blocks(self.first.at, self.last.at, block_time))
     }
 }
 

@@ -6,9 +6,11 @@ use super::{Block, FeeHistory, Pricing, Rewards};
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuity {
-    /// The common blocks have the same amounts.
+    /// Most common blocks have the same amounts; a reorg may have changed the others.
     Same,
-    /// There is no common block, or some have other amounts: a reorg, another node, or another chain.
+    /// The rewards of most common blocks have changed: another implementation of a node, or another chain.
+    OtherRewards,
+    /// There is no common block, or most have other base fees: a deep reorg, or another chain.
     Changed,
     /// Every common block has another base fee.
     Rewritten,
@@ -26,8 +28,10 @@ pub fn compare(history: &FeeHistory, earlier: &FeeHistory) -> Continuity {
     let is_comparable = common.len() >= MIN_COMMON_BLOCKS;
     if is_comparable && base_fees == common.len() {
         Continuity::Rewritten
-    } else if common.is_empty() || base_fees > 0 || (is_comparable && rewards == common.len()) {
+    } else if base_fees * 2 >= common.len() {
         Continuity::Changed
+    } else if rewards * 2 >= common.len() {
+        Continuity::OtherRewards
     } else {
         Continuity::Same
     }

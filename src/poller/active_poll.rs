@@ -63,15 +63,32 @@ impl UpstreamCall<'_> {
         let polled_at = Instant::now();
         let history = candidate.upstream.fee_history(self.request, self.deadline).await?;
         let market = fees::price(&history, &self.chain.pricing)?;
-        let is_other = |earlier| plausibility::compare(&history, earlier) != Continuity::Same;
-        let is_surprising = self.earlier.is_some_and(is_other)
-            || self
-                .limits
-                .is_some_and(|limits| !limits.contains(candidate.index, history.newest_block()));
-        if is_surprising {
-            candidate.upstream.verify_chain_again(polled_at, self.deadline).await?;
+        if let Some(since) = self.surprising_since(candidate, &history, polled_at) {
+            let left = self.deadline.saturating_sub(polled_at.elapsed());
+            candidate.upstream.verify_chain_again(since, left).await?;
         }
         Ok((history, market))
+    }
+
+    /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the
+    /// reply is not surprising.
+    fn surprising_since(
+        &self,
+        candidate: Candidate<'_>,
+        history: &FeeHistory,
+        polled_at: Instant,
+    ) -> Option<Instant> {
+        /// A load balancer may alternate between nodes that compute rewards in different ways.
+        const REWARDS_CHECK_INTERVAL: Duration = Duration::from_mins(1);
+        let head = history.newest_block();
+        if self.limits.is_some_and(|limits| !limits.contains(candidate.index, head)) {
+            return Some(polled_at);
+        }
+        match plausibility::compare(history, self.earlier?) {
+            Continuity::Same => None,
+            Continuity::OtherRewards => polled_at.checked_sub(REWARDS_CHECK_INTERVAL),
+            Continuity::Changed | Continuity::Rewritten => Some(polled_at),
+        }
     }
 }
 
@@ -176,7 +193,10 @@ impl<'a> ActivePoll<'a> {
                 }
             }
         });
-        self.record(candidate, &outcome);
+        // The end of the poll decides about a suspicious reply.
+        if !matches!(outcome, Err(PollError::Suspicious(_))) {
+            self.record(candidate, &outcome);
+        }
     }
 
     /// Records the outcome of an attempt.
@@ -205,13 +225,15 @@ impl<'a> ActivePoll<'a> {
         let RoundOutcome { confirmed, refuted } = round.finish();
         for (candidate, reason, (history, market)) in suspicious {
             let index = candidate.index;
+            let confirmed = confirmed.filter(|it| it.upstream == index);
+            match confirmed {
+                Some(Confirmation { is_new: false, .. }) => reporter.record_success(candidate),
+                _ => reporter.record_failure(candidate, &reason.into()),
+            }
             if refuted.contains(&index) {
                 candidate.upstream.record_rejected_reply();
             }
-            let Some(Confirmation { is_new, .. }) = confirmed.filter(|it| it.upstream == index)
-            else {
-                continue;
-            };
+            let Some(Confirmation { is_new, .. }) = confirmed else { continue };
             publish(publisher, reporter, index, &history, market);
             if is_new {
                 reporter.log_confirmed(index, reason, history.newest_block());

@@ -11,17 +11,17 @@ use crate::upstream::Candidate;
 type Reply<'a> = (Candidate<'a>, PricedHistory);
 
 impl<'a> ActivePoll<'a> {
-    /// Calls the first `count` candidates at once, and the others if some of these fail. Publishes the reply with the
-    /// median price of those that agree, if they are most of `count`.
+    /// Calls the first `count` candidates at once, and the others if some of these fail or disagree. Publishes the reply with the
+    /// median price of those that agree, if they are most of `count` and of all replies.
     pub(super) async fn poll_agreeing(&mut self, candidates: &[Candidate<'a>], count: usize) {
         let (first, others) = candidates.split_at(count.min(candidates.len()));
         let mut replies = self.fetch_all(first).await;
-        if replies.len() < count {
+        if largest_agreeing(&replies).len() <= count / 2 || replies.len() < count {
             replies.extend(self.fetch_all(others).await);
         }
         replies.sort_by_key(|(candidate, _)| candidate.index);
         let mut group = largest_agreeing(&replies);
-        if group.len() <= count / 2 {
+        if group.len() <= count.max(replies.len()) / 2 {
             group.clear();
         }
         if group.len() < replies.len() {

@@ -155,7 +155,42 @@ async fn preferred_url_wins_again_after_a_long_outage() {
     let returned = Instant::now();
     service.wait_for(SUGGESTION, |response| newest(response) < 1_000_000).await;
     println!("back after {:?}", returned.elapsed());
-    watch(&service, &chain, BLOCK_TIME * 20).await.unwrap();
+    let last = watch(&service, &chain, BLOCK_TIME * 20).await.unwrap();
+    assert!(last + 2 >= chain.head(), "{last} is not the head");
+}
+
+/// A lead that the chain could have is served for a few blocks.
+#[tokio::test]
+async fn small_lead_of_a_spare_is_corrected_soon() {
+    let run = async |lead: u64| {
+        let chain = Chain::new();
+        let honest = MockNode::start(7, chain.reply(0, 3)).await;
+        let liar = MockNode::start(7, chain.reply(lead, 3000)).await;
+        let service = TestServer::start(&config(&[&honest, &liar], "")).await;
+        service.wait_for(SUGGESTION, |response| response.status == 200).await;
+        honest.set_reply(Reply::Error(-32000));
+        service.wait_for(SUGGESTION, |_| liar.calls("eth_feeHistory") >= 1).await;
+        honest.set_reply(chain.reply(0, 3));
+        let hiccup_until = chain.head() + 10;
+        service.wait_for(SUGGESTION, |_| chain.head() >= hiccup_until).await;
+        let last = watch(&service, &chain, BLOCK_TIME * 10).await;
+        let last = last.unwrap_or_else(|wrong| panic!("{lead} ahead: {wrong}"));
+        assert!(last + 2 >= chain.head(), "{lead} ahead: {last} is not the head");
+    };
+    tokio::join!(run(1), run(2), run(3), run(4));
+}
+
+#[tokio::test]
+async fn preferred_url_wins_although_the_spare_was_first() {
+    let chain = Chain::new();
+    let honest = MockNode::start(7, Reply::Error(-32000)).await;
+    let liar = MockNode::start(7, chain.reply(1_000_000, 3000)).await;
+    let service = TestServer::start(&config(&[&honest, &liar], "")).await;
+    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    honest.set_reply(chain.reply(0, 3));
+    service.wait_for(SUGGESTION, |response| newest(response) < 1_000_000).await;
+    let last = watch(&service, &chain, BLOCK_TIME * 10).await.unwrap();
+    assert!(last + 2 >= chain.head(), "{last} is not the head");
 }
 
 #[tokio::test]
@@ -221,7 +256,8 @@ async fn impossible_amounts_of_one_node_are_never_published() {
                 liar.set_reply(changed(apply, &chain));
                 service.wait_for(SUGGESTION, |_| honest.calls("eth_feeHistory") >= 1).await;
                 let watched = watch(&service, &chain, BLOCK_TIME * 10).await;
-                watched.unwrap_or_else(|wrong| panic!("{name} times {factor}: {wrong}"));
+                let last = watched.unwrap_or_else(|wrong| panic!("{name} times {factor}: {wrong}"));
+                assert!(last + 2 >= chain.head(), "{name} times {factor}: {last} is not the head");
             });
         }
     }
@@ -317,6 +353,11 @@ async fn agreement_publishes_what_most_upstreams_confirm() {
         .wait_for_admin("/metrics", |response| response.body.contains("outcome=\"disagrees\""))
         .await;
     assert_eq!(service.get(SUGGESTION).await.status, 503);
+    // One more decides.
+    let service = TestServer::start(&config(&urls, "agreement = 2")).await;
+    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let last = watch(&service, &chain, BLOCK_TIME * 10).await.unwrap();
+    assert!(last + 2 >= chain.head(), "{last} is not the head");
     // One that fails is replaced by the next.
     nodes[0].set_reply(Reply::Error(-32000));
     let service = TestServer::start(&config(&urls, "agreement = 2")).await;

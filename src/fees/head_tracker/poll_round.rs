@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::{
-    Claim, HeadTracker, ObservedHead, Published, REMOTE, Report, SuspiciousReply, expected_blocks,
-    max_plausible_head,
+    Claim, HeadTracker, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail,
+    expected_blocks, max_plausible_head,
 };
 
 /// Decision on a plausible reply.
@@ -133,13 +133,28 @@ impl<'a> PollRound<'a> {
         }
     }
 
-    /// A preferred upstream with a plausible head ends the doubt after a leap. Another one that is early starts it.
+    /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,
+    /// starts it.
     fn note_leap(&mut self, report: Report) {
-        if self.limits.is_some_and(|limits| report.head > limits.highest_of_others) {
-            self.tracker.keep_trail(report.upstream);
-        } else {
-            let trail = &mut self.tracker.before_leap;
-            *trail = trail.filter(|trail| report.upstream > trail.source);
+        let tracker = &mut *self.tracker;
+        let is_first = tracker.published.is_none();
+        match self.limits {
+            None if is_first => {
+                let block_time = tracker.block_time;
+                let trail = |source| Trail { observed: None, source, block_time };
+                tracker.before_leap = report.upstream.checked_sub(1).map(trail);
+            }
+            // Replicas with slightly different nodes adopt each other's records all the time.
+            Some(limits)
+                if report.head > limits.highest_of_others
+                    || !(limits.is_preferred(report.upstream) || report.upstream == REMOTE) =>
+            {
+                tracker.keep_trail(report.upstream);
+            }
+            _ => {
+                let trail = &mut tracker.before_leap;
+                *trail = trail.filter(|trail| report.upstream > trail.source);
+            }
         }
     }
 
@@ -175,7 +190,7 @@ impl<'a> PollRound<'a> {
         }
         let is_pending = |claim: &Claim| {
             claim.reason == SuspiciousReply::Jump
-                && claim.rounds < HeadTracker::CONFIRMING_ROUNDS
+                && claim.attempts < HeadTracker::CONFIRMING_ROUNDS
                 && self.now.saturating_duration_since(claim.last.at) < tracker.patience
         };
         is_late || tracker.claims.values().any(is_pending)
@@ -205,6 +220,9 @@ impl<'a> PollRound<'a> {
             };
             let supporters =
                 reports.iter().filter(|(other, why)| is_same(*why) && agree(report, other));
+            // The record of another replica must not outvote an own upstream.
+            let supporters = supporters
+                .filter(|(other, _)| best_plausible.is_none() || other.upstream != REMOTE);
             let supporters = count_upstreams(supporters.map(|(other, _)| other));
             supporters >= 2 && supporters.saturating_mul(2) > answers
         };

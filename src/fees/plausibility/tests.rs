@@ -51,12 +51,12 @@ fn known_blocks_with_other_base_fees_are_a_rewritten_history() {
     let known = history(100, &[10, 11, 12, 13, 14, 15]);
     for (later, expected) in [
         (history(101, &[11, 12, 13, 14, 15, 16]), Continuity::Same),
-        // A reorg of the last block.
-        (history(101, &[11, 12, 13, 99, 15, 16]), Continuity::Changed),
+        // A reorg of the last block, and of most.
+        (history(101, &[11, 12, 13, 99, 15, 16]), Continuity::Same),
+        (history(101, &[11, 12, 97, 98, 99, 16]), Continuity::Changed),
         (history(101, &[110, 120, 130, 140, 150, 160]), Continuity::Rewritten),
         // Too few common blocks to tell.
         (history(103, &[130, 140, 150, 160]), Continuity::Changed),
-        (history(105, &[15, 16]), Continuity::Changed),
         (history(1000, &[15, 16]), Continuity::Changed),
         (history(10, &[15, 16]), Continuity::Changed),
         (history(98, &[8, 9, 10, 11, 12, 13, 14, 15, 16]), Continuity::Same),
