@@ -50,7 +50,7 @@ const BUFFER_BYTES: usize = 32 * 1024;
 pub(crate) const SEND_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Size of a connection's receive buffer, which Linux doubles. Its default grows to megabytes.
-pub(crate) const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Signals that end a listener.
 #[derive(Debug, Clone, Default)]

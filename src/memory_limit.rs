@@ -43,7 +43,15 @@ impl MemoryShares {
         let reserved = (limit / 8).saturating_add(Self::PROCESS_BYTES).saturating_add(chain_bytes);
         // Many chains may leave nothing. The service then still has to serve, so they count for half of the rest at most.
         let floor = (limit / 8 * 7).saturating_sub(Self::PROCESS_BYTES) / 2;
-        let available = limit.saturating_sub(reserved).max(floor);
+        let available = limit.saturating_sub(reserved);
+        if available < floor {
+            tracing::warn!(
+                limit,
+                chain_bytes,
+                "the histories of the chains may exceed the memory limit"
+            );
+        }
+        let available = available.max(floor);
         Self { budget: available / 2, max_connections: available / 2 / Self::CONNECTION_BYTES }
     }
 }
@@ -55,6 +63,14 @@ impl MemoryLimit {
             Self::Bytes(bytes) => bytes,
             Self::Auto => {
                 let limit = cgroup_limit().unwrap_or(MemoryShares::DEFAULT_LIMIT);
+                if limit < Self::MIN_BYTES {
+                    let needed = Self::MIN_BYTES;
+                    tracing::warn!(
+                        limit,
+                        needed,
+                        "the memory limit is too low; clients can exhaust it"
+                    );
+                }
                 limit.max(Self::MIN_BYTES)
             }
         }

@@ -85,7 +85,7 @@ impl ChartRenderer {
     }
 
     /// Charts of one client that are rendered or wait for that.
-    const MAX_PER_CLIENT: usize = 8;
+    const MAX_PER_CLIENT: usize = 32;
 
     /// Returns the chart of the chain's newest `blocks` and its freshness. It is rendered at most once per state of the
     /// chain.

@@ -156,9 +156,12 @@ fn varies_by_encoding(headers: &HeaderMap) -> bool {
 pub(super) fn accepts_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(header::ACCEPT_ENCODING).iter();
     values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|entry| {
-        let (coding, weight) = entry.split_once(';').unwrap_or((entry, ""));
-        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
-        coding.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
+        let (coding, parameter) = entry.split_once(';').unwrap_or((entry, "q=1"));
+        // An unreadable weight counts as 0.
+        let weight =
+            parameter.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+        let weight = weight.and_then(|(_, weight)| weight.trim().parse::<f32>().ok());
+        coding.trim().eq_ignore_ascii_case("gzip") && weight.is_some_and(|weight| weight > 0.0)
     })
 }
 
@@ -205,6 +208,26 @@ mod tests {
             let mut decompressed = String::new();
             GzDecoder::new(&*compressed.concat()).read_to_string(&mut decompressed).unwrap();
             assert_eq!(decompressed, text);
+        }
+    }
+
+    #[test]
+    fn gzip_is_accepted_with_a_weight_above_zero() {
+        for (encoding, expected) in [
+            ("gzip", true),
+            ("br, GZIP ; Q=0.1", true),
+            ("gzip;q=1.0", true),
+            ("gzip;Q=0", false),
+            ("gzip; q = 0", false),
+            ("gzip;q=none", false),
+            ("br, *;q=0.5", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(
+                header::ACCEPT_ENCODING,
+                HeaderValue::from_static(encoding),
+            )]);
+            assert_eq!(accepts_gzip(&headers), expected, "{encoding}");
         }
     }
 

@@ -141,7 +141,8 @@ impl Visitor<'_> for ThreadsVisitor {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Open connections to the public listener. Further ones get 503 and are closed.
+    /// Open connections to the public listener, at most as many as memory and open files have room for; 0: as many. A
+    /// further one takes the place of one of the client that has the most, or gets 503.
     pub max_connections: usize,
     /// Open connections of one client. Further ones get 429 and are closed.
     pub max_connections_per_client: usize,

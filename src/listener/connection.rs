@@ -3,15 +3,18 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::ErrorKind;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::HttpBody;
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::Response;
+use bytes::Bytes;
 use enum_map::EnumMap;
 use futures_util::FutureExt;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -55,11 +58,16 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: ConnectedPeer, sett
         // nothing behind the body is taken for a request (RFC 9112, section 6.1).
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let mut response = app.handle(request, Ok(peer)).await;
-        activity.start_response();
         let holds_memory = activity.is_charged() || is_large(&response);
         if is_chunked || draining.is_draining() || (holds_memory && memory.is_scarce()) {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
+        }
+        if is_large(&response) || response.body().size_hint().exact().is_none() {
+            let activity = Arc::clone(activity);
+            response = response.map(|body| Body::new(BusyBody { body, activity }));
+        } else {
+            activity.end_response();
         }
         Ok::<_, Infallible>(response)
     };
@@ -102,6 +110,38 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: ConnectedPeer, sett
     tokio::select! {
         () = lingering_close(stream) => {}
         () = shutdown.closing.cancelled() => {}
+    }
+}
+
+/// Body of a response. Its connection is busy until it is dropped.
+struct BusyBody {
+    body: Body,
+    activity: Arc<ConnectionActivity>,
+}
+
+impl HttpBody for BusyBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for BusyBody {
+    fn drop(&mut self) {
+        self.activity.end_response();
     }
 }
 

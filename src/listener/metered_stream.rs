@@ -30,8 +30,8 @@ const WRITE_CHARGE: usize = 2 * BUFFER_BYTES - FIRST_BUFFER_BYTES + 2 * super::S
 /// State of a connection, shared by its task, its stream and the listener.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionActivity {
-    /// A request is being handled: it has arrived, and its response has not started.
-    is_handling: AtomicBool,
+    /// A request has arrived, and its response is not complete, as far as the service knows.
+    is_busy: AtomicBool,
     /// Bytes received since the last request arrived.
     received: AtomicUsize,
     is_charged: AtomicBool,
@@ -39,16 +39,16 @@ pub(super) struct ConnectionActivity {
 
 impl ConnectionActivity {
     pub(super) fn start_request(&self) {
-        self.is_handling.store(true, Ordering::Relaxed);
+        self.is_busy.store(true, Ordering::Relaxed);
         self.received.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn start_response(&self) {
-        self.is_handling.store(false, Ordering::Relaxed);
+    pub(super) fn end_response(&self) {
+        self.is_busy.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn is_handling(&self) -> bool {
-        self.is_handling.load(Ordering::Relaxed)
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
     }
 
     /// Returns true if the connection holds more than every connection may.
@@ -81,7 +81,8 @@ impl MeteredStream {
             stream,
             memory,
             activity,
-            read_allowance: 2 * FIRST_BUFFER_BYTES,
+            // One byte more would make the second half of a buffer grow.
+            read_allowance: 2 * FIRST_BUFFER_BYTES - 1,
             write_allowance: FIRST_BUFFER_BYTES,
             read_charge: None,
             write_charge: None,

@@ -55,19 +55,20 @@ impl OpenConnections {
         }
     }
 
-    /// Closes a connection of the client with the most, to admit one of `newcomer`, if that has fewer: its newest one
-    /// without a request in progress, or else its newest one. Returns false if it closed none.
+    /// Closes a connection to admit one of `newcomer`: the newest idle one of the client with the most, or of the next
+    /// ones that have more than the newcomer. If all of these are busy, the newest one of the client with the most.
+    /// Returns false if it closed none.
     pub(super) fn shed_for(&mut self, newcomer: Option<IpAddr>) -> bool {
+        /// Number of clients whose connections are searched.
+        const MAX_CLIENTS: usize = 64;
         let count =
             newcomer.and_then(|client| self.by_client.get(&client)).map_or(0, BTreeMap::len);
-        let Some((most, client)) = self.by_count.last().copied() else { return false };
-        if count >= most {
-            return false;
-        }
-        let Some(connections) = self.by_client.get(&client) else { return false };
-        let mut newest_first = connections.values().rev();
-        let idle = newest_first.clone().find(|connection| !connection.activity.is_handling());
-        let Some(connection) = idle.or_else(|| newest_first.next()) else { return false };
+        let larger = self.by_count.iter().rev().take_while(|(other, _)| *other > count);
+        let mut larger =
+            larger.filter_map(|(_, client)| self.by_client.get(client)).take(MAX_CLIENTS);
+        let Some(largest) = larger.clone().next() else { return false };
+        let idle = larger.find_map(newest_idle);
+        let Some(connection) = idle.or_else(|| largest.values().next_back()) else { return false };
         connection.task.abort();
         let task = connection.task.id();
         self.remove(task);
@@ -85,6 +86,10 @@ impl OpenConnections {
             self.by_count.insert((connections.len(), client));
         }
     }
+}
+
+fn newest_idle(connections: &BTreeMap<u64, Connection>) -> Option<&Connection> {
+    connections.values().rev().find(|connection| !connection.activity.is_busy())
 }
 
 #[cfg(test)]
@@ -130,12 +135,25 @@ mod tests {
         assert!(harness.connections.shed_for(Some(SMALL)));
         assert_eq!(harness.aborted().await, second);
         first_activity.start_request();
-        assert!(harness.connections.shed_for(None));
+        assert!(harness.connections.shed_for(Some(SMALL)));
         assert_eq!(harness.aborted().await, third);
         assert_eq!(harness.connections.count(), 2);
         // Both have one now.
         assert!(!harness.connections.shed_for(Some(SMALL)));
         harness.connections.remove(first);
+        assert_eq!(harness.connections.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn busy_connections_outlive_idle_ones_of_smaller_clients() {
+        let mut harness = harness();
+        for _ in 0..2 {
+            harness.open(Some(LARGE)).1.start_request();
+        }
+        let (idle, _) = harness.open(Some(SMALL));
+        assert!(harness.connections.shed_for(None));
+        assert_eq!(harness.aborted().await, idle);
+        assert!(harness.connections.shed_for(None));
         assert_eq!(harness.connections.count(), 1);
     }
 
