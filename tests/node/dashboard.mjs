@@ -736,11 +736,12 @@ scenario("reduced motion disables animations", async () => {
 
 scenario("twelve chains with the longest names and numbers fit", async () => {
     const huge = 123456789012345678901234567890n;
+    const limits = ["base", "priority"].map((fee) => `\npricing.max_${fee}_fee = "${huge * 10n} wei"`).join("");
     const chains = Object.fromEntries(Array.from({ length: 12 }, (_, index) => {
         const id = 9_000_000_000 + index;
         const chain = nodes.chain(id, { baseFee: index % 3 ? huge : 0n, reward: huge * BigInt(index % 4) });
         const name = index % 2 ? `סולם ${id}` : `A-chain-without-a-single-space-in-its-very-long-name-${id}`;
-        return [`chain-${index}`, { ...chain, name, more: STILL }];
+        return [`chain-${index}`, { ...chain, name, more: STILL + limits }];
     }));
     const service = await start({ config: chainConfig(chains) });
     await open(`${service.url}/`, async (dashboard) => {

@@ -114,7 +114,7 @@ async fn nginx_forwards_host_and_client_address_and_drops_forged_headers() {
     }
     assert_eq!(
         String::from_utf8(request_head).unwrap(),
-        "GET /v1//%2e/a?b=%20 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 127.0.0.9\r\n\
+        "GET /v1//%2e/a?b=%20 HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 127.0.0.9\r\n\
          Connection: close\r\n\r\n"
     );
     let response = b"HTTP/1.1 204 No Content\r\nETag: \"1\"\r\n\r\n";
