@@ -89,6 +89,10 @@ impl FeeHistoryRequest {
         let base_fees = raw.base_fees()?;
         let (rewards, ratios) = (elements(raw.reward), elements(raw.gas_used_ratio));
         let mined = self.count_mined(base_fees.len(), ratios.len(), rewards.len())?;
+        // With one row more or less, the rows are those of the blocks from the oldest one on.
+        if !rewards.is_empty() && rewards.len().abs_diff(mined) > 1 {
+            return Err(MalformedFeeHistory::LengthMismatch);
+        }
 
         let surplus = mined.saturating_sub(self.block_count);
         let mut blocks = Vec::with_capacity(mined.saturating_sub(surplus));

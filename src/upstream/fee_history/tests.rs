@@ -271,6 +271,13 @@ fn arrays_that_cannot_be_aligned_reject_the_reply() {
     result["gasUsedRatio"] = json!([0.5]);
     result["reward"] = json!([["0x1"], ["0x2"], ["0x3"], ["0x4"], ["0x5"]]);
     assert_eq!(parse(&result), Err(MalformedFeeHistory::LengthMismatch));
+    // The ratios fit, but it is unknown which block the only row belongs to.
+    let fees = ["0x1", "0x2", "0x3", "0x4"];
+    let single = json!({
+        "oldestBlock": "0xa", "baseFeePerGas": fees, "gasUsedRatio": [0.1, 0.2, 0.3],
+        "reward": [["0x1"]],
+    });
+    assert_eq!(parse(&single), Err(MalformedFeeHistory::LengthMismatch));
 }
 
 #[test]
