@@ -1,6 +1,5 @@
 """Runs the attacks of memory_attacks.sh. Usage: memory_attacks.py seconds pause [attack ...]"""
 
-import http.server
 import json
 import os
 import pathlib
@@ -12,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import json_rpc_node
 
 LIMIT = 512 * 1024 * 1024
 ADDRESSES = [f"127.0.0.{number}" for number in range(10, 30)]
@@ -50,47 +51,20 @@ def request(kind):
     return text.replace("{blocks}", str(random.randint(low, high))).encode()
 
 
-class Node(http.server.BaseHTTPRequestHandler):
-    """Chain N is at /N. Chain 1 may make hundreds of blocks per second, so that its history fills."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    blocks_per_second = 0.5
-
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        call = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        chain = int(self.path.strip("/"))
-        if call["method"] == "eth_chainId":
-            result = hex(chain)
-        else:
-            count = int(call["params"][0], 16)
-            head = 10_000_000 + int(time.time() * (self.blocks_per_second if chain == 1 else 0.5))
-            fees = [hex(20_000_000_000 + number * 7919 % 10_000_000_000) for number in range(head - count, head + 1)]
-            ratios = [number * 31 % 100 / 100 for number in range(head - count, head)]
-            rewards = [fees[index : index + 1] for index in range(count)]
-            result = {"oldestBlock": hex(head - count + 1), "baseFeePerGas": fees, "gasUsedRatio": ratios, "reward": rewards}
-        body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-class NodeServer(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-
-    def handle_error(self, *_):
-        """Ignores disconnects."""
-
-
 def run_node(blocks_per_second):
-    Node.blocks_per_second = float(blocks_per_second)
-    server = NodeServer(("127.0.0.1", 0), Node)
+    """Serves chain N at /N. Chain 1 may make hundreds of blocks per second, so that its history fills."""
+
+    def answer(chain, call):
+        if call["method"] == "eth_chainId":
+            return hex(int(chain))
+        count = int(call["params"][0], 16)
+        head = 10_000_000 + int(time.time() * (float(blocks_per_second) if chain == "1" else 0.5))
+        fees = [hex(20_000_000_000 + number * 7919 % 10_000_000_000) for number in range(head - count, head + 1)]
+        ratios = [number * 31 % 100 / 100 for number in range(head - count, head)]
+        rewards = [fees[index : index + 1] for index in range(count)]
+        return {"oldestBlock": hex(head - count + 1), "baseFeePerGas": fees, "gasUsedRatio": ratios, "reward": rewards}
+
+    server = json_rpc_node.node(answer)
     print(server.server_port, flush=True)
     server.serve_forever()
 

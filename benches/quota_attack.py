@@ -9,7 +9,6 @@ Usage: benches/quota_attack.sh [seconds] [reads per minute]
 
 import collections
 import http.client
-import http.server
 import itertools
 import json
 import os
@@ -19,6 +18,8 @@ import sys
 import tempfile
 import threading
 import time
+
+import json_rpc_node
 
 SERVICE, SECONDS, READS_PER_MINUTE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 QUOTA, WINDOW, BLOCK_TIME, BLOCKS = 300, 60, 2, 20
@@ -44,48 +45,25 @@ def within_quota():
     return True
 
 
-class Node(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        call = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        method = call["method"]
-        kind = "polls" if method in ("eth_feeHistory", "eth_chainId") else "reads"
-        with lock:
-            status = 200 if within_quota() else 429
-            counts[kind, status] += 1
-        head = int(time.time() / BLOCK_TIME)
-        if method == "eth_chainId":
-            result = "0x7e4"
-        elif method == "eth_feeHistory":
-            result = {
-                "oldestBlock": hex(head - BLOCKS + 1),
-                "baseFeePerGas": [hex(10**9)] * (BLOCKS + 1),
-                "gasUsedRatio": [0.5] * BLOCKS,
-                "reward": [[hex(20 * 10**9)]] * BLOCKS,
-            }
-        else:
-            result = "0x" + 64 * "0"
-        body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}) if status == 200 else ""
-        self.send_response(status)
-        if status == 429:
-            self.send_header("retry-after", str(WINDOW))
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-
-    def handle_error(self, *_):
-        """Ignores connections that the service has closed."""
+def answer(_, call):
+    method = call["method"]
+    kind = "polls" if method in ("eth_feeHistory", "eth_chainId") else "reads"
+    with lock:
+        status = 200 if within_quota() else 429
+        counts[kind, status] += 1
+    if status == 429:
+        raise json_rpc_node.Refused(status, {"retry-after": str(WINDOW)})
+    if method == "eth_chainId":
+        return "0x7e4"
+    if method != "eth_feeHistory":
+        return "0x" + 64 * "0"
+    head = int(time.time() / BLOCK_TIME)
+    return {
+        "oldestBlock": hex(head - BLOCKS + 1),
+        "baseFeePerGas": [hex(10**9)] * (BLOCKS + 1),
+        "gasUsedRatio": [0.5] * BLOCKS,
+        "reward": [[hex(20 * 10**9)]] * BLOCKS,
+    }
 
 
 def free_port():
@@ -116,7 +94,7 @@ def send_reads(port, address):
 
 
 def main():
-    node = Server(("127.0.0.1", 0), Node)
+    node = json_rpc_node.node(answer)
     threading.Thread(target=node.serve_forever, daemon=True).start()
     port, admin = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:

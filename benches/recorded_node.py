@@ -2,10 +2,11 @@
 free loopback port on which it listens. Usage: recorded_node.py [seconds per response]"""
 
 import gzip
-import http.server
 import json
 import sys
 import time
+
+import json_rpc_node
 
 with gzip.open("src/demo/recordings/ethereum.json.gz") as file:
     RECORDED = json.load(file)
@@ -26,36 +27,13 @@ def history(count):
     }
 
 
-class Node(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        call = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        time.sleep(PAUSE)
-        if call["method"] == "eth_chainId":
-            result = hex(int(self.path.strip("/")))
-        else:
-            result = history(int(call["params"][0], 16))
-        body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+def answer(chain, call):
+    time.sleep(PAUSE)
+    if call["method"] == "eth_chainId":
+        return hex(int(chain))
+    return history(int(call["params"][0], 16))
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-
-    def handle_error(self, *_):
-        """Ignores clients that have disconnected."""
-
-
-server = Server(("127.0.0.1", 0), Node)
+server = json_rpc_node.node(answer)
 print(server.server_port, flush=True)
 server.serve_forever()

@@ -154,6 +154,7 @@ pub struct Limits {
     /// Open streams. Further ones get 503.
     pub max_streams: usize,
     /// Memory of the process, from which the bytes and the connections that clients may hold are derived.
+    #[serde(deserialize_with = "units::memory_limit")]
     pub memory: MemoryLimit,
     /// Time from the start of the connection, or from the last response, to the end of a request's headers.
     #[serde(deserialize_with = "units::duration")]
@@ -214,30 +215,6 @@ pub enum MemoryLimit {
 impl MemoryLimit {
     /// With less, nothing would be left for clients.
     pub(crate) const MIN_BYTES: usize = 64 * 1024 * 1024;
-}
-
-impl<'de> Deserialize<'de> for MemoryLimit {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        input.deserialize_str(MemoryLimitVisitor)
-    }
-}
-
-struct MemoryLimitVisitor;
-
-impl Visitor<'_> for MemoryLimitVisitor {
-    type Value = MemoryLimit;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<MemoryLimit, E> {
-        if text == "auto" {
-            return Ok(MemoryLimit::Auto);
-        }
-        let bytes = units::parse_size(text).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
-        bytes.map(MemoryLimit::Bytes).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-    }
 }
 
 /// Web pages that may read responses.

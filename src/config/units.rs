@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::server::MemoryLimit;
 use crate::fees::Multiplier;
 
 /// Deserializes a duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
@@ -51,7 +52,21 @@ pub(super) fn size<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Erro
     })
 }
 
-pub(super) fn parse_size(text: &str) -> Option<usize> {
+/// Deserializes a memory limit: `"auto"` or a size.
+pub(super) fn memory_limit<'de, D: Deserializer<'de>>(input: D) -> Result<MemoryLimit, D::Error> {
+    input.deserialize_str(ParsedVisitor {
+        expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
+        parse: |text| match text {
+            "auto" => Some(MemoryLimit::Auto),
+            size => {
+                let bytes = parse_size(size).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
+                bytes.map(MemoryLimit::Bytes)
+            }
+        },
+    })
+}
+
+fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = text.trim().split_once(' ')?;
     let bytes: usize = match unit.trim_start() {
         "B" => 1,

@@ -51,7 +51,8 @@ pub struct HeadTracker {
     head_changes: VecDeque<ObservedHead>,
     /// Suspicious replies that are not confirmed yet, by upstream.
     claims: BTreeMap<usize, Claim>,
-    before_leap: Option<Trail>,
+    /// Set while the published head may be a lie of an upstream that took over.
+    trail: Option<Trail>,
     /// Head from which one block per block time is expected.
     schedule_baseline: Option<ObservedHead>,
 }
@@ -130,6 +131,10 @@ impl SuspiciousReply {
             Self::Rewritten => "history_rewritten",
         }
     }
+
+    fn concerns_head(self) -> bool {
+        matches!(self, Self::Regression | Self::Jump)
+    }
 }
 
 impl HeadTracker {
@@ -162,7 +167,7 @@ impl HeadTracker {
             last_plausible_at: None,
             head_changes: VecDeque::with_capacity(Self::MAX_HEAD_CHANGES),
             claims: BTreeMap::new(),
-            before_leap: None,
+            trail: None,
             schedule_baseline: None,
         }
     }
@@ -218,14 +223,14 @@ impl HeadTracker {
     /// Publishes a confirmed reply. Its earlier claims show the block time from now on.
     fn publish_confirmed(&mut self, report: Report, is_majority: bool, now: Instant) {
         if is_majority {
-            self.before_leap = None;
+            self.trail = None;
         } else {
             self.keep_trail(report.upstream);
         }
         let claim = self.claims.remove(&report.upstream);
         self.claims.clear();
         match claim {
-            Some(claim) if claim.reason.is_about_head() => {
+            Some(claim) if claim.reason.concerns_head() => {
                 self.head_changes.clear();
                 self.head_changes.push_back(claim.first);
             }
@@ -238,14 +243,14 @@ impl HeadTracker {
 
     /// Before `upstream` takes over alone: remembers what is published, unless a preferred upstream takes over.
     fn keep_trail(&mut self, upstream: usize) {
-        self.before_leap = self.before_leap.filter(|trail| upstream > trail.source);
+        self.trail = self.trail.filter(|trail| upstream > trail.source);
         let block_time = self.observed_pace();
         if let (None, Some(published), Some(preferred)) =
-            (self.before_leap, self.published, upstream.checked_sub(1))
+            (self.trail, self.published, upstream.checked_sub(1))
         {
             let Published { observed, source } = published;
             let source = source.min(preferred);
-            self.before_leap = Some(Trail { observed: Some(observed), source, block_time });
+            self.trail = Some(Trail { observed: Some(observed), source, block_time });
         }
     }
 
@@ -261,7 +266,7 @@ impl HeadTracker {
     /// Records one more suspicious reply of an upstream. Erratic heads confirm nothing.
     fn record_claim(&mut self, report: Report, reason: SuspiciousReply, now: Instant) {
         // On the trail only the pace of the chain counts. Otherwise it may have become much faster.
-        let block_time = match self.before_leap {
+        let block_time = match self.trail {
             Some(trail) if reason == SuspiciousReply::Regression => trail.block_time,
             _ => self.min_block_time(),
         };
@@ -291,7 +296,7 @@ impl HeadTracker {
                 .get(&upstream)
                 .is_some_and(|claim| claim.attempts > Self::CONFIRMING_ROUNDS),
             SuspiciousReply::Regression => {
-                self.before_leap.is_none()
+                self.trail.is_none()
                     || self.published.is_none_or(|published| published.source <= upstream)
             }
             SuspiciousReply::BaseFeeLeap | SuspiciousReply::Rewritten => true,
@@ -325,18 +330,25 @@ impl HeadTracker {
         }
     }
 
+    /// Returns true if an upstream has repeated a suspicious head often enough, and it moves.
+    fn is_repeated_and_moving(&self, upstream: usize) -> bool {
+        self.claims.get(&upstream).is_some_and(|claim| {
+            claim.rounds >= Self::CONFIRMING_ROUNDS && claim.is_moving(self.block_time)
+        })
+    }
+
     /// Returns true if an upstream contradicts the published head of a less preferred one.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         let contradicts = |trail: Trail| {
-            self.claims.range(..=trail.source).any(|(_, claim)| claim.reason.is_about_head())
+            self.claims.range(..=trail.source).any(|(_, claim)| claim.reason.concerns_head())
         };
-        self.before_leap.is_some_and(contradicts)
+        self.trail.is_some_and(contradicts)
     }
 
-    /// Returns true if the heads of this claim continue what was published before a leap, at the pace of the chain.
+    /// Returns true if the heads of this claim continue the trail at the pace of the chain.
     fn continues_trail(&self, claim: &Claim, now: Instant) -> bool {
-        let Some(Trail { observed, block_time, .. }) = self.before_leap else { return false };
+        let Some(Trail { observed, block_time, .. }) = self.trail else { return false };
         let is_in_range = match observed {
             Some(observed) => {
                 let range = observed.head..=max_plausible_head(observed, now, block_time);
@@ -346,12 +358,6 @@ impl HeadTracker {
             None => claim.rounds >= Self::CONFIRMING_ROUNDS_AT_START,
         };
         is_in_range && claim.has_pace(block_time)
-    }
-}
-
-impl SuspiciousReply {
-    fn is_about_head(self) -> bool {
-        matches!(self, Self::Regression | Self::Jump)
     }
 }
 

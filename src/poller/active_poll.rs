@@ -86,7 +86,9 @@ impl UpstreamCall<'_> {
         }
         match plausibility::compare(history, self.earlier?) {
             Continuity::Same => None,
-            Continuity::OtherRewards => polled_at.checked_sub(REWARDS_CHECK_INTERVAL),
+            Continuity::OtherRewards => {
+                Some(polled_at.checked_sub(REWARDS_CHECK_INTERVAL).unwrap_or(polled_at))
+            }
             Continuity::Changed | Continuity::Rewritten => Some(polled_at),
         }
     }

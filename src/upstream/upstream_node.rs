@@ -193,7 +193,7 @@ impl UpstreamNode {
         Ok(())
     }
 
-    /// Requests the chain id again after a surprising reply, unless it was requested since `polled_at`. A node that has
+    /// Requests the chain id again after a surprising reply, unless it was requested after `since`. A node that has
     /// become another chain's may otherwise be believed for minutes. Ends within `deadline`.
     ///
     /// # Errors
@@ -201,14 +201,14 @@ impl UpstreamNode {
     /// Returns why the chain could not be verified. The next call then verifies it again.
     pub async fn verify_chain_again(
         &self,
-        polled_at: Instant,
+        since: Instant,
         deadline: Duration,
     ) -> Result<(), Error> {
-        if self.state().chain_verified_at.is_some_and(|at| at >= polled_at) {
+        if self.state().chain_verified_at.is_some_and(|at| at >= since) {
             return Ok(());
         }
         self.update(|state| state.chain_verified_at = None);
-        self.read_health().invalidate_chain_check_before(polled_at);
+        self.read_health().invalidate_chain_check_before(since);
         let check = tokio::time::timeout(deadline, self.check_chain());
         check.await.unwrap_or(Err(Error::Timeout(deadline)))
     }

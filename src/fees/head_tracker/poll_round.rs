@@ -113,7 +113,7 @@ impl<'a> PollRound<'a> {
         if self.published == Some(report.head) {
             return Ok(PublishDecision::AlreadyPublished);
         }
-        self.note_leap(report);
+        self.update_trail(report);
         self.tracker.publish(report.head, self.now, report.upstream);
         self.published = Some(report.head);
         Ok(PublishDecision::Publish)
@@ -135,14 +135,14 @@ impl<'a> PollRound<'a> {
 
     /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,
     /// starts it.
-    fn note_leap(&mut self, report: Report) {
+    fn update_trail(&mut self, report: Report) {
         let tracker = &mut *self.tracker;
         let is_first = tracker.published.is_none();
         match self.limits {
             None if is_first => {
                 let block_time = tracker.block_time;
                 let trail = |source| Trail { observed: None, source, block_time };
-                tracker.before_leap = report.upstream.checked_sub(1).map(trail);
+                tracker.trail = report.upstream.checked_sub(1).map(trail);
             }
             // Replicas with slightly different nodes adopt each other's records all the time.
             Some(limits)
@@ -152,7 +152,7 @@ impl<'a> PollRound<'a> {
                 tracker.keep_trail(report.upstream);
             }
             _ => {
-                let trail = &mut tracker.before_leap;
+                let trail = &mut tracker.trail;
                 *trail = trail.filter(|trail| report.upstream > trail.source);
             }
         }
@@ -211,34 +211,23 @@ impl<'a> PollRound<'a> {
         for (report, reason) in &suspicious {
             tracker.record_claim(*report, *reason, now);
         }
-        let best_plausible = plausible().map(|(report, _)| report.upstream).min();
-        let answers = count_upstreams(reports.iter().map(|(report, _)| report));
-        let is_majority = |report: &Report, reason: Option<SuspiciousReply>| {
-            let is_same = |other: Option<SuspiciousReply>| {
-                reason.map(SuspiciousReply::is_about_head)
-                    == other.map(SuspiciousReply::is_about_head)
-            };
-            let supporters =
-                reports.iter().filter(|(other, why)| is_same(*why) && agree(report, other));
-            // The record of another replica must not outvote an own upstream.
-            let supporters = supporters
-                .filter(|(other, _)| best_plausible.is_none() || other.upstream != REMOTE);
-            let supporters = count_upstreams(supporters.map(|(other, _)| other));
-            supporters >= 2 && supporters.saturating_mul(2) > answers
-        };
-        let is_outvoted = plausible().any(|(report, _)| is_majority(report, None));
+        let votes = Votes::new(&reports);
+        let is_outvoted = plausible().any(|(report, _)| votes.have_majority(report, None));
         let confirmed = suspicious.iter().filter_map(|(report, reason)| {
-            let has_majority = is_majority(report, Some(*reason));
+            let has_majority = votes.have_majority(report, Some(*reason));
             let is_confirmed = if has_majority {
-                best_plausible.is_none()
-                    || *reason != SuspiciousReply::Regression
-                    || tracker.claims.get(&report.upstream).is_some_and(|claim| {
-                        claim.rounds >= HeadTracker::CONFIRMING_ROUNDS
-                            && claim.is_moving(tracker.block_time)
-                    })
+                let is_lower = *reason == SuspiciousReply::Regression;
+                votes.best_plausible.is_none()
+                    || !is_lower
+                    || tracker.is_repeated_and_moving(report.upstream)
             } else {
                 !is_outvoted
-                    && tracker.is_confirmed_alone(report.upstream, best_plausible, limits, now)
+                    && tracker.is_confirmed_alone(
+                        report.upstream,
+                        votes.best_plausible,
+                        limits,
+                        now,
+                    )
             };
             is_confirmed.then_some((has_majority, *report))
         });
@@ -264,6 +253,38 @@ impl<'a> PollRound<'a> {
             Confirmation { upstream: report.upstream, is_new }
         });
         RoundOutcome { confirmed, refuted }
+    }
+}
+
+/// Reports of a round, of which a majority may agree.
+struct Votes<'a> {
+    reports: &'a [(Report, Option<SuspiciousReply>)],
+    upstreams: usize,
+    /// The most preferred upstream with a plausible reply.
+    best_plausible: Option<usize>,
+}
+
+impl<'a> Votes<'a> {
+    fn new(reports: &'a [(Report, Option<SuspiciousReply>)]) -> Self {
+        let plausible = reports.iter().filter(|(_, suspicion)| suspicion.is_none());
+        Self {
+            reports,
+            upstreams: count_upstreams(reports.iter().map(|(report, _)| report)),
+            best_plausible: plausible.map(|(report, _)| report.upstream).min(),
+        }
+    }
+
+    /// Returns true if most upstreams agree with this report, at least two, and theirs are plausible or suspicious for
+    /// a reason of the same kind.
+    fn have_majority(&self, report: &Report, reason: Option<SuspiciousReply>) -> bool {
+        let kind = |reason: Option<SuspiciousReply>| reason.map(SuspiciousReply::concerns_head);
+        // The record of another replica must not outvote an own upstream.
+        let counts = |upstream| self.best_plausible.is_none() || upstream != REMOTE;
+        let supporters = self.reports.iter().filter(|(other, suspicion)| {
+            kind(*suspicion) == kind(reason) && agree(report, other) && counts(other.upstream)
+        });
+        let supporters = count_upstreams(supporters.map(|(other, _)| other));
+        supporters >= 2 && supporters.saturating_mul(2) > self.upstreams
     }
 }
 
