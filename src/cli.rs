@@ -134,6 +134,7 @@ async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::R
             let node =
                 demo::ReplayNode::bind(pace).await.context("cannot start the recorded chains")?;
             config.chains = demo::chain_configs(node.address()?, pace.block_time)?;
+            config.is_demo = true;
             // Other replicas would take recorded data for live data.
             config.redis = Redis::default();
             // The recorded chains have no contracts.

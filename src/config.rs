@@ -14,7 +14,7 @@ mod upstream_url;
 mod verification;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
@@ -64,6 +64,10 @@ pub struct Config {
     pub chains: Vec<Chain>,
     /// Configured keys that have no effect because replicas share polls.
     pub ignored_keys: Vec<String>,
+    /// The configuration file, if one was read.
+    pub file: Option<PathBuf>,
+    /// True in `gas-suggestion demo`, whose chains are recorded.
+    pub is_demo: bool,
 }
 
 /// Merged content of all layers, before checks that involve several keys.
@@ -103,7 +107,8 @@ impl Config {
             Some(path) => defaults_with_file(path)?,
             None => Figment::from(Toml::string(DEFAULTS)),
         };
-        Self::from_layers(&layers.clone().merge(environment_layer(&layers)))
+        let config = Self::from_layers(&layers.clone().merge(environment_layer(&layers)))?;
+        Ok(Self { file: file.map(Path::to_path_buf), ..config })
     }
 
     /// Reads `text` as the only layer.
@@ -175,6 +180,8 @@ impl Config {
             redis: sections.redis,
             chains,
             ignored_keys,
+            file: None,
+            is_demo: false,
         })
     }
 }

@@ -22,6 +22,11 @@ pub struct Chain {
     name: Option<String>,
     /// The EIP-155 chain id that every node must return.
     pub chain_id: u64,
+    /// Symbol of the coin that pays for gas, such as `ETH`; `None`: unknown.
+    pub currency: Option<String>,
+    /// Preset that the chain's defaults come from: a name such as "Base"; `None`: no preset has this chain id.
+    #[serde(skip)]
+    pub preset: Option<&'static str>,
     /// Time between two blocks.
     #[serde(default = "default_block_time", deserialize_with = "units::duration")]
     pub block_time: Duration,
@@ -45,6 +50,9 @@ pub struct Chain {
     /// Maximum number of polls per block time, not counting those after a failure.
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
+    /// True if `/rpc/{chain}` exists.
+    #[serde(default)]
+    pub json_rpc: bool,
     /// Methods that `/rpc/{chain}` allows; `None`: the default list.
     pub rpc_methods: Option<Vec<RpcMethod>>,
     /// Data older than this is not served.

@@ -261,7 +261,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed: name, chain_id, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
