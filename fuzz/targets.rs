@@ -264,7 +264,7 @@ fn check_config(config: &Config, secret: &str) {
     let path = &config.server.base_path;
     assert!(path.is_empty() || (path.starts_with('/') && !path.ends_with('/')), "{path}");
     assert!(!path.contains("//") && Uri::try_from(format!("{path}/livez")).is_ok(), "{path}");
-    assert!(config.ignored_keys.iter().all(|key| !key.contains(secret)));
+    assert!(config.notes.iter().all(|note| !note.contains(secret)));
 
     let upstreams = format!("{:?} {:?}", config.verification, config.delegation);
     assert!(!upstreams.contains(secret));

@@ -1,11 +1,15 @@
 //! The command line.
 
 mod backtest;
+mod check_config;
+mod discovery;
 
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,7 +18,9 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigError, DelegationSource, FILE_VARIABLE, Redis};
+use crate::config::{
+    Config, ConfigErrors, DelegationSource, FILE_VARIABLE, Overrides, Redis, UpstreamUrl,
+};
 use crate::server::Server;
 use crate::{api, demo, http_client, logging, traces};
 use backtest::BacktestArgs;
@@ -39,7 +45,14 @@ struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service (the default)
-    Serve,
+    Serve {
+        /// Node of a chain, without a configuration file; repeatable. The node tells the chain id; URLs of one chain are
+        /// used in order of preference
+        #[arg(long = "rpc-url", value_name = "URL")]
+        rpc_urls: Vec<UrlArgument>,
+        #[command(flatten)]
+        listeners: ListenerArgs,
+    },
     /// Run the service on recorded blocks of Ethereum and Base; needs no network
     Demo {
         /// Block time of the recorded chains, from 10ms to 1h
@@ -48,9 +61,18 @@ enum Command {
         /// How early or late a block may come, in percent of the block time, from 0 to 40
         #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=40))]
         jitter: u8,
+        #[command(flatten)]
+        listeners: ListenerArgs,
     },
     /// Check the configuration and exit
-    CheckConfig,
+    CheckConfig {
+        /// Print the effective configuration with the origin of each value; secrets are hidden
+        #[arg(long)]
+        print: bool,
+        /// Also ask every node for its chain id and a fee history; exit code 1 if one fails
+        #[arg(long)]
+        online: bool,
+    },
     // Its help text is that of its arguments.
     Backtest(Box<BacktestArgs>),
     /// Check whether a running service is ready: exit code 0 if it is, else 1
@@ -64,9 +86,39 @@ enum Command {
     },
 }
 
+/// URL of a node. An error of clap would show the value, which may contain a key.
+#[derive(Debug, Clone)]
+struct UrlArgument(Result<UpstreamUrl, &'static str>);
+
+impl FromStr for UrlArgument {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.parse()))
+    }
+}
+
+impl UrlArgument {
+    /// Returns the URL of the argument `name`.
+    fn get(&self, name: &str) -> Result<UpstreamUrl, CommandError> {
+        let Self(url) = self;
+        url.clone().map_err(|expected| CommandError::Arguments(format!("{name}: {expected}")))
+    }
+}
+
+#[derive(Debug, Default, Clone, Args)]
+struct ListenerArgs {
+    /// Address of the public routes, such as 127.0.0.1:8080; port 0: a free port
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Address of metrics and health checks
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<SocketAddr>,
+}
+
 /// Error of a command. It decides the exit code.
 enum CommandError {
-    Configuration(ConfigError),
+    Configuration(ConfigErrors),
     /// The arguments are invalid.
     Arguments(String),
     Runtime(anyhow::Error),
@@ -78,8 +130,10 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         match self.try_run() {
             Ok(()) => ExitCode::SUCCESS,
-            Err(CommandError::Configuration(error)) => {
-                print_error(&error.to_string());
+            Err(CommandError::Configuration(errors)) => {
+                for error in &errors.0 {
+                    print_error(&error.to_string());
+                }
                 ExitCode::from(2)
             }
             Err(CommandError::Arguments(problem)) => {
@@ -96,14 +150,22 @@ impl Cli {
     fn try_run(self) -> Result<(), CommandError> {
         let from_environment = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
         let file = self.global.config.or_else(|| from_environment().map(PathBuf::from));
-        let config = Config::load(file.as_deref()).map_err(CommandError::Configuration)?;
-        match self.command.unwrap_or(Command::Serve) {
-            Command::Serve => serve(config, None).map_err(CommandError::Runtime),
-            Command::Demo { block_time, jitter } => {
+        let file = file.as_deref();
+        let serve_default =
+            || Command::Serve { rpc_urls: Vec::new(), listeners: ListenerArgs::default() };
+        let command = self.command.unwrap_or_else(serve_default);
+        let config = load(file, &command)?;
+        match command {
+            Command::Serve { .. } => serve(config, None).map_err(CommandError::Runtime),
+            Command::Demo { block_time, jitter, .. } => {
                 serve(config, Some(demo::BlockTiming { block_time, jitter }))
                     .map_err(CommandError::Runtime)
             }
-            Command::CheckConfig => print(&summary(&config)).map_err(CommandError::Runtime),
+            Command::CheckConfig { print, online } => {
+                let effective = print.then(|| Config::print(file, &Overrides::default()));
+                let effective = effective.transpose().map_err(CommandError::Configuration)?;
+                check_config::run(&config, effective, online).map_err(CommandError::Runtime)
+            }
             Command::Backtest(backtest) => {
                 print(&backtest.run(&config)?).map_err(CommandError::Runtime)
             }
@@ -117,17 +179,38 @@ impl Cli {
     }
 }
 
+/// Reads the configuration of `command`. Asks the nodes of `--rpc-url` for their chain ids.
+fn load(file: Option<&Path>, command: &Command) -> Result<Config, CommandError> {
+    let overrides = match command {
+        Command::Serve { rpc_urls, listeners } => {
+            let urls =
+                rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
+            let chains = discovery::find_chains(&urls).map_err(CommandError::Runtime)?;
+            Overrides { chains, ..listeners.overrides() }
+        }
+        Command::Demo { listeners, .. } => listeners.overrides(),
+        _ => Overrides::default(),
+    };
+    Config::load(file, &overrides).map_err(CommandError::Configuration)
+}
+
+impl ListenerArgs {
+    fn overrides(&self) -> Overrides {
+        let Self { listen, admin_listen } = *self;
+        Overrides { listen, admin_listen, ..Overrides::default() }
+    }
+}
+
 /// Runs the service; with `demo`, on recorded chains with this block timing.
 #[tokio::main(worker_threads = 2)]
 async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::Result<()> {
     let (traces, spans) = traces::init(&config.tracing)?;
     let _logs = logging::init(&config.log, spans)?;
     let mut signals = Signals::listen()?;
-    for key in &config.ignored_keys {
-        tracing::warn!(
-            key,
-            "configuration key has no effect: with redis.url, replicas share their polls"
-        );
+    if demo.is_none() {
+        for note in &config.notes {
+            tracing::warn!("{note}");
+        }
     }
     let node = match demo {
         Some(pace) => {
@@ -216,25 +299,6 @@ fn print(text: &str) -> anyhow::Result<()> {
 /// Prints an error to stderr, if that is open.
 fn print_error(text: &str) {
     let _ = writeln!(io::stderr(), "error: {text}");
-}
-
-fn summary(config: &Config) -> String {
-    let chains = config.chains.iter().map(|chain| {
-        let urls = match chain.rpc_urls.len() {
-            1 => "1 RPC URL".into(),
-            count => format!("{count} RPC URLs"),
-        };
-        let reads = match chain.upstream_urls().len().saturating_sub(chain.rpc_urls.len()) {
-            0 => String::new(),
-            count => format!(", {count} more for reads"),
-        };
-        format!("  {} (id {}, {urls}{reads})", chain.key, chain.chain_id)
-    });
-    let notes = config.ignored_keys.iter().map(|key| {
-        format!("Note: {key} has no effect: with redis.url, replicas share their polls.")
-    });
-    let lines = ["The configuration is valid. Chains:".to_owned()].into_iter().chain(chains);
-    lines.chain(notes).collect::<Vec<_>>().join("\n")
 }
 
 fn parse_block_time(text: &str) -> Result<Duration, String> {

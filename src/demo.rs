@@ -18,7 +18,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Config, ConfigErrors};
 
 pub use recording::{DemoRecording, InvalidRecording};
 pub use replay::{BlockTiming, Replay};
@@ -39,7 +39,7 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 pub fn chain_configs(
     address: SocketAddr,
     block_time: Duration,
-) -> Result<Vec<config::Chain>, ConfigError> {
+) -> Result<Vec<config::Chain>, ConfigErrors> {
     /// Minimum `max_age` of a demo chain. With long block times it is five block times.
     const MIN_MAX_AGE: Duration = Duration::from_secs(30);
     let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());

@@ -40,6 +40,7 @@ pub mod logging;
 pub mod memory_budget;
 mod memory_limit;
 pub mod metrics;
+mod nearest;
 pub mod poll_schedule;
 pub mod poller;
 pub mod proxy;

@@ -226,7 +226,8 @@ mod tests {
     #[tokio::test]
     async fn chart_is_rendered_once_per_chain_state() {
         let config = Config::from_toml(
-            "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"2s\"",
+            "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"2s\"\n\
+             pricing.priority_fee_floor = \"1 gwei\"",
         )
         .unwrap();
         let (store, mut publishers) = ChainStore::new(&config.chains);

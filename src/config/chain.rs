@@ -3,16 +3,18 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use super::layers::Layers;
+use super::mistakes::SectionMistakes;
 use super::pricing::PricingSection;
 use super::rpc::RpcMethod;
-use super::units;
 use super::upstream_url::{UpstreamUrl, WebSocketUrl};
+use super::{CHAINS, presets, units};
 use crate::fees::Pricing;
 
-/// One chain. `chain_id` and `rpc_urls` have no default.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     /// Key in the configuration, which is the `{chain}` of the routes.
@@ -28,10 +30,10 @@ pub struct Chain {
     #[serde(skip)]
     pub preset: Option<&'static str>,
     /// Time between two blocks.
-    #[serde(default = "default_block_time", deserialize_with = "units::duration")]
+    #[serde(default = "default_block_time", with = "units::duration")]
     pub block_time: Duration,
-    /// Time between two flashblocks; `None`: the chain has none.
-    #[serde(default, deserialize_with = "units::optional_duration")]
+    /// Time between two flashblocks; `None`, also written `"0s"`: the chain has none.
+    #[serde(default, with = "units::optional_duration")]
     pub flashblock_time: Option<Duration>,
     /// RPC URLs of nodes, in order of preference.
     pub rpc_urls: Vec<UpstreamUrl>,
@@ -55,30 +57,26 @@ pub struct Chain {
     pub json_rpc: bool,
     /// Methods that `/rpc/{chain}` allows; `None`: the default list.
     pub rpc_methods: Option<Vec<RpcMethod>>,
-    /// Data older than this is not served.
-    #[serde(default = "default_max_age", deserialize_with = "units::duration")]
+    /// Data older than this is not served. Default: 30 s, or five block times if that is longer.
+    #[serde(default, with = "units::duration")]
     pub max_age: Duration,
     /// Longest time for a node's reply to a poll; `None`: a third of `max_age`.
-    #[serde(default, deserialize_with = "units::optional_duration")]
+    #[serde(default, with = "units::optional_duration")]
     poll_timeout: Option<Duration>,
     /// Time without a new head after which data is stale; `None`: ten block times; `"0s"`: never.
-    #[serde(default, deserialize_with = "units::optional_duration")]
+    #[serde(default, with = "units::optional_duration")]
     stall_after: Option<Duration>,
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
     /// Constants of the fee rules.
-    #[serde(default, deserialize_with = "PricingSection::deserialize")]
+    #[serde(default = "PricingSection::default_pricing", with = "PricingSection")]
     pub pricing: Pricing,
 }
 
 /// Block time of the network (network document, section 8).
 fn default_block_time() -> Duration {
     Duration::from_secs(2)
-}
-
-fn default_max_age() -> Duration {
-    Duration::from_secs(30)
 }
 
 fn default_max_polls_per_block() -> NonZeroUsize {
@@ -99,7 +97,8 @@ impl Chain {
     /// Largest window of one call: geth limits a fee history to 1,024 blocks.
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
-    const MAX_READS_PER_MINUTE: u32 = 1_000_000;
+    const MAX_READS_PER_MINUTE: usize = 1_000_000;
+    const MAX_CURRENCY_LENGTH: usize = 12;
     const MAX_POLLS_PER_BLOCK: usize = 10;
     /// Chain ids are JSON numbers in responses, and most JSON parsers round larger ones.
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
@@ -143,92 +142,150 @@ impl Chain {
         self.block_time.saturating_mul(2).max(Self::MIN_STALE_AFTER)
     }
 
-    /// Returns the first invalid value as its key below `chains.<key>`, with the allowed values.
-    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        let reject = |key, allowed: String| Err((key, allowed));
+    /// Returns the chain with all values that follow from others.
+    pub(super) fn with_all_values(&self) -> Self {
+        Self {
+            name: Some(self.name().to_owned()),
+            poll_timeout: Some(self.poll_timeout()),
+            stall_after: Some(self.stall_after().unwrap_or_default()),
+            pricing: Pricing {
+                reward_percentiles: Some(self.pricing.percentiles()),
+                ..self.pricing
+            },
+            ..self.clone()
+        }
+    }
+
+    /// Sets the key, and the values that depend on other keys.
+    pub(super) fn set_key(&mut self, key: String) {
+        const MIN_MAX_AGE: Duration = Duration::from_secs(30);
+        const MAX_AGE_BLOCKS: u32 = 5;
+        self.key = key;
+        self.flashblock_time = self.flashblock_time.filter(|time| !time.is_zero());
+        self.preset = presets::find(self.chain_id).map(|preset| preset.name.as_str());
+        if self.max_age.is_zero() {
+            self.max_age = self.block_time.saturating_mul(MAX_AGE_BLOCKS).max(MIN_MAX_AGE);
+        }
+    }
+
+    /// Returns what is assumed of a chain without a preset, as a sentence; `None` if nothing is.
+    pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
+        if self.preset.is_some() {
+            return None;
+        }
+        let is_set = |key: &str| {
+            let path = [CHAINS, &self.key].into_iter().chain(key.split('.'));
+            layers.has(&path.map(str::to_owned).collect::<Vec<_>>())
+        };
+        let block_time = humantime::format_duration(self.block_time);
+        let assumptions = [
+            ("block_time", format!("a block takes {block_time} (block_time)")),
+            ("pricing.priority_fee_floor", "there is no minimum tip (pricing.priority_fee_floor)".into()),
+            ("pricing.base_fee_floor", "there is no minimum base fee (pricing.base_fee_floor)".into()),
+            (
+                "pricing.base_fee_change_denominator",
+                "a full block may raise the base fee by an eighth (pricing.base_fee_change_denominator)".into(),
+            ),
+        ];
+        let assumed = assumptions.into_iter().filter(|(key, _)| !is_set(key));
+        let assumed: Vec<String> = assumed.map(|(_, assumption)| assumption).collect();
+        let Self { key, chain_id, .. } = self;
+        (!assumed.is_empty()).then(|| {
+            let assumed = assumed.join(", ");
+            format!(
+                "{CHAINS}.{key}: there is no preset for chain id {chain_id}; assumed: {assumed}"
+            )
+        })
+    }
+
+    /// Reports all values that are not allowed.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         // An SVG document cannot contain these.
         let is_forbidden = |character: char| {
             character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}')
         };
-        if self
-            .name
-            .as_deref()
-            .is_some_and(|name| name.trim().is_empty() || name.contains(is_forbidden))
-        {
-            return reject("name", "must not contain control characters".into());
+        let is_shown = |text: &str| !text.trim().is_empty() && !text.contains(is_forbidden);
+        if !self.name.as_deref().is_none_or(is_shown) {
+            mistakes.reject("name", "must not be empty or contain control characters");
+        }
+        let is_symbol =
+            |text: &str| is_shown(text) && text.chars().count() <= Self::MAX_CURRENCY_LENGTH;
+        if !self.currency.as_deref().is_none_or(is_symbol) {
+            mistakes.reject("currency", "must be a symbol of 1 to 12 characters, such as \"ETH\"");
         }
         if !Self::CHAIN_IDS.contains(&self.chain_id) {
-            return reject("chain_id", "must be from 1 to 9007199254740991".into());
+            mistakes.reject("chain_id", "must be from 1 to 9007199254740991");
         }
         if self.rpc_urls.is_empty() {
-            return reject("rpc_urls", "must name at least one http:// or https:// URL".into());
+            mistakes.reject("rpc_urls", "must name at least one http:// or https:// URL");
         }
-        if self.agreement.get() > self.rpc_urls.len() {
-            let most = self.rpc_urls.len();
-            return reject(
-                "agreement",
-                format!("must be from 1 to {most}, the number of rpc_urls"),
-            );
+        let urls = self.rpc_urls.len();
+        if self.agreement.get() > urls {
+            let allowed = format!("must be from 1 to {urls}, the number of rpc_urls");
+            mistakes.reject_with("agreement", &["rpc_urls"], allowed);
         }
         if !Self::BLOCK_TIMES.contains(&self.block_time) {
-            return reject("block_time", "must be from 10ms to 1h".into());
+            mistakes.reject("block_time", "must be from 10ms to 1h");
         }
-        if self.flashblock_time.is_some_and(|time| time.is_zero() || time > self.block_time) {
-            let most = humantime::format_duration(self.block_time);
-            return reject("flashblock_time", format!("must be above 0s and at most {most}"));
+        let duration = humantime::format_duration;
+        let block_time = duration(self.block_time);
+        if self.flashblock_time.is_some_and(|time| time > self.block_time) {
+            let allowed = format!("must be 0s (none) or at most {block_time} (block_time)");
+            mistakes.reject_with("flashblock_time", &["block_time"], allowed);
         }
         if self.max_age <= self.stale_after() {
-            let least = humantime::format_duration(self.stale_after());
-            return reject(
-                "max_age",
-                format!("must be longer than {least} (two block times, and 2s)"),
-            );
+            let least = duration(self.stale_after());
+            let allowed = if self.stale_after() > Self::MIN_STALE_AFTER {
+                format!("must be longer than {least}, which is two block times")
+            } else {
+                format!("must be longer than {least}")
+            };
+            mistakes.reject_with("max_age", &["block_time"], allowed);
         }
         if self.poll_timeout.is_some_and(|timeout| timeout.is_zero() || timeout > self.max_age) {
-            let most = humantime::format_duration(self.max_age);
-            return reject(
-                "poll_timeout",
-                format!("must be above 0s and at most {most} (max_age)"),
-            );
+            let allowed =
+                format!("must be above 0s and at most {} (max_age)", duration(self.max_age));
+            mistakes.reject_with("poll_timeout", &["block_time", "max_age"], allowed);
         }
         if self.stall_after().is_some_and(|after| after < self.block_time) {
-            let least = humantime::format_duration(self.block_time);
-            return reject("stall_after", format!("must be 0s (never) or at least {least}"));
+            let allowed = format!("must be 0s (never) or at least {block_time} (block_time)");
+            mistakes.reject_with("stall_after", &["block_time"], allowed);
         }
-        if self.max_polls_per_block.get() > Self::MAX_POLLS_PER_BLOCK {
-            let most = Self::MAX_POLLS_PER_BLOCK;
-            return reject("max_polls_per_block", format!("must be from 1 to {most}"));
-        }
-        if self.reads_per_minute > Self::MAX_READS_PER_MINUTE {
-            let most = Self::MAX_READS_PER_MINUTE;
-            return reject("reads_per_minute", format!("must be from 0 to {most}"));
-        }
-        if self.history_blocks.get() > Self::MAX_HISTORY_BLOCKS {
-            return reject(
-                "history_blocks",
-                format!("must be from 1 to {}", Self::MAX_HISTORY_BLOCKS),
-            );
-        }
-        if self.pricing.window_blocks.get() > Self::MAX_WINDOW_BLOCKS {
-            return reject(
-                "pricing.window_blocks",
-                format!("must be from 1 to {}", Self::MAX_WINDOW_BLOCKS),
-            );
+        let reads_per_minute = usize::try_from(self.reads_per_minute).unwrap_or(usize::MAX);
+        for (key, value, least, most) in [
+            ("max_polls_per_block", self.max_polls_per_block.get(), 1, Self::MAX_POLLS_PER_BLOCK),
+            ("reads_per_minute", reads_per_minute, 0, Self::MAX_READS_PER_MINUTE),
+            ("history_blocks", self.history_blocks.get(), 1, Self::MAX_HISTORY_BLOCKS),
+            ("pricing.window_blocks", self.pricing.window_blocks.get(), 1, Self::MAX_WINDOW_BLOCKS),
+        ] {
+            if value > most {
+                mistakes.reject(key, format!("must be from {least} to {most}"));
+            }
         }
         let highest_floor = self.pricing.high_multiplier.apply(self.pricing.priority_fee_floor);
         let highest_floor = highest_floor.unwrap_or(self.pricing.priority_fee_floor);
-        for (key, floor, most) in [
-            ("pricing.max_base_fee", self.pricing.base_fee_floor, self.pricing.max_base_fee),
-            ("pricing.max_priority_fee", highest_floor, self.pricing.max_priority_fee),
+        for (key, floor, most, others) in [
+            (
+                "pricing.max_base_fee",
+                self.pricing.base_fee_floor,
+                self.pricing.max_base_fee,
+                &["pricing.base_fee_floor"][..],
+            ),
+            (
+                "pricing.max_priority_fee",
+                highest_floor,
+                self.pricing.max_priority_fee,
+                &["pricing.priority_fee_floor", "pricing.high_multiplier"],
+            ),
         ] {
             if most < floor {
-                return reject(key, format!("must be at least {floor} wei, from the floor"));
+                let allowed = format!("must be at least {floor} wei, from the floor");
+                mistakes.reject_with(key, others, allowed);
             }
         }
         if !self.pricing.has_enough_percentiles() {
             let allowed = "must have two values with strategy = \"adaptive\", such as [10, 60]";
-            return reject("pricing.reward_percentiles", allowed.into());
+            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], allowed);
         }
-        Ok(())
     }
 }

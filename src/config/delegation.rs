@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, address};
 use axum::http::HeaderValue;
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
 
+use super::layers::Layers;
+use super::mistakes::SectionMistakes;
 use super::units;
 use super::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 
 /// Look-ups of delegations (delegate.xyz).
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegation {
     /// Source of look-ups.
@@ -25,20 +28,20 @@ pub struct Delegation {
     #[serde(deserialize_with = "optional_key")]
     pub api_key: Option<ApiKey>,
     /// Time from the start of a request to the API to the last byte of the response.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub timeout: Duration,
     /// Time for which a response of the API is cached; `0s`: not at all.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub cache_ttl: Duration,
     /// Concurrent requests to the API. Further ones are refused, or answered by the chain, at once.
     pub max_in_flight: NonZeroUsize,
     /// The registry contract, on every chain.
-    #[serde(deserialize_with = "contract")]
+    #[serde(deserialize_with = "contract", serialize_with = "as_text")]
     pub registry_address: Address,
 }
 
 /// Source of delegation look-ups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelegationSource {
     /// The REST API.
@@ -58,7 +61,7 @@ pub struct ApiKey(HeaderValue);
 impl Default for Delegation {
     fn default() -> Self {
         Self {
-            source: DelegationSource::Api,
+            source: DelegationSource::Off,
             api_url: "https://api.delegate.xyz".parse().expect("a URL"),
             api_key: None,
             timeout: Duration::from_secs(5),
@@ -73,25 +76,32 @@ impl Delegation {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIME: Duration = Duration::from_hours(1);
 
-    /// Returns the first invalid value as its key, with the allowed values.
-    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let reject = |key, allowed| Err((key, allowed));
+    /// Reports all values that are not allowed.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         if let Err(allowed) = self.api_url.check_base_url() {
-            return reject("api_url", allowed);
+            mistakes.reject("api_url", allowed);
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIME {
-            return reject("timeout", "must be above 0s and at most 1h");
+            mistakes.reject("timeout", "must be above 0s and at most 1h");
         }
         if self.cache_ttl > Self::MAX_TIME {
-            return reject("cache_ttl", "must be at most 1h");
+            mistakes.reject("cache_ttl", "must be at most 1h");
         }
         if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
-            return reject("max_in_flight", "must be from 1 to 65536");
+            mistakes.reject("max_in_flight", "must be from 1 to 65536");
         }
         if self.registry_address.is_zero() {
-            return reject("registry_address", "must not be the zero address");
+            mistakes.reject("registry_address", "must not be the zero address");
         }
-        Ok(())
+    }
+
+    /// Returns a sentence if keys are set that have no effect, because look-ups are off.
+    pub(super) fn note_without_source(&self, layers: &Layers) -> Option<String> {
+        let is_set = |key: &str| layers.is_configured(&["delegation".to_owned(), key.to_owned()]);
+        let key = ["api_url", "api_key", "registry_address"].into_iter().find(|key| is_set(key))?;
+        (self.source == DelegationSource::Off && !is_set("source")).then(|| {
+            format!("delegation.{key} has no effect: set delegation.source to switch look-ups on")
+        })
     }
 
     /// Secrets for the redactor.
@@ -115,6 +125,12 @@ impl ApiKey {
     }
 }
 
+impl Serialize for ApiKey {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str("…")
+    }
+}
+
 impl fmt::Debug for ApiKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("ApiKey(…)")
@@ -133,6 +149,10 @@ fn optional_key<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ApiKey>, D
     })?;
     key.set_sensitive(true);
     Ok(Some(ApiKey(key)))
+}
+
+fn as_text<S: Serializer>(address: &Address, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(address)
 }
 
 fn contract<'de, D: Deserializer<'de>>(input: D) -> Result<Address, D::Error> {

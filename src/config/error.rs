@@ -3,7 +3,6 @@
 use std::fmt;
 
 use figment::error::{Actual, Kind};
-use figment::{Figment, Metadata, Source};
 
 /// Error of an invalid configuration. Its text never contains a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,52 +28,53 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// All errors of a configuration, in the order of the file, then those of variables; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigErrors(pub Vec<ConfigError>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            write!(out, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}
+
 impl ConfigError {
     /// Error that concerns no single key.
     pub(super) fn without_key(problem: impl Into<String>) -> Self {
         Self { key: String::new(), problem: problem.into(), origin: None }
     }
 
-    /// Error of a parsed but invalid value. Its origin is looked up in `layers`.
-    pub(super) fn for_key(
-        key: impl Into<String>,
-        problem: impl Into<String>,
-        layers: &Figment,
-    ) -> Self {
-        let key = key.into();
-        let origin = layers.find_metadata(&key).and_then(|metadata| origin(metadata, &key));
-        Self { key: redact_key(&key), problem: problem.into(), origin }
+    /// Error of an environment variable that cannot be read.
+    pub(super) fn for_variable(name: &str, problem: &str) -> Self {
+        Self { key: name.into(), problem: problem.into(), origin: None }
     }
+}
 
-    /// Error of a value that cannot be parsed.
-    pub(super) fn from_figment(error: &figment::Error, layers: &Figment) -> Self {
-        let mut path = error.path.clone();
-        // For an unknown or a missing key, figment's path ends at the table.
-        match &error.kind {
-            Kind::UnknownField(name, _) if path.last() != Some(name) => path.push(name.clone()),
-            Kind::MissingField(name) => path.push(name.to_string()),
-            _ => {}
-        }
-        let key = path.join(".");
-        let metadata = error.metadata.as_ref().or_else(|| layers.find_metadata(&key));
-        // No variable set a missing key, but the file that should contain it may be known.
-        let is_missing = matches!(error.kind, Kind::MissingField(_));
-        let is_file = |metadata: &&Metadata| matches!(metadata.source, Some(Source::File(_)));
-        let origin = metadata
-            .filter(|metadata| !is_missing || is_file(metadata))
-            .and_then(|metadata| origin(metadata, &key));
-        Self { key: redact_key(&key), problem: describe(&error.kind), origin }
-    }
+/// Returns true if a part of a key cannot be a secret.
+pub(super) fn is_public_key(part: &str) -> bool {
+    if_public(part, MAX_KEY_LENGTH).is_some()
 }
 
 /// Returns a dotted key, or only its section if a part may be a secret: the dots may belong to a URL, whose plain parts
 /// may be secret too.
-fn redact_key(key: &str) -> String {
-    if key.split('.').all(|part| if_public(part, MAX_KEY_LENGTH).is_some()) {
-        return key.into();
+pub(super) fn redact_key(path: &[String]) -> String {
+    if path.iter().all(|part| !part.contains('.') && is_public_key(part)) {
+        return path.join(".");
     }
-    match key.split_once('.') {
-        Some((section, _)) if SECTIONS.contains(&section) => format!("{section}.…"),
+    match path {
+        [section, _, ..] if SECTIONS.contains(&section.as_str()) => format!("{section}.…"),
         _ => "…".into(),
     }
 }
@@ -87,16 +87,12 @@ pub(super) fn redact_message(message: &str) -> &str {
     if is_plain { message } else { words.trim_end() }
 }
 
-fn describe(kind: &Kind) -> String {
+/// Returns what is wrong with a value, and what is allowed.
+pub(super) fn describe(kind: &Kind) -> String {
     match kind {
-        Kind::UnknownField(_, []) => "unknown key".into(),
-        Kind::UnknownField(_, allowed) => {
-            format!("unknown key; allowed: {}", allowed.join(", "))
-        }
         Kind::UnknownVariant(found, allowed) => {
             format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))
         }
-        Kind::MissingField(_) => "required, but not set".into(),
         Kind::InvalidType(found, expected) => {
             format!("found {}, expected {}", value_type(found), describe_expected(expected))
         }
@@ -173,19 +169,5 @@ fn value_type(value: &Actual) -> &'static str {
         Actual::Seq => "an array",
         Actual::Map => "a table",
         _ => "a value of another type",
-    }
-}
-
-/// Prefix of the environment variables.
-pub(super) const ENVIRONMENT_PREFIX: &str = "GAS_";
-
-fn origin(metadata: &Metadata, key: &str) -> Option<String> {
-    match &metadata.source {
-        Some(Source::File(path)) => Some(format!("in {}", path.display())),
-        _ if metadata.name.contains("environment") => {
-            let variable = key.replace('.', "__").replace('-', "_").to_uppercase();
-            Some(format!("from the environment variable {ENVIRONMENT_PREFIX}{variable}"))
-        }
-        _ => None,
     }
 }

@@ -2,46 +2,45 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use serde::de::{Deserialize, Deserializer, Error};
-
 use super::units;
-use crate::fees::{self, InvalidPricing, Multiplier, RewardPercentiles};
+use crate::fees::{self, Multiplier, RewardPercentiles};
 
-/// Written form of [`fees::Pricing`], with its defaults.
-#[derive(serde::Deserialize)]
-#[serde(remote = "fees::Pricing", deny_unknown_fields, default = "fees::Pricing::default")]
+/// Written form of [`fees::Pricing`]. Without a key and without a preset of the chain there are no floors: those of one
+/// chain would overcharge the users of another.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(remote = "fees::Pricing", deny_unknown_fields, default = "PricingSection::default_pricing")]
 pub(super) struct PricingSection {
     #[serde(with = "StrategyName")]
     strategy: fees::Strategy,
     window_blocks: NonZeroUsize,
-    #[serde(deserialize_with = "percentiles")]
+    #[serde(with = "percentiles")]
     reward_percentiles: Option<RewardPercentiles>,
-    #[serde(deserialize_with = "units::amount")]
+    #[serde(with = "units::amount")]
     base_fee_floor: u128,
-    #[serde(deserialize_with = "units::multiplier")]
+    #[serde(with = "units::multiplier")]
     base_fee_multiplier: Multiplier,
-    #[serde(deserialize_with = "units::amount")]
+    #[serde(with = "units::amount")]
     priority_fee_floor: u128,
-    #[serde(deserialize_with = "units::multiplier")]
+    #[serde(with = "units::multiplier")]
     high_multiplier: Multiplier,
     #[serde(with = "ZeroBaseFeeName")]
     zero_base_fee: fees::ZeroBaseFee,
     base_fee_change_denominator: Option<NonZeroU64>,
     check_base_fees: bool,
-    #[serde(deserialize_with = "units::amount")]
+    #[serde(with = "units::amount")]
     max_base_fee: u128,
-    #[serde(deserialize_with = "units::amount")]
+    #[serde(with = "units::amount")]
     max_priority_fee: u128,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "fees::Strategy", rename_all = "kebab-case")]
 enum StrategyName {
     Network,
     Adaptive,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "fees::ZeroBaseFee")]
 enum ZeroBaseFeeName {
     #[serde(rename = "legacy")]
@@ -50,14 +49,39 @@ enum ZeroBaseFeeName {
     Eip1559,
 }
 
-/// Deserializes an array of one or two percentiles.
-fn percentiles<'de, D: Deserializer<'de>>(input: D) -> Result<Option<RewardPercentiles>, D::Error> {
-    let numbers = Vec::<serde_json::Number>::deserialize(input)?;
-    let values: Vec<f64> = numbers.iter().filter_map(serde_json::Number::as_f64).collect();
-    let percentiles = match *values {
-        [medium] => RewardPercentiles::new(medium, None),
-        [medium, high] => RewardPercentiles::new(medium, Some(high)),
-        _ => Err(InvalidPricing::Percentiles),
-    };
-    percentiles.map(Some).map_err(D::Error::custom)
+impl PricingSection {
+    /// Returns the constants of a chain that has none.
+    pub(super) fn default_pricing() -> fees::Pricing {
+        fees::Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..fees::Pricing::default() }
+    }
+}
+
+/// An array of one or two percentiles.
+mod percentiles {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
+
+    use crate::fees::{InvalidPricing, RewardPercentiles};
+    use crate::wire::percentile_numbers;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Option<RewardPercentiles>, D::Error> {
+        let numbers = Vec::<serde_json::Number>::deserialize(input)?;
+        let values: Vec<f64> = numbers.iter().filter_map(serde_json::Number::as_f64).collect();
+        let percentiles = match *values {
+            [medium] => RewardPercentiles::new(medium, None),
+            [medium, high] => RewardPercentiles::new(medium, Some(high)),
+            _ => Err(InvalidPricing::Percentiles),
+        };
+        percentiles.map(Some).map_err(D::Error::custom)
+    }
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(
+        percentiles: &Option<RewardPercentiles>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        percentiles.map(|both| percentile_numbers(both.iter())).serialize(out)
+    }
 }

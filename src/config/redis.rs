@@ -3,16 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
 
-use super::upstream_url::{optional, url_secrets};
+use super::upstream_url::{masked, optional, url_secrets};
 
 /// Redis that replicas share.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
     /// URL of a Redis or Valkey server; `None`, also written `""`: this process shares nothing.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub url: Option<RedisUrl>,
 }
 
@@ -34,6 +35,12 @@ impl RedisUrl {
     /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         url_secrets(&self.0)
+    }
+}
+
+impl Serialize for RedisUrl {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        masked(&self.0).serialize(out)
     }
 }
 

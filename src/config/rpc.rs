@@ -4,22 +4,24 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
 
+use super::mistakes::SectionMistakes;
 use super::units;
 
 /// Limits of requests to `/rpc/{chain}`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rpc {
     /// Largest request body in bytes.
-    #[serde(deserialize_with = "units::size")]
+    #[serde(with = "units::size")]
     pub max_body: usize,
     /// Maximum number of calls in a batch.
     pub max_batch: NonZeroUsize,
     /// Time from a call's arrival to its response, over all nodes tried.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub timeout: Duration,
     /// Concurrent calls to a chain's nodes. Further ones are refused at once. See also
     /// [`max_in_flight_per_client`](Self::max_in_flight_per_client).
@@ -49,21 +51,19 @@ impl Rpc {
         (self.max_in_flight.get() / 4).max(1)
     }
 
-    /// Returns the first invalid value as its key, with the allowed values.
-    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let reject = |key, allowed| Err((key, allowed));
+    /// Reports all values that are not allowed.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
-            return reject("max_body", "must be from 1 B to 32 MiB");
+            mistakes.reject("max_body", "must be from 1 B to 32 MiB");
         }
         for (key, count) in [("max_batch", self.max_batch), ("max_in_flight", self.max_in_flight)] {
             if count.get() > Self::MAX_COUNT {
-                return reject(key, "must be from 1 to 65536");
+                mistakes.reject(key, "must be from 1 to 65536");
             }
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
-            return reject("timeout", "must be above 0s and at most 1h");
+            mistakes.reject("timeout", "must be above 0s and at most 1h");
         }
-        Ok(())
     }
 }
 
@@ -90,6 +90,12 @@ impl FromStr for RpcMethod {
         is_name
             .then(|| Self(text.to_owned()))
             .ok_or("expected the name of a method, such as \"eth_call\"")
+    }
+}
+
+impl Serialize for RpcMethod {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&self.0)
     }
 }
 

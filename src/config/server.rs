@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use ipnet::IpNet;
-use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
+use super::mistakes::SectionMistakes;
 use super::units;
 
 /// Listeners and shutdown.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
     /// Address of the public routes. Port 0: a free port.
@@ -31,10 +33,10 @@ pub struct Server {
     pub threads: Threads,
     /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load
     /// balancer can react.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub drain_delay: Duration,
     /// Time after the drain in which requests in flight may finish.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub shutdown_grace: Duration,
 }
 
@@ -56,17 +58,40 @@ impl Default for Server {
 impl Server {
     /// Probes are served below the base path and at the root.
     pub(crate) const PROBE_PATHS: [&str; 2] = ["/livez", "/readyz"];
-    pub(super) const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
+    const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
+
+    /// Reports all values that are not allowed.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+        if !self.has_usable_base_path() {
+            let allowed = "must be empty or like /a/b, without a trailing slash";
+            mistakes.reject("base_path", allowed);
+        }
+        if Self::PROBE_PATHS.contains(&self.base_path.as_str()) {
+            let allowed = "must not be /livez or /readyz, which stay at the root";
+            mistakes.reject("base_path", allowed);
+        }
+        if self.listen == self.admin_listen && self.listen.port() != 0 {
+            let allowed = "must not be the address of server.listen";
+            mistakes.reject_with("admin_listen", &["listen"], allowed);
+        }
+        if !self.has_valid_admin_hosts() {
+            let allowed = "must be host names such as \"gas-suggestion\", no ports";
+            mistakes.reject("admin_hosts", allowed);
+        }
+        if self.drain_delay > Self::MAX_DRAIN_DELAY {
+            mistakes.reject("drain_delay", "must be at most 1h");
+        }
+    }
 
     /// Returns true if each of [`admin_hosts`](Self::admin_hosts) is a host name, without a port.
-    pub(super) fn has_valid_admin_hosts(&self) -> bool {
+    fn has_valid_admin_hosts(&self) -> bool {
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let is_name = |name: &String| !name.is_empty() && name.bytes().all(is_name_byte);
         self.admin_hosts.iter().all(is_name)
     }
 
     /// Returns true if [`base_path`](Self::base_path) can be the prefix of every route unchanged.
-    pub(super) fn has_usable_base_path(&self) -> bool {
+    fn has_usable_base_path(&self) -> bool {
         let is_segment = |segment: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
             !matches!(segment, "" | "." | "..") && segment.bytes().all(plain)
@@ -105,6 +130,15 @@ impl<'de> Deserialize<'de> for Threads {
     }
 }
 
+impl Serialize for Threads {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => out.serialize_str("auto"),
+            Self::Fixed(count) => count.serialize(out),
+        }
+    }
+}
+
 struct ThreadsVisitor;
 
 impl Visitor<'_> for ThreadsVisitor {
@@ -138,7 +172,7 @@ impl Visitor<'_> for ThreadsVisitor {
 }
 
 /// Limits per client and for all clients together. 0 switches a limit off.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Open connections to the public listener, at most as many as memory and open files have room for; 0: as many. A
@@ -154,19 +188,19 @@ pub struct Limits {
     /// Open streams. Further ones get 503.
     pub max_streams: usize,
     /// Memory of the process, from which the bytes and the connections that clients may hold are derived.
-    #[serde(deserialize_with = "units::memory_limit")]
+    #[serde(with = "units::memory_limit")]
     pub memory: MemoryLimit,
     /// Time from the start of the connection, or from the last response, to the end of a request's headers.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub header_timeout: Duration,
     /// Time between two parts of a request body.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub body_timeout: Duration,
     /// Time from a request's headers to the start of the response, on routes without their own deadline.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub request_timeout: Duration,
     /// Time for which a client may read nothing of a response.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub write_timeout: Duration,
 }
 
@@ -218,7 +252,7 @@ impl MemoryLimit {
 }
 
 /// Web pages that may read responses.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cors {
     /// Origins such as `https://app.example`, or `*` alone for any.
@@ -238,6 +272,14 @@ impl Cors {
         self.allowed_origins == ["*"]
     }
 
+    /// Reports origins that are none.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+        if !self.allows_any() && self.origins().is_none() {
+            let allowed = "must be [\"*\"] or origins such as \"https://app.example\", no path";
+            mistakes.reject("allowed_origins", allowed);
+        }
+    }
+
     /// Returns the allowed origins as header values; `None` if one can never match a browser's `Origin`.
     pub(crate) fn origins(&self) -> Option<Vec<HeaderValue>> {
         let origin = |text: &String| {
@@ -250,7 +292,7 @@ impl Cors {
 }
 
 /// Log on standard error.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     /// Format of a line.
@@ -267,6 +309,13 @@ impl Default for Log {
 }
 
 impl Log {
+    /// Reports an invalid filter.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+        if let Err(problem) = self.directives() {
+            mistakes.reject("filter", problem);
+        }
+    }
+
     /// Returns the parsed [`filter`](Self::filter), or an error message.
     pub(crate) fn directives(&self) -> Result<EnvFilter, String> {
         // Values of fields are regular expressions, some of which take minutes and gigabytes to compile.
@@ -278,7 +327,7 @@ impl Log {
 }
 
 /// Format of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Text for people.

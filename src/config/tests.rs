@@ -10,9 +10,14 @@ fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
     )
 }
 
+/// Returns the error of `text`, with a chain if it has none.
 fn error_text(text: &str) -> String {
+    let chain = if text.contains("[chains") { String::new() } else { chain_toml("any", 9, "") };
+    let text = &format!("{text}\n{chain}");
     Config::from_toml(text).map(|_| ()).expect_err("the configuration is wrong").to_string()
 }
+
+const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 #[test]
 fn the_built_in_file_configures_the_two_networks() {
@@ -24,38 +29,44 @@ fn the_built_in_file_configures_the_two_networks() {
     assert_eq!(config.cors, Cors::default());
     assert_eq!(config.log, Log::default());
     assert_eq!(config.rpc, Rpc::default());
-    assert_eq!(config.verification, Verification::default());
-    assert_eq!(config.delegation, Delegation::default());
-    assert!(config.ignored_keys.is_empty());
+    let url = config.verification.url.clone().unwrap();
+    assert_eq!(url.expose().as_str(), "https://sourcify.roninchain.com/server");
+    assert_eq!(Verification { url: None, ..config.verification }, Verification::default());
+    assert_eq!(config.delegation.source, DelegationSource::Api);
+    let without_source = Delegation { source: DelegationSource::Off, ..config.delegation };
+    assert_eq!(without_source, Delegation::default());
+    assert!(config.notes.is_empty());
 }
 
 #[test]
-fn the_built_in_file_matches_the_default_values() {
+fn the_built_in_file_matches_the_preset_and_the_defaults() {
     let config = Config::from_toml(DEFAULTS).unwrap();
     let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
-    let eip_1559 = NonZeroU64::new(8);
-    let pricing = Pricing { base_fee_change_denominator: eip_1559, ..Pricing::default() };
-    assert_eq!(ronin.pricing, pricing);
+    assert_eq!(ronin.pricing, testnet.pricing);
+    let network =
+        Pricing { base_fee_change_denominator: NonZeroU64::new(32), ..Pricing::default() };
+    assert_eq!(ronin.pricing, network);
     for chain in [ronin, testnet] {
-        assert_eq!(chain.block_time, default_chain().block_time);
-        assert_eq!(chain.max_age, default_chain().max_age);
-        assert_eq!(chain.stall_after(), default_chain().stall_after());
-        assert_eq!(chain.history_blocks, default_chain().history_blocks);
+        let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
+        let preset = Config::from_toml(&preset).unwrap().chains.remove(0);
+        let mut expected = preset.with_all_values();
+        expected.rpc_urls.clone_from(&chain.rpc_urls);
+        assert_eq!(chain.with_all_values(), expected);
         assert_eq!(chain.poll_timeout(), chain.max_age / 3);
         assert_eq!(chain.name(), chain.key);
     }
 }
 
 #[test]
-fn the_built_in_file_accepts_a_shorter_max_age() {
-    let text = DEFAULTS.replace("max_age = \"30s\"", "max_age = \"8s\"");
-    assert_ne!(text, DEFAULTS);
-    let config = Config::from_toml(&text).unwrap();
-    assert_eq!(config.chains[0].poll_timeout().as_millis(), 2666);
-}
-
-fn default_chain() -> Chain {
-    Config::from_toml(&chain_toml("a", 1, "")).unwrap().chains.remove(0)
+fn max_age_is_five_block_times_but_at_least_30_s() {
+    let max_age = |more| {
+        let config = Config::from_toml(&chain_toml("a", 7, more)).unwrap();
+        (config.chains[0].max_age.as_secs(), config.chains[0].poll_timeout().as_millis())
+    };
+    assert_eq!(max_age(""), (30, 10_000));
+    assert_eq!(max_age("block_time = \"15s\""), (75, 25_000));
+    assert_eq!(max_age("block_time = \"1h\""), (5 * 3600, 6_000_000));
+    assert_eq!(max_age("block_time = \"15s\"\nmax_age = \"31s\""), (31, 10_333));
 }
 
 #[test]
@@ -69,7 +80,7 @@ fn chains_are_sorted_by_id() {
 #[test]
 fn stall_after_defaults_to_ten_block_times() {
     let stall_after = |more| {
-        let config = Config::from_toml(&chain_toml("a", 1, more)).unwrap();
+        let config = Config::from_toml(&chain_toml("a", 7, more)).unwrap();
         config.chains[0].stall_after().map(|after| after.as_secs())
     };
     assert_eq!(stall_after("block_time = \"3s\""), Some(30));
@@ -261,7 +272,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
@@ -269,18 +280,18 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         ("block_time = \"0s\"", "block_time: must be from 10ms to 1h"),
         ("block_time = \"2h\"", "block_time: must be from 10ms to 1h"),
-        ("flashblock_time = \"3s\"", "flashblock_time: must be above 0s and at most 2s"),
-        ("max_age = \"4s\"", "max_age: must be longer than 4s (two block times, and 2s)"),
         (
-            "block_time = \"100ms\"\nmax_age = \"2s\"",
-            "max_age: must be longer than 2s (two block times, and 2s)",
+            "flashblock_time = \"3s\"",
+            "flashblock_time: must be 0s (none) or at most 2s (block_time)",
         ),
-        ("stall_after = \"1s\"", "stall_after: must be 0s (never) or at least 2s"),
+        ("max_age = \"4s\"", "max_age: must be longer than 4s, which is two block times"),
+        ("block_time = \"100ms\"\nmax_age = \"2s\"", "max_age: must be longer than 2s"),
+        ("stall_after = \"1s\"", "stall_after: must be 0s (never) or at least 2s (block_time)"),
         ("history_blocks = 0", "history_blocks: found 0, expected a whole number, 1 or more"),
         ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
-        ("name = \" \"", "name: must not contain control characters"),
-        ("name = \"a\\nb\"", "name: must not contain control characters"),
-        ("name = \"a\\uffff\"", "name: must not contain control characters"),
+        ("name = \" \"", "name: must not be empty or contain control characters"),
+        ("name = \"a\\nb\"", "name: must not be empty or contain control characters"),
+        ("name = \"a\\uffff\"", "name: must not be empty or contain control characters"),
         ("pricing.window_blocks = 1025", "pricing.window_blocks: must be from 1 to 1024"),
         (
             "pricing.reward_percentiles = []",
@@ -327,7 +338,11 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.zero_base_fee: found \"maybe\", expected one of: legacy, eip-1559",
         ),
         (
-            "pricing.max_priority_fee = \"23 gwei\"",
+            "currency = \"A symbol of a coin\"",
+            "currency: must be a symbol of 1 to 12 characters, such as \"ETH\"",
+        ),
+        (
+            "pricing.priority_fee_floor = \"20 gwei\"\npricing.max_priority_fee = \"23 gwei\"",
             "pricing.max_priority_fee: must be at least 24000000000 wei, from the floor",
         ),
         ("agreement = 2", "agreement: must be from 1 to 1, the number of rpc_urls"),
@@ -337,7 +352,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
     ];
     for (more, expected) in cases {
-        assert_eq!(error_text(&chain_toml("a", 1, more)), format!("chains.a.{expected}"), "{more}");
+        assert_eq!(error_text(&chain_toml("a", 7, more)), format!("chains.a.{expected}"), "{more}");
     }
 }
 
@@ -351,7 +366,8 @@ fn a_chain_needs_a_unique_id_urls_and_a_valid_key() {
     );
     assert_eq!(
         error_text("[chains.a]\nrpc_urls = []\n"),
-        "chains.a.chain_id: required, but not set"
+        "chains.a.chain_id: required, but not set\n\
+         chains.a.rpc_urls: must name at least one http:// or https:// URL"
     );
     assert_eq!(
         error_text("[chains.a]\nchain_id = 1\nrpc_urls = []\n"),
@@ -441,17 +457,22 @@ fn invalid_toml_is_reported_by_line_and_column() {
 }
 
 #[test]
-fn ignored_keys_are_reported_when_redis_is_configured() {
-    let text = [
-        "[redis]\nurl = \"redis://localhost\"\n",
-        &chain_toml("a", 1, "ws_urls = [\"ws://localhost:8546\"]"),
-    ]
-    .concat();
-    let config = Config::from_toml(&text).unwrap();
-    assert_eq!(config.ignored_keys, ["chains.a.ws_urls"]);
-    let alone =
-        Config::from_toml(&chain_toml("a", 1, "ws_urls = [\"ws://localhost:8546\"]")).unwrap();
-    assert!(alone.ignored_keys.is_empty());
+fn keys_without_effect_and_assumptions_are_noted() {
+    let sockets = "ws_urls = [\"ws://localhost:8546\"]";
+    let alone = chain_toml("a", 1, sockets);
+    assert_eq!(Config::from_toml(&alone).unwrap().notes, Vec::<String>::new());
+    let shared = format!("[redis]\nurl = \"redis://localhost\"\n{alone}");
+    assert_eq!(
+        Config::from_toml(&shared).unwrap().notes,
+        ["chains.a.ws_urls has no effect: with redis.url, replicas share their polls"]
+    );
+    let unknown = chain_toml("a", 4711, "block_time = \"3s\"");
+    assert_eq!(
+        Config::from_toml(&unknown).unwrap().notes,
+        ["chains.a: there is no preset for chain id 4711; assumed: there is no minimum tip \
+          (pricing.priority_fee_floor), there is no minimum base fee (pricing.base_fee_floor), a \
+          full block may raise the base fee by an eighth (pricing.base_fee_change_denominator)"]
+    );
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! The `[tracing]` section.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use super::mistakes::SectionMistakes;
 use super::upstream_url::{UpstreamUrl, optional};
 
 /// Export of spans.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tracing {
     /// Base URL of the OpenTelemetry collector, which receives OTLP over HTTP at `/v1/traces`; `None`, written `""`: no
     /// tracing.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub otlp_endpoint: Option<UpstreamUrl>,
     /// Share of traces started here that are sent. For a trace that a client started, the client's sampling decision
     /// applies.
@@ -24,21 +25,20 @@ impl Default for Tracing {
 }
 
 impl Tracing {
-    /// Returns the first invalid value as its key, with the allowed values.
-    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+    /// Reports all values that are not allowed.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base_url) {
-            return Err(("otlp_endpoint", allowed));
+            mistakes.reject("otlp_endpoint", allowed);
         }
         let has_user = |url: &UpstreamUrl| {
             !url.expose().username().is_empty() || url.expose().password().is_some()
         };
         if self.otlp_endpoint.as_ref().is_some_and(has_user) {
             let allowed = "must not contain a user; set a key in OTEL_EXPORTER_OTLP_HEADERS";
-            return Err(("otlp_endpoint", allowed));
+            mistakes.reject("otlp_endpoint", allowed);
         }
         if !(0.0..=1.0).contains(&self.sample_ratio) {
-            return Err(("sample_ratio", "must be from 0 to 1"));
+            mistakes.reject("sample_ratio", "must be from 0 to 1");
         }
-        Ok(())
     }
 }

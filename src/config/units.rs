@@ -5,31 +5,84 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use super::server::MemoryLimit;
 use crate::fees::Multiplier;
 
-/// Deserializes a duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
-pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
-    input.deserialize_str(ParsedVisitor {
-        expected: "a duration such as \"2s\" or \"250ms\"",
-        parse: |text| humantime::parse_duration(text).ok(),
-    })
+/// A duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
+pub(super) mod duration {
+    use super::{Deserializer, Duration, ParsedVisitor, Serializer, duration_text};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Duration, D::Error> {
+        input.deserialize_str(ParsedVisitor {
+            expected: "a duration such as \"2s\" or \"250ms\"",
+            parse: |text| humantime::parse_duration(text).ok(),
+        })
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        duration: &Duration,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        out.collect_str(&duration_text(*duration))
+    }
 }
 
 /// Like [`duration`], for an optional key.
-pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
-    input: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(input).map(Some)
+pub(super) mod optional_duration {
+    use super::{Deserializer, Duration, Serialize, Serializer, duration, duration_text};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(input).map(Some)
+    }
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(in crate::config) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration.map(duration_text).serialize(out)
+    }
 }
 
-/// Deserializes an amount such as `"20 gwei"` or `"1 wei"`, in wei.
-pub(super) fn amount<'de, D: Deserializer<'de>>(input: D) -> Result<u128, D::Error> {
-    input.deserialize_str(ParsedVisitor {
-        expected: "an amount such as \"20 gwei\" or \"1 wei\"",
-        parse: parse_amount,
-    })
+/// Returns a duration as in a configuration, rounded down to milliseconds or, if it is long, to seconds.
+pub(super) fn duration_text(duration: Duration) -> String {
+    const MAX_SECONDS: u64 = 600;
+    match (duration.as_secs(), duration.subsec_millis()) {
+        (seconds @ 0..=MAX_SECONDS, 0) => format!("{seconds}s"),
+        (0..=MAX_SECONDS, _) => format!("{}ms", duration.as_millis()),
+        (seconds, _) => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
+    }
+}
+
+/// An amount such as `"20 gwei"` or `"1 wei"`, in wei.
+pub(super) mod amount {
+    use super::{Deserializer, ParsedVisitor, Serializer, parse_amount};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<u128, D::Error> {
+        input.deserialize_str(ParsedVisitor {
+            expected: "an amount such as \"20 gwei\" or \"1 wei\"",
+            parse: parse_amount,
+        })
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        wei: &u128,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        const WEI_PER_GWEI: u128 = 1_000_000_000;
+        match (wei / WEI_PER_GWEI, wei % WEI_PER_GWEI) {
+            (gwei @ 1.., 0) => out.collect_str(&format_args!("{gwei} gwei")),
+            _ => out.collect_str(&format_args!("{wei} wei")),
+        }
+    }
 }
 
 fn parse_amount(text: &str) -> Option<u128> {
@@ -44,26 +97,64 @@ fn parse_amount(text: &str) -> Option<u128> {
     value.checked_mul(10_u128.checked_pow(decimals.checked_sub(scale)?)?)
 }
 
-/// Deserializes a size such as `"64 KiB"`, in bytes.
-pub(super) fn size<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
-    input.deserialize_str(ParsedVisitor {
-        expected: "a size such as \"64 KiB\" or \"1 MiB\"",
-        parse: parse_size,
-    })
+/// A size such as `"64 KiB"`, in bytes.
+pub(super) mod size {
+    use super::{Deserializer, ParsedVisitor, Serializer, parse_size, size_text};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<usize, D::Error> {
+        input.deserialize_str(ParsedVisitor {
+            expected: "a size such as \"64 KiB\" or \"1 MiB\"",
+            parse: parse_size,
+        })
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    pub(in crate::config) fn serialize<S: Serializer>(
+        bytes: &usize,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        out.collect_str(&size_text(*bytes))
+    }
 }
 
-/// Deserializes a memory limit: `"auto"` or a size.
-pub(super) fn memory_limit<'de, D: Deserializer<'de>>(input: D) -> Result<MemoryLimit, D::Error> {
-    input.deserialize_str(ParsedVisitor {
-        expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
-        parse: |text| match text {
-            "auto" => Some(MemoryLimit::Auto),
-            size => {
-                let bytes = parse_size(size).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
-                bytes.map(MemoryLimit::Bytes)
-            }
-        },
-    })
+/// A memory limit: `"auto"` or a size.
+pub(super) mod memory_limit {
+    use super::{Deserializer, MemoryLimit, ParsedVisitor, Serializer, parse_size, size_text};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<MemoryLimit, D::Error> {
+        input.deserialize_str(ParsedVisitor {
+            expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
+            parse: |text| match text {
+                "auto" => Some(MemoryLimit::Auto),
+                size => {
+                    let bytes = parse_size(size).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
+                    bytes.map(MemoryLimit::Bytes)
+                }
+            },
+        })
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        limit: &MemoryLimit,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        match limit {
+            MemoryLimit::Auto => out.serialize_str("auto"),
+            MemoryLimit::Bytes(bytes) => out.collect_str(&size_text(*bytes)),
+        }
+    }
+}
+
+/// Returns a size in the largest unit that divides it.
+fn size_text(bytes: usize) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+    let fits = |(_, size): &(&str, usize)| bytes >= *size && bytes.is_multiple_of(*size);
+    let (unit, size) = units.into_iter().find(fits).unwrap_or(("B", 1));
+    format!("{} {unit}", bytes / size)
 }
 
 fn parse_size(text: &str) -> Option<usize> {
@@ -96,13 +187,31 @@ fn parse_decimal(text: &str, max_scale: u32) -> Option<(u128, u32)> {
     Some((format!("{whole}{fraction}").parse().ok()?, scale))
 }
 
-/// Deserializes a factor such as `1.2`. A TOML `1.2` arrives as a float. Its shortest decimal form is what the file
-/// contains.
-pub(super) fn multiplier<'de, D: Deserializer<'de>>(input: D) -> Result<Multiplier, D::Error> {
-    input.deserialize_any(ParsedVisitor {
-        expected: "a factor from 1 to 1000 with at most six decimals, such as 1.2",
-        parse: parse_multiplier,
-    })
+/// A factor such as `1.2`. A TOML `1.2` arrives as a float. Its shortest decimal form is what the file contains.
+pub(super) mod multiplier {
+    use super::{Deserializer, Multiplier, ParsedVisitor, Serialize, Serializer, parse_multiplier};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Multiplier, D::Error> {
+        input.deserialize_any(ParsedVisitor {
+            expected: "a factor from 1 to 1000 with at most six decimals, such as 1.2",
+            parse: parse_multiplier,
+        })
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        factor: &Multiplier,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text = factor.to_string();
+        // A whole number without a decimal point, like in most files.
+        match (text.parse::<u64>(), text.parse::<f64>()) {
+            (Ok(whole), _) => whole.serialize(out),
+            (Err(_), Ok(decimal)) => decimal.serialize(out),
+            (Err(_), Err(_)) => text.serialize(out),
+        }
+    }
 }
 
 fn parse_multiplier(text: &str) -> Option<Multiplier> {
@@ -180,6 +289,9 @@ mod tests {
         let high = parse_multiplier("1.2").unwrap();
         assert_eq!(high.apply(20_000_000_000), Some(24_000_000_000));
         assert_eq!(high.apply(7), Some(8));
+        for text in ["1", "1.2", "2", "1000", "1.000001", "12.34"] {
+            assert_eq!(parse_multiplier(text).unwrap().to_string(), text);
+        }
         assert_eq!(high.apply(u128::MAX), None);
         assert_eq!(parse_multiplier("2").unwrap().apply(3), Some(6));
         for wrong in ["0.9", "1000.1", "-2", "1.0000001", "NaN", "", "1,2"] {
@@ -189,8 +301,9 @@ mod tests {
 
     #[test]
     fn whole_number_of_an_environment_variable_is_a_multiplier() {
-        let parse =
-            |number: u64| multiplier(IntoDeserializer::<value::Error>::into_deserializer(number));
+        let parse = |number: u64| {
+            multiplier::deserialize(IntoDeserializer::<value::Error>::into_deserializer(number))
+        };
         assert_eq!(parse(2).unwrap().apply(3), Some(6));
         let error = parse(1001).unwrap_err().to_string();
         assert!(error.starts_with("invalid value: integer `1001`, expected a factor"), "{error}");

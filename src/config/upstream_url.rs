@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 /// URL of a node or another upstream. It may contain a key, so it has no `Display` and its `Debug` is redacted.
@@ -56,15 +57,43 @@ impl UpstreamUrl {
     }
 }
 
-/// Deserializes a URL; `""` is `None`.
-pub(super) fn optional<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: fmt::Display>,
-{
-    match String::deserialize(input)?.as_str() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(D::Error::custom),
+/// Returns a URL without user, path, query and fragment, which may contain a key.
+pub(super) fn masked(url: &reqwest::Url) -> String {
+    let mut bare = url.clone();
+    bare.set_path("");
+    bare.set_query(None);
+    bare.set_fragment(None);
+    // Fails only for a URL without a host, which none is.
+    let _ = bare.set_username("").and_then(|()| bare.set_password(None));
+    let is_whole = url.as_str().trim_end_matches('/') == bare.as_str().trim_end_matches('/');
+    let bare = bare.as_str().trim_end_matches('/');
+    if is_whole { bare.to_owned() } else { format!("{bare}/…") }
+}
+
+/// A URL; `""` is `None`.
+pub(super) mod optional {
+    use super::{Deserialize, Deserializer, Error, FromStr, Serialize, Serializer, fmt};
+
+    pub(in crate::config) fn deserialize<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr<Err: fmt::Display>,
+    {
+        match String::deserialize(input)?.as_str() {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(D::Error::custom),
+        }
+    }
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(in crate::config) fn serialize<S: Serializer, T: Serialize>(
+        url: &Option<T>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        match url {
+            Some(url) => url.serialize(out),
+            None => out.serialize_str(""),
+        }
     }
 }
 
@@ -164,6 +193,12 @@ impl<'de> Deserialize<'de> for UpstreamUrl {
     }
 }
 
+impl Serialize for UpstreamUrl {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        masked(&self.0).serialize(out)
+    }
+}
+
 /// URL of a node's WebSocket. It may contain a key, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebSocketUrl(reqwest::Url);
@@ -181,6 +216,12 @@ impl WebSocketUrl {
     /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         [url_secrets(&self.0), url_secrets(&self.expose())].concat()
+    }
+}
+
+impl Serialize for WebSocketUrl {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        masked(&self.0).serialize(out)
     }
 }
 

@@ -3,23 +3,24 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use super::mistakes::SectionMistakes;
 use super::units;
 use super::upstream_url::{UpstreamUrl, optional};
 
 /// Source code verification of contracts (Sourcify), and its limits.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Verification {
     /// Base URL of the verification service; `None`, written `""`: none.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub url: Option<UpstreamUrl>,
     /// Time from a request's headers to the last byte of the response. Includes the compilation.
-    #[serde(deserialize_with = "units::duration")]
+    #[serde(with = "units::duration")]
     pub timeout: Duration,
     /// Largest request body in bytes.
-    #[serde(deserialize_with = "units::size")]
+    #[serde(with = "units::size")]
     pub max_body: usize,
     /// Concurrent requests. Further ones are refused at once.
     pub max_in_flight: NonZeroUsize,
@@ -27,9 +28,8 @@ pub struct Verification {
 
 impl Default for Verification {
     fn default() -> Self {
-        let url = "https://sourcify.roninchain.com/server".parse();
         Self {
-            url: Some(url.expect("a URL")),
+            url: None,
             timeout: Duration::from_mins(3),
             max_body: 32 * 1024 * 1024,
             max_in_flight: NonZeroUsize::new(128).expect("not 0"),
@@ -42,21 +42,19 @@ impl Verification {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
-    /// Returns the first invalid value as its key, with the allowed values.
-    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let refuse = |key, allowed| Err((key, allowed));
+    /// Reports all values that are not allowed.
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {
-            return refuse("url", allowed);
+            mistakes.reject("url", allowed);
         }
         if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
-            return refuse("timeout", "must be above 0s and at most 1h");
+            mistakes.reject("timeout", "must be above 0s and at most 1h");
         }
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
-            return refuse("max_body", "must be from 1 B to 1024 MiB");
+            mistakes.reject("max_body", "must be from 1 B to 1024 MiB");
         }
         if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
-            return refuse("max_in_flight", "must be from 1 to 65536");
+            mistakes.reject("max_in_flight", "must be from 1 to 65536");
         }
-        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Constants of one chain's fee rules.
 
+use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 /// One gwei in wei.
@@ -144,6 +145,20 @@ impl RewardPercentiles {
     #[must_use]
     pub fn has_high(&self) -> bool {
         self.high.is_some()
+    }
+}
+
+impl fmt::Display for Multiplier {
+    /// Writes up to six decimals, such as `1.2` and `2`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MILLION: u128 = 1_000_000;
+        let millionths = self.apply(MILLION).unwrap_or_default();
+        let (whole, fraction) = (millionths / MILLION, millionths % MILLION);
+        let decimals = format!("{fraction:06}");
+        match decimals.trim_end_matches('0') {
+            "" => write!(out, "{whole}"),
+            decimals => write!(out, "{whole}.{decimals}"),
+        }
     }
 }
 

@@ -49,7 +49,8 @@ fn nothing_is_served_before_the_first_publication() {
 
 #[test]
 fn the_body_has_the_five_members_in_order() {
-    let (_, chain, mut publisher) = store_with_chain("name = \"A chain\"");
+    let (_, chain, mut publisher) =
+        store_with_chain("name = \"A chain\"\npricing.priority_fee_floor = \"20 gwei\"");
     publish(&mut publisher, 5, GWEI);
     let snapshot = chain.servable_snapshot().unwrap().snapshot;
     assert_eq!(

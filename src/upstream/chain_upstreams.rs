@@ -74,6 +74,11 @@ impl ChainUpstreams {
         &self.polled
     }
 
+    /// Upstreams of `rpc_urls`, then those of `read_urls` alone.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &UpstreamNode> {
+        self.polled.iter().chain(&self.read_only)
+    }
+
     /// Upstreams for reads with their indices, in order of preference.
     pub(super) fn for_reads(&self) -> impl Iterator<Item = (usize, &UpstreamNode)> {
         self.for_reads.iter().filter_map(|index| Some((*index, self.get(*index)?)))
@@ -81,7 +86,7 @@ impl ChainUpstreams {
 
     /// Returns the upstream with this index in `rpc_urls`, continued in `read_urls`.
     pub(super) fn get(&self, index: usize) -> Option<&UpstreamNode> {
-        self.polled.iter().chain(&self.read_only).nth(index)
+        self.all().nth(index)
     }
 
     pub(super) fn chain(&self) -> &str {

@@ -37,13 +37,13 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
     // The first rows without floors in tests/fixtures/expected.
     assert_eq!(
         ethereum.body,
-        "{\"chain_name\":\"ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
+        "{\"chain_name\":\"Ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
          \"medium\":{\"max_priority_fee_per_gas\":\"1053239011\",\"max_fee_per_gas\":\"7558738771\"},\
          \"high\":{\"max_priority_fee_per_gas\":\"1263886813\",\"max_fee_per_gas\":\"7769386573\"}}"
     );
     assert_eq!(
         service.get("/v1/base/gas-suggestion").await.body,
-        "{\"chain_name\":\"base\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"17004640\",\
+        "{\"chain_name\":\"Base\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"17004640\",\
          \"medium\":{\"max_priority_fee_per_gas\":\"2046763\",\"max_fee_per_gas\":\"19051403\"},\
          \"high\":{\"max_priority_fee_per_gas\":\"2456115\",\"max_fee_per_gas\":\"19460755\"}}"
     );
@@ -98,7 +98,7 @@ fn invalid_configuration_exits_with_2_before_binding() {
         stderr,
         format!(
             "error: server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, \
-             trusted_proxies, threads, drain_delay, shutdown_grace (in {})\n",
+             trusted_proxies, threads, drain_delay, shutdown_grace (in {}, line 3)\n",
             file.path()
         )
     );
@@ -110,7 +110,7 @@ fn configuration_error_names_the_environment_variable() {
         (
             "GAS_CHAINS__RONIN__MAX_AGE",
             "1s",
-            "chains.ronin.max_age: must be longer than 4s (two block times, and 2s)",
+            "chains.ronin.max_age: must be longer than 4s, which is two block times",
         ),
         (
             "GAS_CHAINS__RONIN_TESTNET__BLOCK_TIME",
@@ -119,7 +119,7 @@ fn configuration_error_names_the_environment_variable() {
              \"250ms\"",
         ),
         (
-            "GAS_SURPRISE",
+            "GAS_SURPRISE__KEY",
             "1",
             "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, \
              verification, delegation, redis",
@@ -149,10 +149,12 @@ fn missing_key_error_names_the_file_and_no_unset_variable() {
     let file = File::new("missing", "[chains.own]\nchain_id = 5\n");
     let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
     let expected =
-        format!("error: chains.own.rpc_urls: required, but not set (in {})\n", file.path());
+        format!("error: chains.own.rpc_urls: required, but not set (in {}, line 1)\n", file.path());
     assert_eq!((code, stderr), (Some(2), expected));
     let (code, _, stderr) = output(&["check-config"], &[("GAS_CHAINS__NEW__CHAIN_ID", "9")]);
-    let expected = "error: chains.new.rpc_urls: required, but not set\n".into();
+    let expected = "error: chains.new.rpc_urls: required, but not set: no such chain is configured, so the \
+                    variable would add one (from the environment variable GAS_CHAINS__NEW__CHAIN_ID)\n"
+        .into();
     assert_eq!((code, stderr), (Some(2), expected));
 }
 
@@ -162,8 +164,8 @@ fn check_config_lists_the_chains_and_exits() {
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert_eq!(
         stdout,
-        "The configuration is valid. Chains:\n  ronin (id 2020, 1 RPC URL)\n  \
-         ronin-testnet (id 202601, 1 RPC URL)\n"
+        "The configuration is valid. Chains:\n  ronin (id 2020, preset ronin, 1 RPC URL)\n  \
+         ronin-testnet (id 202601, preset ronin-testnet, 1 RPC URL)\n"
     );
 }
 
@@ -173,21 +175,27 @@ fn chains_in_a_file_replace_the_built_in_chains() {
         let file = File::new("chains", text);
         let (code, stdout, stderr) = output(&["check-config", "--config", file.path()], variables);
         assert_eq!(code, Some(0), "{stderr}");
-        let lines = stdout.lines().skip(1);
+        let lines = stdout.lines().skip(1).filter(|line| !line.starts_with("Note: "));
         lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
     };
     let own = "[chains.own]\nchain_id = 5\nrpc_urls = [\"http://localhost:8545\"]\n";
-    assert_eq!(chains(own, &[]), ["own (id 5, 1 RPC URL)"]);
-    let built_in = ["ronin (id 2020, 1 RPC URL)", "ronin-testnet (id 202601, 1 RPC URL)"];
+    assert_eq!(chains(own, &[]), ["own (id 5, no preset, 1 RPC URL)"]);
+    let built_in = [
+        "ronin (id 2020, preset ronin, 1 RPC URL)",
+        "ronin-testnet (id 202601, preset ronin-testnet, 1 RPC URL)",
+    ];
     assert_eq!(chains("[log]\nfilter = \"debug\"\n", &[]), built_in);
     // Variables override both; an underscore stands for a dash in a chain's name.
     let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
     let variables =
         [("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls), ("GAS_CHAINS__OWN__CHAIN_ID", "6")];
     let read_urls = own.to_owned() + "read_urls = [\"http://a\", \"http://b\"]\n";
-    assert_eq!(chains(&read_urls, &[]), ["own (id 5, 1 RPC URL, 2 more for reads)"]);
-    assert_eq!(chains("", &variables[..1])[1], "ronin-testnet (id 202601, 2 RPC URLs)");
-    assert_eq!(chains(own, &variables[1..]), ["own (id 6, 1 RPC URL)"]);
+    assert_eq!(chains(&read_urls, &[]), ["own (id 5, no preset, 1 RPC URL, 2 more for reads)"]);
+    assert_eq!(
+        chains("", &variables[..1])[1],
+        "ronin-testnet (id 202601, preset ronin-testnet, 2 RPC URLs)"
+    );
+    assert_eq!(chains(own, &variables[1..]), ["own (id 6, no preset, 1 RPC URL)"]);
 }
 
 #[test]

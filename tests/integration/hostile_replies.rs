@@ -40,9 +40,9 @@ pub(crate) fn run(replies: u64, seed: u64) -> Tally {
 
 /// Returns chains with one and with two percentiles, with and without floors.
 fn chains() -> Vec<Chain> {
-    const NO_FLOORS: &str = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"\n";
+    const FLOORS: &str = "base_fee_floor = \"1 gwei\"\npriority_fee_floor = \"20 gwei\"\n";
     const TWO: &str = "reward_percentiles = [60, 100]\n";
-    let texts = ["", NO_FLOORS, TWO, &[TWO, NO_FLOORS].concat(), "zero_base_fee = \"eip-1559\"\n"];
+    let texts = ["", FLOORS, TWO, &[TWO, FLOORS].concat(), "zero_base_fee = \"eip-1559\"\n"];
     let chain = |pricing: &&str| {
         let text = format!(
             "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nblock_time = \"2s\"\n\

@@ -25,7 +25,7 @@ impl Harness {
         let chains = format!(
             "[chains.ronin]\nname = \"Ronin\"\nchain_id = 2020\nrpc_urls = [\"{}\"]\n\
              block_time = \"1h\"\nmax_age = \"3h\"\n\
-             [chains.ill]\nchain_id = 10\nrpc_urls = [\"{}\"]\nblock_time = \"1500ms\"\n",
+             [chains.ill]\nname = \"ill\"\nchain_id = 10\nrpc_urls = [\"{}\"]\nblock_time = \"1500ms\"\n",
             healthy.url(),
             failing.url()
         );
@@ -127,7 +127,13 @@ async fn suggestions_list_has_all_chains_by_id() {
     let chain = async |key: &str, id| {
         let node = MockNode::start(id, Reply::Result(fee_history(1000, 1, 7))).await;
         let url = node.url();
-        (format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\n"), node)
+        (
+            format!(
+                "[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\nname = \"{key}\"\n\
+                  pricing.priority_fee_floor = \"20 gwei\"\n"
+            ),
+            node,
+        )
     };
     let ((a, _node_a), (b, _node_b)) = (chain("a", 10).await, chain("b", 9).await);
     let service = TestServer::start(&[a, b].concat()).await;
@@ -159,7 +165,7 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
             "gas_used_ratio": { "latest": 0.5, "average": 0.5 },
             "base_fee_trend": "stable",
             "suggestion": suggestion,
-            "covers_full_blocks": { "medium": 6, "high": 16 },
+            "covers_full_blocks": { "medium": 23, "high": 59 },
         })
     );
     let names: Vec<_> = response

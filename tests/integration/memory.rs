@@ -13,11 +13,16 @@ const SUGGESTION: &str = "/v1/a/gas-suggestion";
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const NEWCOMER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
+/// Sections that make `/openapi.json` long.
+const LONG_DOCUMENT: &str =
+    "[verification]\nurl = \"http://127.0.0.1:9\"\n[delegation]\nsource = \"chain\"\n";
+
 /// Starts a service with these `[limits]`.
 async fn start(limits: &str) -> (MockNode, TestServer) {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let chain = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url());
-    let service = TestServer::with_server(&format!("[limits]\n{limits}"), &chain).await;
+    let service =
+        TestServer::with_server(&format!("{LONG_DOCUMENT}[limits]\n{limits}"), &chain).await;
     service.wait_for_admin("/readyz", |response| response.status == 200).await;
     (node, service)
 }

@@ -133,7 +133,8 @@ async fn result_is_accepted_with_any_http_status_and_a_bare_nan() {
     let envelope = json!({ "jsonrpc": "2.0", "id": 0, "result": history }).to_string();
     let envelope = envelope.replace("\"bare\"", "NaN").replace("\"id\":0", "\"id\":{id}");
     let node = MockNode::start(7, Reply::Raw(500, envelope)).await;
-    let service = TestServer::start(&fast_chain("a", 7, &node)).await;
+    let chain = fast_chain("a", 7, &node) + "pricing.priority_fee_floor = \"20 gwei\"\n";
+    let service = TestServer::start(&chain).await;
     let market =
         service.wait_for("/v1/a/fee-market", |response| response.status == 200).await.json();
     assert_eq!(market["gas_used_ratio"], json!({ "latest": null, "average": 0.5 }));
@@ -164,7 +165,8 @@ async fn node_that_requires_an_integer_count_gets_one_from_then_on() {
 #[tokio::test]
 async fn node_that_refuses_more_blocks_than_exist_is_asked_for_fewer() {
     let node = MockNode::start(7, Reply::YoungChain(3)).await;
-    let service = TestServer::start(&fast_chain("a", 7, &node)).await;
+    let chain = fast_chain("a", 7, &node) + "pricing.priority_fee_floor = \"20 gwei\"\n";
+    let service = TestServer::start(&chain).await;
     let market =
         service.wait_for("/v1/a/fee-market", |response| response.status == 200).await.json();
     assert_eq!(market["newest_block"], 2, "{market}");
@@ -178,7 +180,8 @@ async fn missing_rewards_fall_back_to_the_floor_and_are_marked() {
     let mut history = fee_history(1000, 3, 40);
     history["reward"] = Value::Null;
     let node = MockNode::start(7, Reply::Result(history)).await;
-    let service = TestServer::start(&fast_chain("a", 7, &node)).await;
+    let chain = fast_chain("a", 7, &node) + "pricing.priority_fee_floor = \"20 gwei\"\n";
+    let service = TestServer::start(&chain).await;
     let market =
         service.wait_for("/v1/a/fee-market", |response| response.status == 200).await.json();
     assert_eq!(market["average_reward_per_gas"], json!([null]));
@@ -191,8 +194,7 @@ async fn missing_rewards_without_a_floor_never_become_a_tip_of_zero() {
     let mut history = fee_history(1000, 3, 40);
     history["reward"] = Value::Null;
     let node = MockNode::start(7, Reply::Result(history)).await;
-    let chain = fast_chain("a", 7, &node) + "pricing.priority_fee_floor = \"0 wei\"\n";
-    let service = TestServer::start(&chain).await;
+    let service = TestServer::start(&fast_chain("a", 7, &node)).await;
     service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= 3).await;
     let response = service.get(SUGGESTION).await;
     assert_eq!((response.status, &response.json()["code"]), (503, &json!("no_data")));

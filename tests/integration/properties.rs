@@ -68,9 +68,9 @@ fn history() -> impl Strategy<Value = FeeHistory> {
 fn pricing() -> impl Strategy<Value = Pricing> {
     let choices = [
         "",
-        fixtures::NO_FLOORS,
+        fixtures::NETWORK_FLOORS,
         "reward_percentiles = [60, 100]",
-        "reward_percentiles = [60, 100]\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"",
+        "reward_percentiles = [60, 100]\nbase_fee_floor = \"1 gwei\"\npriority_fee_floor = \"20 gwei\"",
         "zero_base_fee = \"eip-1559\"\nhigh_multiplier = 1.000001\nbase_fee_multiplier = 1000",
         "priority_fee_floor = \"340282366920938463463374607431768211455 wei\"\n\
          max_priority_fee = \"340282366920938463463374607431768211455 wei\"",

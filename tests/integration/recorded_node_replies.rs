@@ -108,8 +108,8 @@ fn outcomes() -> String {
     names.sort();
     assert_eq!(names.len(), 28);
 
-    let network = fixtures::priced("").pricing;
-    let no_floors = fixtures::priced(fixtures::NO_FLOORS).pricing;
+    let network = fixtures::priced(fixtures::NETWORK_FLOORS).pricing;
+    let no_floors = fixtures::priced("").pricing;
     let mut outcomes = String::new();
     for name in names {
         let json = fixtures::read(&format!("tests/fixtures/fee-history-shapes/{name}"));

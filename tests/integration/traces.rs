@@ -122,7 +122,7 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [log]\nformat = \"json\"\n[tracing]\notlp_endpoint = \"{}\"\n\
          [verification]\nurl = \"http://127.0.0.1:9\"\n\
-         [delegation]\napi_url = \"http://127.0.0.1:9\"\n{}",
+         [delegation]\nsource = \"api\"\napi_url = \"http://127.0.0.1:9\"\n{}",
         collector.url(),
         chain(&node)
     );

@@ -13,12 +13,14 @@ pub(crate) fn read(relative: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Builds a chain with this `[pricing]` and an unreachable RPC URL.
+/// Builds a chain with this `[pricing]`, an unreachable RPC URL and no preset.
 pub(crate) fn priced(pricing: &str) -> Chain {
     let text = format!(
-        "[chains.test]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.test.pricing]\n{pricing}"
+        "[chains.test]\nchain_id = 4711\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.test.pricing]\n{pricing}"
     );
     Config::from_toml(&text).unwrap().chains.remove(0)
 }
 
-pub(crate) const NO_FLOORS: &str = "base_fee_floor = \"0 wei\"\npriority_fee_floor = \"0 wei\"\n";
+/// Floors of the network document.
+pub(crate) const NETWORK_FLOORS: &str =
+    "base_fee_floor = \"1 gwei\"\npriority_fee_floor = \"20 gwei\"\n";

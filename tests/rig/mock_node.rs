@@ -458,12 +458,17 @@ pub(crate) fn dead_url() -> String {
     format!("http://{}/rpc", listener.local_addr().unwrap())
 }
 
-/// Returns the configuration of chain 2020 with these nodes. The block time is one hour unless `more` sets it.
+/// Returns the configuration of chain 2020 with these nodes. The block time is one hour and there are no flashblocks
+/// unless `more` sets them.
 pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
     let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
-    let is_set = more.lines().any(|line| line.starts_with("block_time ="));
-    let block_time = if is_set { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
-    format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = {urls:?}\n{block_time}{more}\n")
+    let is_set = |key: &str| more.lines().any(|line| line.starts_with(key));
+    let block_time =
+        if is_set("block_time =") { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
+    let flashblocks = if is_set("flashblock_time =") { "" } else { "flashblock_time = \"0s\"\n" };
+    format!(
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
+    )
 }
 
 /// Waits until the service has polled the chain of [`read_chain`].

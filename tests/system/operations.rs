@@ -115,7 +115,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
     let healthy = || Reply::Result(fee_history(1000, 3, 40));
     let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
     let service = TestServer::start(&format!(
-        "[redis]\nurl = {:?}\n[delegation]\napi_url = {:?}\n\
+        "[redis]\nurl = {:?}\n[delegation]\nsource = \"api\"\napi_url = {:?}\n\
          [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
         redis.url_with_credentials("gas:PASSWORD"),
         api.url(),

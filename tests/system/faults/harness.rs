@@ -404,7 +404,7 @@ fn configuration(
          shutdown_grace = \"0s\"\n\
          [limits]\nrequests_per_second_per_client = 0\n\
          [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
-         [delegation]\napi_key = \"canary-delegation\"\n\
+         [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
          stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n{}\n",
         settings.block.as_millis(),

@@ -11,7 +11,7 @@ fn config(more: &str) -> String {
     format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
          [log]\nfilter = \"trace\"\n\
-         [delegation]\napi_key = \"canary-delegation\"\n\
+         [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [redis]\nurl = \"redis://:canary-password@localhost\"\n\
          [chains.a]\nchain_id = 7\n\
          ws_urls = [\"wss://node.example/canary-path\"]\n\

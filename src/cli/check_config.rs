@@ -1,0 +1,111 @@
+//! `gas-suggestion check-config`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::future::join_all;
+
+use crate::chart::rounded_gwei;
+use crate::config::{Chain, Config};
+use crate::fees::{self, FeeHistory};
+use crate::metrics::Metrics;
+use crate::upstream::{self, ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
+
+/// Prints the result of a check that the configuration has passed: what is configured, or the `effective`
+/// configuration. With `online`, asks every node.
+///
+/// # Errors
+///
+/// Fails if a node fails.
+pub(super) fn run(config: &Config, effective: Option<String>, online: bool) -> anyhow::Result<()> {
+    match effective {
+        Some(effective) => super::print(effective.trim_end())?,
+        None => super::print(&summary(config))?,
+    }
+    if online { check_nodes(config) } else { Ok(()) }
+}
+
+fn summary(config: &Config) -> String {
+    let mut text = String::from("The configuration is valid. Chains:");
+    for chain in &config.chains {
+        let urls = match chain.rpc_urls.len() {
+            1 => "1 RPC URL".into(),
+            count => format!("{count} RPC URLs"),
+        };
+        let reads = match chain.upstream_urls().len().saturating_sub(chain.rpc_urls.len()) {
+            0 => String::new(),
+            count => format!(", {count} more for reads"),
+        };
+        let preset = match chain.preset {
+            Some(preset) => format!("preset {preset}"),
+            None => "no preset".into(),
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {} (id {}, {preset}, {urls}{reads})", chain.key, chain.chain_id);
+    }
+    for note in &config.notes {
+        let _ = write!(text, "\nNote: {note}");
+    }
+    text
+}
+
+/// Asks every node for its chain id and a fee history, all at once, and prints what each says.
+#[tokio::main(flavor = "current_thread")]
+async fn check_nodes(config: &Config) -> anyhow::Result<()> {
+    let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
+    let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
+    let nodes = config.chains.iter().zip(&upstreams).flat_map(|(chain, upstreams)| {
+        upstreams.all().enumerate().map(move |(index, node)| check_node(chain, index, node))
+    });
+    let results = join_all(nodes).await;
+    let count = results.len();
+    let mut failed: usize = 0;
+    for result in results {
+        let line = result.unwrap_or_else(|problem| {
+            failed = failed.saturating_add(1);
+            problem
+        });
+        super::print(&line)?;
+    }
+    match failed {
+        0 => Ok(()),
+        failed => bail!("{failed} of {count} nodes cannot be used"),
+    }
+}
+
+/// Returns a line about the node with this index in the chain's URLs.
+async fn check_node(chain: &Chain, index: usize, node: &UpstreamNode) -> Result<String, String> {
+    const DEADLINE: Duration = Duration::from_secs(10);
+    let name = match index.checked_sub(chain.rpc_urls.len()) {
+        None => format!("chains.{}.rpc_urls[{index}]", chain.key),
+        Some(_) => format!("chains.{}.read_urls, upstream {index}", chain.key),
+    };
+    let reply = node.fee_history(&FeeHistoryRequest::new(&chain.pricing), DEADLINE).await;
+    match reply {
+        Ok(history) => match describe(&history, chain) {
+            Ok(found) => Ok(format!("{name}: chain id {}, {found}", chain.chain_id)),
+            Err(problem) => Err(format!("{name}: FAILED: {problem}")),
+        },
+        Err(error) => Err(format!("{name}: FAILED: {}", error_chain(&error))),
+    }
+}
+
+/// Formats an error with its causes on one line.
+fn error_chain(error: &upstream::Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn describe(history: &FeeHistory, chain: &Chain) -> Result<String, String> {
+    let market = fees::price(history, &chain.pricing).map_err(|error| error.to_string())?;
+    let newest = history.newest_block();
+    let base_fee = history.newest_known_base_fee();
+    let tip = market.suggestion.medium.max_priority_fee_per_gas;
+    Ok(format!(
+        "{} blocks up to {newest}, base fee {} gwei, medium tip {} gwei",
+        history.blocks().len(),
+        rounded_gwei(base_fee),
+        rounded_gwei(tip)
+    ))
+}

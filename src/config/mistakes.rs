@@ -1,0 +1,264 @@
+//! Collects every mistake of a configuration, so that one start tells all of them.
+
+use figment::error::Kind;
+use figment::value::Value;
+use serde::de::DeserializeOwned;
+
+use super::error::{ConfigError, ConfigErrors, describe, is_public_key, redact_key};
+use super::layers::{Layers, Origin};
+use super::variables::{variable_key, variable_name};
+use super::{CHAINS, Config};
+use crate::nearest::nearest;
+
+/// Mistakes found so far, with their places.
+#[derive(Debug)]
+pub(super) struct Mistakes<'a> {
+    layers: &'a Layers,
+    found: Vec<Mistake>,
+    /// Elements that were taken out of arrays: the array and the index in the configuration.
+    removed_elements: Vec<(Vec<String>, usize)>,
+}
+
+#[derive(Debug)]
+struct Mistake {
+    path: Vec<String>,
+    origin: Origin,
+    problem: String,
+}
+
+/// Mistakes of one section.
+#[derive(Debug)]
+pub(super) struct SectionMistakes<'a, 'b> {
+    all: &'a mut Mistakes<'b>,
+    section: Vec<String>,
+}
+
+impl<'a> Mistakes<'a> {
+    /// More are not shown. Each costs a pass over the values.
+    const MAX: usize = 100;
+
+    pub(super) fn new(layers: &'a Layers) -> Self {
+        Self { layers, found: Vec::new(), removed_elements: Vec::new() }
+    }
+
+    /// Converts all values. Takes out each value that cannot be converted, reports it, and goes on without it. `None`: a
+    /// mistake cannot be taken out, or there are too many.
+    pub(super) fn convert<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let mut values = self.layers.values();
+        while self.found.len() < Self::MAX {
+            let error = match values.deserialize::<T>() {
+                Ok(converted) => return Some(converted),
+                Err(error) => error,
+            };
+            let mut path = error.path.clone();
+            // For an unknown or a missing key, figment's path ends at the table.
+            match &error.kind {
+                Kind::UnknownField(name, _) if path.last() != Some(name) => path.push(name.clone()),
+                Kind::MissingField(name) => path.push(name.to_string()),
+                _ => {}
+            }
+            let original = self.original_path(&path);
+            let problem = match &error.kind {
+                Kind::UnknownField(_, allowed) => self.describe_unknown(&original, allowed),
+                Kind::MissingField(_) => self.describe_missing(&original),
+                kind => describe(kind),
+            };
+            self.add(&original, problem);
+            let is_repaired = match error.kind {
+                Kind::MissingField(_) => insert_placeholder(&mut values, &path),
+                _ => self.remove(&mut values, path),
+            };
+            if !is_repaired {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Returns the mistakes of the section, or of the table, at `path`.
+    pub(super) fn section(&mut self, path: &[&str]) -> SectionMistakes<'_, 'a> {
+        let section = path.iter().map(|part| (*part).to_owned()).collect();
+        SectionMistakes { all: self, section }
+    }
+
+    /// Reports a mistake, unless one is known there.
+    pub(super) fn add(&mut self, path: &[String], problem: impl Into<String>) {
+        if !self.is_reported(path) {
+            let origin = self.layers.origin(path);
+            self.found.push(Mistake { path: path.to_vec(), origin, problem: problem.into() });
+        }
+    }
+
+    /// Returns true if a mistake is known at `path`, below or above it.
+    fn is_reported(&self, path: &[String]) -> bool {
+        self.found.iter().any(|known| known.path.starts_with(path) || path.starts_with(&known.path))
+    }
+
+    /// Returns the mistakes in the order of the file, then those of variables by name; `Ok` if there are none.
+    pub(super) fn finish(mut self) -> Result<(), ConfigErrors> {
+        self.found.sort_by(|one, other| one.origin.cmp(&other.origin));
+        let file = self.layers.file();
+        let errors = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
+            key: redact_key(&path),
+            problem,
+            origin: match origin {
+                Origin::File(line) => file.map(|file| match line {
+                    Some(line) => format!("in {}, line {line}", file.display()),
+                    None => format!("in {}", file.display()),
+                }),
+                Origin::Variable(name) => Some(format!("from the environment variable {name}")),
+                Origin::Argument(name) => Some(format!("from the argument {name}")),
+                Origin::Preset(_) | Origin::BuiltIn => None,
+            },
+        });
+        let errors: Vec<_> = errors.chain(self.layers.errors.iter().cloned()).collect();
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+    }
+
+    fn describe_unknown(&self, path: &[String], allowed: &[&str]) -> String {
+        let Some((name, table)) = path.split_last() else { return "unknown key".into() };
+        let known = Config::known_keys();
+        let origin = self.layers.origin(path);
+        let spell = |key: String| match origin {
+            Origin::Variable(_) => variable_name(&key),
+            _ => format!("`{key}`"),
+        };
+        let is_public = is_public_key(name);
+        let near = nearest(name, allowed.iter().copied()).filter(|_| is_public);
+        let sibling = near.map(|near| match &origin {
+            // The key of the variable, with one part replaced.
+            Origin::Variable(variable) => {
+                let mut parts: Vec<_> = variable_key(variable).collect();
+                if let Some(part) = parts.get_mut(table.len()) {
+                    near.clone_into(part);
+                }
+                parts.join(".")
+            }
+            _ => near.to_owned(),
+        });
+        // The key may exist in another section.
+        let elsewhere = || {
+            let moved = known.iter().find(|key| key.rsplit('.').next() == Some(name))?;
+            let is_in_chain = table.first().is_some_and(|section| section == CHAINS);
+            Some(match (table.get(1), moved.strip_prefix("chains.x.")) {
+                (Some(chain), Some(key)) if is_in_chain && is_public_key(chain) => {
+                    format!("{CHAINS}.{chain}.{key}")
+                }
+                (_, Some(key)) => format!("{CHAINS}.NAME.{key}"),
+                (_, None) => moved.clone(),
+            })
+        };
+        let meant = sibling.or_else(elsewhere).map(spell);
+        let allowed = match allowed {
+            [] => String::new(),
+            allowed => format!("; allowed: {}", allowed.join(", ")),
+        };
+        match meant {
+            Some(meant) => format!(
+                "unknown key; did you mean {meant}?{}",
+                allowed.replacen("; allowed", " Allowed", 1)
+            ),
+            None => format!("unknown key{allowed}"),
+        }
+    }
+
+    fn describe_missing(&self, path: &[String]) -> String {
+        let parent = path.split_last().map_or(path, |(_, table)| table);
+        match self.layers.origin(parent) {
+            Origin::Variable(_) => {
+                "required, but not set: no such chain is configured, so the variable would add one"
+                    .into()
+            }
+            _ => "required, but not set".into(),
+        }
+    }
+
+    /// Returns the path in the configuration of a path in the values that are left.
+    fn original_path(&self, path: &[String]) -> Vec<String> {
+        let mut original: Vec<String> = Vec::new();
+        for part in path {
+            let removed = self.removed_elements.iter().filter(|(array, _)| *array == original);
+            let mut removed: Vec<usize> = removed.map(|(_, index)| *index).collect();
+            removed.sort_unstable();
+            let part = match part.parse::<usize>() {
+                Ok(index) if !removed.is_empty() => {
+                    let shift = |index: usize, gone: &usize| index + usize::from(*gone <= index);
+                    removed.iter().fold(index, shift).to_string()
+                }
+                _ => part.clone(),
+            };
+            original.push(part);
+        }
+        original
+    }
+
+    /// Takes the value at `path` out, or the nearest one above it.
+    fn remove(&mut self, values: &mut Value, mut path: Vec<String>) -> bool {
+        while let Some((last, table)) = path.split_last() {
+            let original = self.original_path(&path);
+            match find_mut(values, table) {
+                Some(Value::Dict(_, dict)) if dict.contains_key(last) => {
+                    dict.remove(last);
+                    return true;
+                }
+                Some(Value::Array(_, elements)) => {
+                    if let Ok(index) = last.parse::<usize>()
+                        && index < elements.len()
+                    {
+                        elements.remove(index);
+                        if let Some((index, array)) = original.split_last() {
+                            let index = index.parse().unwrap_or_default();
+                            self.removed_elements.push((array.to_vec(), index));
+                        }
+                        return true;
+                    }
+                }
+                _ => {}
+            }
+            path.pop();
+        }
+        false
+    }
+}
+
+impl SectionMistakes<'_, '_> {
+    /// Reports a value that is wrong by itself. `key` is below the section.
+    pub(super) fn reject(&mut self, key: &str, problem: impl Into<String>) {
+        self.all.add(&self.path(key), problem);
+    }
+
+    /// Reports a value that does not fit the values of `others`. A mistake in one of those hides this one, which may be
+    /// its consequence.
+    pub(super) fn reject_with(&mut self, key: &str, others: &[&str], problem: impl Into<String>) {
+        if !others.iter().any(|other| self.all.is_reported(&self.path(other))) {
+            self.reject(key, problem);
+        }
+    }
+
+    fn path(&self, key: &str) -> Vec<String> {
+        let key = key.split('.').map(str::to_owned);
+        self.section.iter().cloned().chain(key).collect()
+    }
+}
+
+fn find_mut<'a>(values: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+    path.iter().try_fold(values, |value, part| match value {
+        Value::Dict(_, dict) => dict.get_mut(part),
+        Value::Array(_, elements) => elements.get_mut(part.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// Gives a required key a value, so that the conversion goes on. The missing key is reported already.
+fn insert_placeholder(values: &mut Value, path: &[String]) -> bool {
+    let Some((name, table)) = path.split_last() else { return false };
+    let placeholder = match name.as_str() {
+        "chain_id" => Value::from(0_u64),
+        "rpc_urls" => Vec::<Value>::new().into(),
+        _ => return false,
+    };
+    match find_mut(values, table) {
+        Some(Value::Dict(_, dict)) => dict.insert(name.clone(), placeholder).is_none(),
+        _ => false,
+    }
+}
