@@ -20,7 +20,6 @@ mod variables;
 mod verification;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -212,16 +211,15 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         let mut section = mistakes.section(&[CHAINS, &chain.key]);
         chain.check(&mut section);
         let id = chain.chain_id;
-        match by_id.entry(id) {
-            Entry::Vacant(place) => {
-                place.insert(chain);
-            }
-            Entry::Occupied(other) => {
-                let other = &other.get().key;
-                let problem = format!("chain id {id} is already used by {CHAINS}.{other}");
-                section.reject("chain_id", problem);
-            }
-        }
+        let Some(other) = by_id.get(&id) else {
+            by_id.insert(id, chain);
+            continue;
+        };
+        // The one that is set by the file or a variable is the mistake.
+        let is_configured = section.is_configured("chain_id");
+        let [wrong, right] = if is_configured { [&chain, other] } else { [other, &chain] };
+        let problem = format!("chain id {id} is already used by {CHAINS}.{}", right.key);
+        mistakes.section(&[CHAINS, &wrong.key]).reject("chain_id", problem);
     }
     by_id.into_values().collect()
 }

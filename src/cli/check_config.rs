@@ -79,7 +79,12 @@ async fn check_node(chain: &Chain, index: usize, node: &UpstreamNode) -> Result<
     const DEADLINE: Duration = Duration::from_secs(10);
     let name = match index.checked_sub(chain.rpc_urls.len()) {
         None => format!("chains.{}.rpc_urls[{index}]", chain.key),
-        Some(_) => format!("chains.{}.read_urls, upstream {index}", chain.key),
+        // A URL that is in both lists is among the first.
+        Some(_) => {
+            let url = chain.upstream_urls().get(index).copied();
+            let position = chain.read_urls.iter().position(|read| Some(read) == url);
+            format!("chains.{}.read_urls[{}]", chain.key, position.unwrap_or_default())
+        }
     };
     let reply = node.fee_history(&FeeHistoryRequest::new(&chain.pricing), DEADLINE).await;
     match reply {

@@ -153,7 +153,7 @@ fn describe_expected(expected: &str) -> &str {
         "a nonzero u64" | "a nonzero usize" => "a whole number, 1 or more",
         "socket address" => ADDRESS,
         "IPv4 or IPv6 network" => NETWORK,
-        "a sequence" => "an array",
+        "a sequence" => "an array such as [\"…\"]",
         "a map" => "a table",
         _ if expected.starts_with("struct ") => "a table",
         other => other,

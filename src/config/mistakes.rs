@@ -235,6 +235,11 @@ impl SectionMistakes<'_, '_> {
         }
     }
 
+    /// Returns true if the file, a variable or an argument sets this key.
+    pub(super) fn is_configured(&self, key: &str) -> bool {
+        self.all.layers.is_configured(&self.path(key))
+    }
+
     fn path(&self, key: &str) -> Vec<String> {
         let key = key.split('.').map(str::to_owned);
         self.section.iter().cloned().chain(key).collect()

@@ -71,8 +71,14 @@ impl Server {
             mistakes.reject("base_path", allowed);
         }
         if self.listen == self.admin_listen && self.listen.port() != 0 {
-            let allowed = "must not be the address of server.listen";
-            mistakes.reject_with("admin_listen", &["listen"], allowed);
+            // The one that is set is the mistake.
+            let [key, other] = if mistakes.is_configured("admin_listen") {
+                ["admin_listen", "listen"]
+            } else {
+                ["listen", "admin_listen"]
+            };
+            let allowed = format!("must not be the address of server.{other}");
+            mistakes.reject_with(key, &[other], allowed);
         }
         if !self.has_valid_admin_hosts() {
             let allowed = "must be host names such as \"gas-suggestion\", no ports";

@@ -138,13 +138,6 @@ fn configuration_error_names_the_environment_variable() {
 }
 
 #[test]
-fn kubernetes_service_variables_are_ignored() {
-    let variables =
-        [("GAS_SUGGESTION_SERVICE_HOST", "10.0.0.1"), ("GAS_SUGGESTION_PORT", "tcp://10.0.0.1:80")];
-    assert_eq!(output(&["check-config"], &variables).0, Some(0));
-}
-
-#[test]
 fn missing_key_error_names_the_file_and_no_unset_variable() {
     let file = File::new("missing", "[chains.own]\nchain_id = 5\n");
     let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);

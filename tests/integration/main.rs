@@ -9,6 +9,7 @@
 
 mod chart;
 mod command;
+mod command_line;
 mod corpus;
 mod delegation_api;
 #[expect(dead_code, reason = "tests/system uses the rest")]
@@ -30,6 +31,7 @@ mod logged_process;
 mod logs;
 mod lying_nodes;
 mod memory;
+mod mistakes;
 #[path = "../rig/mock_collector.rs"]
 mod mock_collector;
 #[expect(dead_code, reason = "tests/system uses the rest")]

@@ -1,0 +1,93 @@
+//! `serve --rpc-url`, `--listen` and `check-config --online`.
+
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::process::{File, Process, command, output};
+
+/// Replies of a node of chain `id`.
+async fn node(id: u64) -> MockNode {
+    MockNode::start(id, Reply::Result(fee_history(1000, 3, 40))).await
+}
+
+/// Runs the command on a thread, because the nodes need this one.
+async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+    let run = move || output(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+async fn start(arguments: Vec<String>) -> Process {
+    let start = move || {
+        let variables = [("GAS_SERVER__LISTEN", "127.0.0.1:1"), ("GAS_LOG__FORMAT", "json")];
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        Process::spawn(command(&arguments, &variables))
+    };
+    tokio::task::spawn_blocking(start).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_on_the_command_line_are_grouped_by_their_chain_ids() {
+    let (base, other, second) = (node(8453).await, node(4711).await, node(8453).await);
+    let mut arguments = vec!["serve".to_owned()];
+    for node in [&base, &other, &second] {
+        arguments.extend(["--rpc-url".to_owned(), node.url()]);
+    }
+    let free = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    arguments.extend(free.map(str::to_owned));
+    let service = start(arguments).await;
+    let chains = service.get("/v1/chains").await.json();
+    let keys: Vec<_> = chains.as_array().unwrap().iter().map(|chain| &chain["chain"]).collect();
+    assert_eq!(keys, ["chain-4711", "base"]);
+    for (path, name) in [("/v1/base", "Base"), ("/v1/4711", "chain-4711")] {
+        let is_ok = |response: &crate::test_server::Response| response.status == 200;
+        let suggestion = service.wait_for(&format!("{path}/gas-suggestion"), is_ok).await.json();
+        // There is no floor: the tip is the market's.
+        assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "40000000000");
+        assert_eq!(suggestion["chain_name"], name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_arguments_are_rejected_without_showing_a_url() {
+    let (code, _, stderr) = run(&["serve", "--rpc-url", "ftp://node.example/canary"]).await;
+    let expected =
+        "error: --rpc-url: expected an http:// or https:// URL (not shown: it may carry a key)\n";
+    assert_eq!((code, stderr.as_str()), (Some(2), expected));
+    let node = node(8453).await;
+    let file =
+        File::new("chains", "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n");
+    let arguments = ["serve", "--rpc-url", &node.url(), "--config", file.path()];
+    let (code, _, stderr) = run(&arguments).await;
+    let expected =
+        "error: the file has a [chains] table, which --rpc-url would replace; use one of them\n";
+    assert_eq!((code, stderr.as_str()), (Some(2), expected));
+    let (code, _, stderr) = run(&["serve", "--listen", "8080"]).await;
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("--listen <ADDRESS>"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_config_asks_every_node() {
+    let (good, reads) = (node(4711).await, node(4711).await);
+    let text = format!(
+        "[chains.a]\nchain_id = 4711\nrpc_urls = [\"{}\", \"{}\"]\nread_urls = [\"{}\"]\n\
+         [chains.b]\nchain_id = 5\nrpc_urls = [\"{}\"]\n",
+        good.url(),
+        dead_url(),
+        reads.url(),
+        good.url()
+    );
+    let file = File::new("online", &text);
+    let (code, stdout, stderr) = run(&["check-config", "--online", "--config", file.path()]).await;
+    let found = "chain id 4711, 20 blocks up to 1000, base fee 3 gwei, medium tip 40 gwei";
+    let lines: Vec<_> = stdout.lines().filter(|line| line.starts_with("chains.")).collect();
+    let [b, first, second, third] = lines[..] else { panic!("{stdout}") };
+    assert_eq!(b, "chains.b.rpc_urls[0]: FAILED: the node serves chain 4711, not 5");
+    assert_eq!(first, format!("chains.a.rpc_urls[0]: {found}"));
+    assert!(second.starts_with("chains.a.rpc_urls[1]: FAILED: cannot connect"), "{second}");
+    assert_eq!(third, format!("chains.a.read_urls[0]: {found}"));
+    assert_eq!((code, stderr.as_str()), (Some(1), "error: 2 of 4 nodes cannot be used\n"));
+    let one =
+        File::new("one", &format!("[chains.a]\nchain_id = 4711\nrpc_urls = [{:?}]\n", good.url()));
+    let (code, _, stderr) = run(&["check-config", "--online", "--config", one.path()]).await;
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}

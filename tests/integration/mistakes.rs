@@ -1,0 +1,142 @@
+//! Wrong configurations and wrong variables, each with the whole output.
+
+use crate::fixtures;
+use crate::process::{File, output};
+
+/// A case of a fixture: its title, what is wrong, and what `check-config` prints.
+struct Case {
+    title: String,
+    input: String,
+    expected: String,
+}
+
+fn cases(file: &str) -> Vec<Case> {
+    let text =
+        String::from_utf8(fixtures::read(&format!("tests/fixtures/mistakes/{file}"))).unwrap();
+    let blocks = text.split("## ").skip(1);
+    let case = |block: &str| {
+        let (title, rest) = block.split_once('\n').unwrap();
+        let (input, expected) = rest.split_once("=>\n").unwrap();
+        Case { title: title.into(), input: input.into(), expected: expected.into() }
+    };
+    blocks.map(case).collect()
+}
+
+#[test]
+fn every_mistake_of_a_file_is_reported_with_its_line() {
+    let cases = cases("files.txt");
+    assert!(cases.len() >= 40);
+    for Case { title, input, expected } in cases {
+        let file = File::new("mistake", &input);
+        let (code, stdout, stderr) = output(&["check-config", "--config", file.path()], &[]);
+        let stderr = stderr.replace(file.path(), "FILE");
+        assert_eq!((code, stdout.as_str(), stderr), (Some(2), "", expected), "{title}");
+    }
+}
+
+#[test]
+fn every_mistake_of_a_variable_is_reported_with_its_name() {
+    let cases = cases("variables.txt");
+    assert!(cases.len() >= 25);
+    for Case { title, input, expected } in cases {
+        let variables: Vec<_> = input.lines().map(|line| line.split_once('=').unwrap()).collect();
+        let (code, stdout, stderr) = output(&["check-config"], &variables);
+        assert_eq!((code, stdout.as_str(), stderr), (Some(2), "", expected), "{title}");
+    }
+}
+
+#[test]
+fn variables_of_other_programs_are_ignored() {
+    let foreign = [
+        ("GAS_PRICE", "5"),
+        ("GAS_LIMIT", "1"),
+        ("GAS_SUGGESTION_SERVICE_HOST", "10.0.0.1"),
+        ("GAS_SUGGESTION_PORT", "tcp://10.0.0.1:80"),
+        // A value is as if absent.
+        ("GAS_CHAINS__RONIN__RPC_URLS", ""),
+        ("GAS_SEVER__LISTEN", ""),
+    ];
+    assert_eq!(output(&["check-config"], &foreign), output(&["check-config"], &[]));
+}
+
+#[test]
+fn a_variable_with_one_underscore_too_few_is_noted() {
+    let notes = |name: &str| {
+        let (code, stdout, stderr) = output(&["check-config"], &[(name, "1")]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{name}");
+        let notes = stdout.lines().filter_map(|line| line.strip_prefix("Note: "));
+        notes.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let meant = "GAS_SERVER_LISTEN has no effect; did you mean GAS_SERVER__LISTEN?";
+    assert_eq!(notes("GAS_SERVER_LISTEN"), [meant]);
+    let meant = "GAS_LIMITS_MAX_STREAMS has no effect; did you mean GAS_LIMITS__MAX_STREAMS?";
+    assert_eq!(notes("GAS_LIMITS_MAX_STREAMS"), [meant]);
+    let meant = "GAS_CHAINS_RONIN_NAME has no effect: levels of a key are separated by two \
+                 underscores, as in GAS_CHAINS__RONIN__RPC_URLS";
+    assert_eq!(notes("GAS_CHAINS_RONIN_NAME"), [meant]);
+    for foreign in ["GAS_PRICE", "GAS_SERVERLESS", "GAS_LOGO", "GAS_CHAIN"] {
+        assert_eq!(notes(foreign), Vec::<String>::new(), "{foreign}");
+    }
+}
+
+#[test]
+fn a_list_takes_one_bare_value_or_several_with_commas() {
+    let urls = |value: &str| {
+        let variables = [("GAS_CHAINS__RONIN__RPC_URLS", value), ("GAS_CHAINS__RONIN__NAME", "7")];
+        let (code, stdout, stderr) = output(&["check-config", "--print"], &variables);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stdout.contains("name = \"7\""), "{stdout}");
+        let line = stdout.lines().find(|line| line.starts_with("rpc_urls")).unwrap();
+        line.split_once(" # ").unwrap().0.trim().to_owned()
+    };
+    assert_eq!(urls("http://a"), "rpc_urls = [\"http://a\"]");
+    assert_eq!(urls("http://a, http://b/"), "rpc_urls = [\"http://a\", \"http://b\"]");
+    assert_eq!(urls("[\"http://a\"]"), "rpc_urls = [\"http://a\"]");
+}
+
+#[test]
+fn the_effective_configuration_has_origins_and_no_secrets() {
+    let text = "[limits]\nmax_streams = 7\n[chains.base]\nchain_id = 8453\n\
+                rpc_urls = [\"https://user:canary1@node.example:8443/v2/canary2?key=canary3\"]\n\
+                ws_urls = [\"wss://node.example/canary4\"]\n[delegation]\napi_key = \"canary5\"\n\
+                source = \"chain\"\n[redis]\nurl = \"redis://:canary6@redis.example/1\"\n";
+    let file = File::new("print", text);
+    let variables = [("GAS_CHAINS__BASE__MAX_AGE", "45s")];
+    let arguments = ["check-config", "--print", "--config", file.path()];
+    let (code, printed, stderr) = output(&arguments, &variables);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(!printed.contains("canary"), "{printed}");
+    let name = std::path::Path::new(file.path()).file_name().unwrap().to_str().unwrap();
+    for (value, origin) in [
+        ("max_streams = 7", format!("{name}, line 2")),
+        ("listen = \"0.0.0.0:8080\"", "default".into()),
+        ("url = \"redis://redis.example/…\"", format!("{name}, line 11")),
+        ("api_key = \"…\"", format!("{name}, line 8")),
+        ("chain_id = 8453", format!("{name}, line 4")),
+        ("currency = \"ETH\"", "preset Base".into()),
+        ("rpc_urls = [\"https://node.example:8443/…\"]", format!("{name}, line 5")),
+        ("ws_urls = [\"wss://node.example/…\"]", format!("{name}, line 6")),
+        ("max_age = \"45s\"", "GAS_CHAINS__BASE__MAX_AGE".into()),
+        ("poll_timeout = \"15s\"", "default: a third of max_age".into()),
+        ("priority_fee_floor = \"0 wei\"", "default".into()),
+        ("base_fee_change_denominator = 25", "preset Base".into()),
+    ] {
+        let line = printed.lines().find(|line| line.starts_with(value));
+        let line = line.unwrap_or_else(|| panic!("no {value} in {printed}"));
+        assert!(line.ends_with(&format!(" # {origin}")), "{line}");
+    }
+}
+
+#[test]
+fn the_printed_configuration_is_a_configuration() {
+    // The built-in URLs are shown in part, but they stay URLs.
+    let (_, printed, _) = output(&["check-config", "--print"], &[]);
+    let file = File::new("printed", &printed);
+    let (code, again, stderr) = output(&["check-config", "--print", "--config", file.path()], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let values = |text: &str| {
+        let lines = text.lines().map(|line| line.split(" # ").next().unwrap().trim().to_owned());
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(values(&again), values(&printed));
+}
