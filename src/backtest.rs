@@ -22,6 +22,7 @@ mod progress;
 mod recording;
 mod recording_error;
 mod table;
+mod verdict;
 
 pub use estimators::{Estimator, Quote, all_estimators};
 pub use file::read_recording;

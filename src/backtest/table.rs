@@ -35,6 +35,11 @@ pub(super) fn render(report: &Report<'_>) -> String {
     lines.push(String::new());
     lines.push("Tips in gwei. – means unknown or not computable.".into());
     lines.extend(report.notes.iter().cloned());
+    let verdict = super::verdict::lines(report);
+    if !verdict.is_empty() {
+        lines.push(String::new());
+        lines.extend(verdict);
+    }
     lines.join("\n")
 }
 

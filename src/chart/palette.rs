@@ -14,7 +14,7 @@ pub(crate) const BASE_FEE: Colour = "#1F5FD6";
 pub(super) const FIRST_TIP: Colour = "#14803C";
 pub(super) const SECOND_TIP: Colour = "#7A3FC4";
 pub(crate) const MEDIUM: Colour = "#A6540A";
-pub(super) const HIGH: Colour = "#B3261E";
+pub(crate) const HIGH: Colour = "#B3261E";
 pub(super) const GAS_USED: Colour = "#8A96AA";
 
 const DARK_VARIANTS: [(Colour, Colour); 10] = [

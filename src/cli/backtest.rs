@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
-use super::CommandError;
+use super::{CommandError, UrlArgument};
 use crate::backtest::{
     self, Estimator, LANDING_PERCENTILE, MAX_BLOCKS, Progress, Recording, Report,
 };
@@ -50,7 +50,7 @@ pub(super) struct BacktestArgs {
     files: Vec<PathBuf>,
     /// Fetch the newest blocks from this node instead
     #[arg(long, value_name = "URL")]
-    rpc_url: Option<UpstreamUrl>,
+    rpc_url: Option<UrlArgument>,
     /// Number of blocks to fetch from the node
     #[arg(long, value_name = "N", default_value = "1024", value_parser = parse_block_count, conflicts_with = "files")]
     blocks: usize,
@@ -85,8 +85,9 @@ impl BacktestArgs {
             let problem = "--percentiles must be in ascending order";
             return Err(CommandError::Arguments(problem.into()));
         }
+        let url = self.rpc_url.as_ref().map(|url| url.get("--rpc-url")).transpose()?;
         let estimators = backtest::all_estimators(pricing);
-        let recordings = self.load_recordings(&estimators).map_err(CommandError::Runtime)?;
+        let recordings = self.load_recordings(url, &estimators).map_err(CommandError::Runtime)?;
         self.report(&recordings, &estimators).map_err(CommandError::Runtime)
     }
 
@@ -114,8 +115,12 @@ impl BacktestArgs {
         })
     }
 
-    fn load_recordings(&self, estimators: &[Estimator]) -> anyhow::Result<Vec<Recording>> {
-        let Some(url) = &self.rpc_url else {
+    fn load_recordings(
+        &self,
+        url: Option<UpstreamUrl>,
+        estimators: &[Estimator],
+    ) -> anyhow::Result<Vec<Recording>> {
+        let Some(url) = url else {
             let read = |path: &PathBuf| {
                 let recording = backtest::read_recording(path, self.percentiles.as_deref());
                 recording.with_context(|| path.display().to_string())
@@ -125,7 +130,7 @@ impl BacktestArgs {
         let mut progress = Progress::new(self.blocks);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let fetched = backtest::fetch_recording(
-            url.clone(),
+            url,
             self.blocks,
             estimators,
             self.landing_percentile,

@@ -249,6 +249,7 @@ fn chain_option_selects_the_scored_pricing() {
     let config = File::new(
         "backtest",
         "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
+         pricing.priority_fee_floor = \"20 gwei\"\n\
          [chains.b]\nchain_id = 2\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.b.pricing]\n\
          base_fee_multiplier = 3\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"2 gwei\"\n",
     );
@@ -319,21 +320,19 @@ fn svg_chart_shows_the_same_numbers() {
     let facts = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
     let facts = facts.text().unwrap();
     assert!(
-        facts.contains(
-            "alloy: included in the next block 97.1 %, covers the base fee after 25 blocks 100.0 %."
-        ),
+        facts.contains("alloy: in the next block 97.1 %, covers base fee +25 100.0 %, overpaid "),
         "{facts}"
     );
     let bars = document.descendants().filter(|node| node.has_tag_name("rect"));
     let widths: Vec<u32> =
         bars.map(|bar| bar.attribute("width").unwrap().parse().unwrap()).collect();
     assert!(
-        widths.contains(&(970 * 480 / 1000)) && widths.iter().all(|width| *width <= 800),
+        widths.contains(&(970 * 230 / 1000)) && widths.iter().all(|width| *width <= 800),
         "{widths:?}"
     );
 
     run(&["--svg", chart.path(), &path(AUGUST)]);
-    assert!(chart.text().contains("covers the base fee after 5 blocks"));
+    assert!(chart.text().contains("covers base fee +5"));
     let files = [path(BASE), path(POLYGON)];
     let (code, stderr) = run_failing(&["--svg", chart.path(), &files[0], &files[1]]);
     assert_eq!(
