@@ -77,14 +77,13 @@ async fn check_nodes(config: &Config) -> anyhow::Result<()> {
 /// Returns a line about the node with this index in the chain's URLs.
 async fn check_node(chain: &Chain, index: usize, node: &UpstreamNode) -> Result<String, String> {
     const DEADLINE: Duration = Duration::from_secs(10);
-    let name = match index.checked_sub(chain.rpc_urls.len()) {
-        None => format!("chains.{}.rpc_urls[{index}]", chain.key),
+    let name = if index < chain.rpc_urls.len() {
+        format!("chains.{}.rpc_urls[{index}]", chain.key)
+    } else {
         // A URL that is in both lists is among the first.
-        Some(_) => {
-            let url = chain.upstream_urls().get(index).copied();
-            let position = chain.read_urls.iter().position(|read| Some(read) == url);
-            format!("chains.{}.read_urls[{}]", chain.key, position.unwrap_or_default())
-        }
+        let url = chain.upstream_urls().get(index).copied();
+        let position = chain.read_urls.iter().position(|read| Some(read) == url);
+        format!("chains.{}.read_urls[{}]", chain.key, position.unwrap_or_default())
     };
     let reply = node.fee_history(&FeeHistoryRequest::new(&chain.pricing), DEADLINE).await;
     match reply {
