@@ -203,13 +203,13 @@ class Service:
         self.node = subprocess.Popen([sys.executable, __file__, "node", str(rate)], stdout=subprocess.PIPE, text=True)
         node = f"http://127.0.0.1:{self.node.stdout.readline().strip()}"
         chains = [
-            f'[chains.t]\nchain_id = 1\nrpc_urls = ["{node}/1"]\nhistory_blocks = {history_blocks}\n'
+            f'[chains.t]\nchain_id = 1\njson_rpc = true\nrpc_urls = ["{node}/1"]\nhistory_blocks = {history_blocks}\n'
             f'block_time = "{"100ms" if is_long else "2s"}"\n'
             f'[chains.t.pricing]\nwindow_blocks = 1024\n'
         ]
         for number in range(2, 2 if is_long else CHAINS + 1):
             chains.append(
-                f'[chains.c{number}]\nchain_id = {number}\nrpc_urls = ["{node}/{number}"]\nblock_time = "60s"\n'
+                f'[chains.c{number}]\nchain_id = {number}\njson_rpc = true\nrpc_urls = ["{node}/{number}"]\nblock_time = "60s"\n'
                 f'max_age = "1h"\npoll_timeout = "5s"\n'
             )
         self.cgroup = Cgroup()

@@ -101,7 +101,7 @@ def main():
         config = os.path.join(folder, "config.toml")
         with open(config, "w") as file:
             file.write(
-                f'[server]\nlisten = "127.0.0.1:{port}"\nadmin_listen = "127.0.0.1:{admin}"\n[chains.a]\nchain_id = 2020\n'
+                f'[server]\nlisten = "127.0.0.1:{port}"\nadmin_listen = "127.0.0.1:{admin}"\n[chains.a]\nchain_id = 2020\njson_rpc = true\n'
                 f'block_time = "{BLOCK_TIME}s"\nrpc_urls = ["http://127.0.0.1:{node.server_port}"]\n'
                 f"reads_per_minute = {READS_PER_MINUTE}\n"
             )

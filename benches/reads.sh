@@ -33,11 +33,13 @@ anvil=$address
 cat >"$directory/chains.toml" <<TOML
 [chains.ronin]
 chain_id = 2020
+json_rpc = true
 block_time = "2s"
 rpc_urls = ["http://$node"]
 
 [chains.anvil]
 chain_id = 31337
+json_rpc = true
 block_time = "2s"
 rpc_urls = ["http://$anvil"]
 TOML

@@ -413,9 +413,9 @@ impl Harness {
     const BASE_PATH: &str = "/proxy/public";
 
     fn new() -> Self {
-        let chains = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
+        let chains = "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
              block_time = \"1h\"\nmax_age = \"1year\"\n\
-             [chains.ill]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
+             [chains.ill]\nchain_id = 10\njson_rpc = true\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
              [verification]\nurl = \"http://127.0.0.1:9/server\"\n\
              [delegation]\napi_url = \"http://127.0.0.1:9\"\n";
         let at_base_path = format!(

@@ -118,14 +118,16 @@ pub fn public(
         let state = VerificationState { proxy, max_body };
         (verification_form_routes().into(), any(verification::forward).with_state(state))
     } else {
-        let disabled = any(verification::disabled);
+        let problem = verification::switched_off(config.is_demo);
+        let disabled = any(async move || problem);
         (Router::new().route("/verify", disabled.clone()), disabled)
     };
     let (lookup_routes, transaction_routes) = if let Some(delegations) = delegations {
         let lookup_routes = lookup_routes().with_state(delegations.clone());
         (Router::from(lookup_routes), transaction_routes().with_state(delegations).into())
     } else {
-        let disabled = any(delegation::disabled);
+        let problem = delegation::switched_off(config.is_demo);
+        let disabled = any(async move || problem);
         let lookups = Router::new()
             .route("/registry/v2/{address}", disabled.clone())
             .route("/registry/v2/check/{scope}", disabled.clone());
@@ -245,7 +247,9 @@ fn described_routes(config: &Config) -> utoipa::openapi::OpenApi {
     document.merge(fee_routes().into_openapi());
     document.merge(history_routes().into_openapi());
     document.merge(chart_routes().into_openapi());
-    document.merge(rpc_routes().into_openapi());
+    if config.chains.iter().any(|chain| chain.json_rpc) {
+        document.merge(rpc_routes().into_openapi());
+    }
     if config.delegation.source != DelegationSource::Off {
         document.merge(lookup_routes().into_openapi());
         document.merge(transaction_routes().into_openapi());

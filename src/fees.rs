@@ -14,7 +14,8 @@ mod pricing;
 
 pub use history::{Block, FeeHistory, Rewards};
 pub use market::{
-    FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType, Suggestion, Tier, Trend,
+    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType,
+    Suggestion, Tier, Trend,
 };
 pub use pricing::{InvalidPricing, Multiplier, Pricing, RewardPercentiles, Strategy, ZeroBaseFee};
 
@@ -90,6 +91,13 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
             base_fee: pricing_type == PricingType::Eip1559
                 && typical_base_fee < pricing.base_fee_floor,
             priority_fee: is_floor,
+        },
+        floors_above_market: FloorsAboveMarket {
+            base_fee: pricing_type == PricingType::Eip1559
+                && FloorsAboveMarket::is_far_above(pricing.base_fee_floor, typical_base_fee),
+            priority_fee: average_reward.is_some_and(|average| {
+                FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
+            }),
         },
         gas_used_ratio: GasUsedRatios::from_blocks(history.blocks()),
         base_fee_trend: Trend::from_base_fees(average_base_fee, upcoming_base_fee)?,

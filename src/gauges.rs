@@ -10,7 +10,8 @@ use prometheus_client::metrics::family::Family;
 
 use crate::circuit_breaker::Availability;
 use crate::metrics::{
-    ChainLabels, FloatGauge, Metrics, StateLabels, StatusLabels, TierLabels, UpstreamLabels, to_f64,
+    ChainLabels, FloatGauge, FloorLabels, Metrics, StateLabels, StatusLabels, TierLabels,
+    UpstreamLabels, to_f64,
 };
 use crate::store::{ChainStore, StoredChain};
 use crate::upstream::ChainUpstreams;
@@ -64,6 +65,15 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
         &labels,
         suggestion.map(|suggestion| suggestion.base_fee_per_gas),
     );
+    let above = market.map(|market| market.floors_above_market);
+    for (floor, is_above) in [
+        ("base_fee", above.map(|floors| floors.base_fee)),
+        ("priority_fee", above.map(|floors| floors.priority_fee)),
+    ] {
+        let labels = FloorLabels { chain: config.key.clone(), floor };
+        let value = is_above.map_or(f64::NAN, f64::from);
+        metrics.floor_above_market.get_or_create(&labels).set(value);
+    }
     for (tier, fees) in [
         ("medium", suggestion.map(|suggestion| suggestion.medium)),
         ("high", suggestion.map(|suggestion| suggestion.high)),

@@ -107,6 +107,8 @@ metrics! {
     max_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
     /// max_fee_per_gas of a tier in gwei
     max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
+    /// 1 while a configured floor is more than ten times what the market pays
+    floor_above_market: Family<FloorLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
     /// Polls of a chain with `agreement` in which upstreams disagreed
@@ -193,6 +195,7 @@ labels! {
     UpstreamLabels { chain: String, upstream: usize }
     StatusLabels { chain: String, status: &'static str }
     TierLabels { chain: String, tier: &'static str }
+    FloorLabels { chain: String, floor: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }
     ReasonLabels { reason: &'static str }

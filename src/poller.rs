@@ -168,6 +168,7 @@ impl Poller {
             }) && report.suspicious_amounts.is_none();
             return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
         }
+        self.reporter.record_floors(&market, &self.chain.pricing);
         self.publisher.publish_at(*timestamps, history, market);
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));

@@ -111,6 +111,21 @@ impl From<&fees::FloorsApplied> for FloorsApplied {
     }
 }
 
+/// Configured floors of more than ten times what the market pays.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FloorsAboveMarket {
+    /// The average base fee is less than a tenth of its floor.
+    base_fee: bool,
+    /// The average reward is less than a tenth of the priority fee floor.
+    priority_fee: bool,
+}
+
+impl From<&fees::FloorsAboveMarket> for FloorsAboveMarket {
+    fn from(floors: &fees::FloorsAboveMarket) -> Self {
+        Self { base_fee: floors.base_fee, priority_fee: floors.priority_fee }
+    }
+}
+
 /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GasUsedRatio)]

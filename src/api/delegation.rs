@@ -145,9 +145,10 @@ async fn check(
     look_up(delegations, kind, &parameters, request).await
 }
 
-/// Rejects a request while delegation look-ups are disabled.
-pub(super) async fn disabled() -> Problem {
-    Problem::new(ProblemCode::NotFound, "delegation look-ups are disabled")
+/// Returns the problem of a service without delegation look-ups.
+pub(super) fn switched_off(is_demo: bool) -> Problem {
+    let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
+    Problem::switched_off(is_demo, "the delegation registry", switch)
 }
 
 /// Answers a look-up of this kind, with the parameters that every look-up has.

@@ -12,8 +12,8 @@ use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ServableSnapshot, StoredChain};
 use crate::wire::{
-    FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, SuggestionBody, Trend, Wei,
-    percentile_numbers,
+    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType,
+    SuggestionBody, Trend, Wei, percentile_numbers,
 };
 
 /// How a suggestion was calculated.
@@ -41,6 +41,10 @@ pub(super) struct FeeMarketBody<'a> {
     base_fee_trend: Trend,
     suggestion: SuggestionBody<'a>,
     covers_full_blocks: FullBlocksCovered,
+    /// Symbol of the coin that pays for gas; `null` if it is not configured.
+    #[schema(required)]
+    currency: Option<&'a str>,
+    floors_above_market: FloorsAboveMarket,
 }
 
 /// The blocks that were averaged.
@@ -103,6 +107,8 @@ impl<'a> FeeMarketBody<'a> {
             base_fee_trend: market.base_fee_trend.into(),
             suggestion: SuggestionBody::new(config.name(), &market.suggestion),
             covers_full_blocks: (&market.covers_full_blocks).into(),
+            currency: config.currency.as_deref(),
+            floors_above_market: (&market.floors_above_market).into(),
         }
     }
 }

@@ -88,6 +88,21 @@ impl Problem {
         )
     }
 
+    /// Returns the problem of a service that `key` of the configuration switches on; in the demo nothing does.
+    pub(super) fn switched_off(is_demo: bool, service: &str, switch: &str) -> Self {
+        let detail = if is_demo {
+            format!("{service} is not part of the demo")
+        } else {
+            format!("{service} is off; {switch} to switch it on")
+        };
+        Self::new(ProblemCode::NotFound, detail)
+    }
+
+    /// Returns the problem of a read of a chain whose reads are off.
+    pub(super) fn json_rpc_off(chain: &str) -> Self {
+        Self::switched_off(false, "JSON-RPC", &format!("set chains.{chain}.json_rpc = true"))
+    }
+
     /// Returns the problem of a chain without data that may be served. `Retry-After` is one block time, within which
     /// the next poll comes.
     pub(super) fn unavailable(chain: &StoredChain, reason: Unavailable) -> Self {

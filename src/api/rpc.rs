@@ -56,6 +56,10 @@ pub(super) async fn call_rpc(
 ) -> Result<Response, Problem> {
     let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
     let chain = chain.ok_or_else(Problem::unknown_chain)?;
+    let config = chain.chain().config();
+    if !config.json_rpc {
+        return Err(Problem::json_rpc_off(&config.key));
+    }
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
     // One deadline for the whole batch, because the client waits for all of it.

@@ -159,9 +159,10 @@ fn sandboxed(mut response: Response) -> Response {
     response
 }
 
-/// Rejects a request to a service without a verification upstream.
-pub(super) async fn disabled() -> Problem {
-    Problem::new(ProblemCode::NotFound, "contract verification is disabled")
+/// Returns the problem of a service without a verification upstream.
+pub(super) fn switched_off(is_demo: bool) -> Problem {
+    let switch = "set verification.url to a Sourcify server";
+    Problem::switched_off(is_demo, "contract verification", switch)
 }
 
 /// Rejects a request with an unknown path. A verifier URL without its final slash is a common configuration mistake,

@@ -180,7 +180,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[server]\nlisten = \"127.0.0.1:9090\"\n",
-            "server.admin_listen: must not be the address of server.listen",
+            "server.listen: must not be the address of server.admin_listen",
         ),
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (

@@ -54,9 +54,10 @@ impl BlockTiming {
 pub(super) type RpcErrorReply = (i64, &'static str);
 
 const INVALID_PARAMS: i64 = -32602;
-const METHOD_NOT_FOUND: i64 = -32601;
 /// geth's code for a block that does not exist yet.
 const SERVER_ERROR: i64 = -32000;
+const NOT_RECORDED: &str = "not part of the demo: its chains answer eth_feeHistory, eth_blockNumber, \
+                            eth_getBlockByNumber, eth_chainId and net_version";
 
 impl Replay {
     /// Number of blocks at the start: a window of the default size.
@@ -89,7 +90,8 @@ impl Replay {
             "eth_blockNumber" => Ok(to_hex(self.number(self.head_position()))),
             "eth_feeHistory" => self.fee_history(params),
             "eth_getBlockByNumber" => self.block(params),
-            _ => Err((METHOD_NOT_FOUND, "the recorded chain has no such method")),
+            // A node's usual code would mean that another upstream may know the method.
+            _ => Err((SERVER_ERROR, NOT_RECORDED)),
         }
     }
 

@@ -113,7 +113,7 @@ fn unrecorded_data_is_rejected() {
     assert_eq!(code("eth_feeHistory", json!(["0x14", "newest", [60]])), -32602);
     assert_eq!(code("eth_feeHistory", json!([])), -32602);
     assert_eq!(code("eth_feeHistory", json!(["0x1", "0xffffffff", [60]])), -32000);
-    assert_eq!(code("eth_getBalance", json!([])), -32601);
+    assert_eq!(code("eth_getBalance", json!([])), -32000);
 }
 
 #[test]

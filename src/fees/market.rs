@@ -16,6 +16,8 @@ pub struct Market {
     pub next_base_fee: Option<u128>,
     /// Floors that raised the suggestion.
     pub floors_applied: FloorsApplied,
+    /// Floors that are far above what the market pays.
+    pub floors_above_market: FloorsAboveMarket,
     /// Fullness of the blocks.
     pub gas_used_ratio: GasUsedRatios,
     /// Direction of the base fee.
@@ -62,6 +64,24 @@ pub struct FloorsApplied {
     pub base_fee: bool,
     /// The priority fee of recent blocks was below the floor, or unknown.
     pub priority_fee: bool,
+}
+
+/// Configured floors of more than ten times what the market pays. Users would pay the difference for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FloorsAboveMarket {
+    /// The base fee of the strategy is less than a tenth of its floor.
+    pub base_fee: bool,
+    /// The average reward of the medium tier's percentile is less than a tenth of the priority fee floor. False if no
+    /// block had a usable reward, because then the market is unknown.
+    pub priority_fee: bool,
+}
+
+impl FloorsAboveMarket {
+    /// Returns true if the floor is more than ten times the market's amount.
+    pub(super) fn is_far_above(floor: u128, market: u128) -> bool {
+        const FACTOR: u128 = 10;
+        floor > market.saturating_mul(FACTOR)
+    }
 }
 
 /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.

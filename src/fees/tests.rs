@@ -364,3 +364,23 @@ fn fee_rules_and_registry_are_pure() {
         }
     }
 }
+
+#[test]
+fn a_floor_of_more_than_ten_times_the_market_is_marked() {
+    let blocks = |tip| history(vec![block(GWEI, tip); 3], None);
+    let marked = |base_fee_floor, priority_fee_floor, tip| {
+        let pricing = with_floors(base_fee_floor, priority_fee_floor);
+        let above = price(&blocks(tip), &pricing).unwrap().floors_above_market;
+        (above.base_fee, above.priority_fee)
+    };
+    assert_eq!(marked(10 * GWEI, 100, 10), (false, false));
+    assert_eq!(marked(10 * GWEI + 1, 101, 10), (true, true));
+    assert_eq!(marked(0, 1, 0), (false, true));
+    assert_eq!(marked(0, 0, 0), (false, false));
+    // Without rewards the market is unknown, and under legacy pricing there is no base fee.
+    let silent = Block { rewards: None, ..block(GWEI, 0) };
+    let unknown = price(&history(vec![silent], None), &with_floors(0, GWEI)).unwrap();
+    assert!(!unknown.floors_above_market.priority_fee);
+    let legacy = price(&history(vec![block(0, 10)], None), &with_floors(GWEI, 0)).unwrap();
+    assert!(!legacy.floors_above_market.base_fee);
+}

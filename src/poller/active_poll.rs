@@ -259,6 +259,7 @@ pub(super) fn publish(
     market: Market,
 ) {
     let last = publisher.chain().newest_block();
+    reporter.record_floors(&market, &publisher.chain().config().pricing);
     publisher.publish(history, market);
     reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
     reporter.record_outlying_rewards(plausibility::count_outlying_rewards(history));

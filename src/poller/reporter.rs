@@ -1,13 +1,15 @@
 //! Reports polls to the upstream's health record, the metrics and the log.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
+use crate::chart::rounded_gwei;
 use crate::config;
-use crate::fees::PricingError;
 use crate::fees::head_tracker::SuspiciousReply;
+use crate::fees::{Market, Pricing, PricingError};
 use crate::log_on_change::LogOnChange;
 use crate::metrics::{
     AttemptLabels, ChainLabels, ChainOutcomeLabels, Counter, Metrics, UpstreamLabels,
@@ -61,6 +63,8 @@ pub(super) struct PollReporter {
     disagreement_counter: Counter,
     outlying_rewards_gauge: Gauge,
     rewards_log: LogOnChange,
+    /// Floors that were warned of: of the base fee and of the tip.
+    warned_floors: [AtomicBool; 2],
 }
 
 impl PollReporter {
@@ -86,6 +90,7 @@ impl PollReporter {
             disagreement_counter: metrics.upstream_disagreements_total.get_or_create_owned(&labels),
             outlying_rewards_gauge: metrics.outlying_reward_blocks.get_or_create_owned(&labels),
             rewards_log: LogOnChange::default(),
+            warned_floors: [const { AtomicBool::new(false) }; 2],
             metrics,
         }
     }
@@ -159,6 +164,33 @@ impl PollReporter {
                 blocks,
                 "rewards of some blocks exceed the median a thousand times"
             );
+        }
+    }
+
+    /// Warns once of each floor that is far above what the market pays.
+    pub(super) fn record_floors(&self, market: &Market, pricing: &Pricing) {
+        let tip = market.average_reward.map_or(0, |average| average.medium);
+        let above = market.floors_above_market;
+        let [base_fee_warned, tip_warned] = &self.warned_floors;
+        for (is_above, warned, key, floor, market_pays) in [
+            (
+                above.base_fee,
+                base_fee_warned,
+                "base_fee_floor",
+                pricing.base_fee_floor,
+                market.average_base_fee,
+            ),
+            (above.priority_fee, tip_warned, "priority_fee_floor", pricing.priority_fee_floor, tip),
+        ] {
+            if is_above && !warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    chain = self.chain,
+                    key = format!("chains.{}.pricing.{key}", self.chain),
+                    floor_gwei = rounded_gwei(floor),
+                    market_gwei = rounded_gwei(market_pays),
+                    "the configured floor is more than ten times what the market pays"
+                );
+            }
         }
     }
 

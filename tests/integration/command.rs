@@ -37,13 +37,13 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
     // The first rows without floors in tests/fixtures/expected.
     assert_eq!(
         ethereum.body,
-        "{\"chain_name\":\"Ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
+        "{\"chain_name\":\"ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
          \"medium\":{\"max_priority_fee_per_gas\":\"1053239011\",\"max_fee_per_gas\":\"7558738771\"},\
          \"high\":{\"max_priority_fee_per_gas\":\"1263886813\",\"max_fee_per_gas\":\"7769386573\"}}"
     );
     assert_eq!(
         service.get("/v1/base/gas-suggestion").await.body,
-        "{\"chain_name\":\"Base\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"17004640\",\
+        "{\"chain_name\":\"base\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"17004640\",\
          \"medium\":{\"max_priority_fee_per_gas\":\"2046763\",\"max_fee_per_gas\":\"19051403\"},\
          \"high\":{\"max_priority_fee_per_gas\":\"2456115\",\"max_fee_per_gas\":\"19460755\"}}"
     );

@@ -166,6 +166,8 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
             "base_fee_trend": "stable",
             "suggestion": suggestion,
             "covers_full_blocks": { "medium": 23, "high": 59 },
+            "currency": "RON",
+            "floors_above_market": { "base_fee": false, "priority_fee": false },
         })
     );
     let names: Vec<_> = response
@@ -475,4 +477,37 @@ async fn fast_path_responds_like_the_router() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_off_says_which_key_switches_it_on() {
+    // A file with a chain and nothing else.
+    let node = MockNode::start(8453, Reply::Result(fee_history(1000, 1, 7))).await;
+    let chain = format!("[chains.own]\nchain_id = 8453\nrpc_urls = [\"{}\"]\n", node.url());
+    let service = TestServer::start(&chain).await;
+    let verification =
+        "contract verification is off; set verification.url to a Sourcify server to switch it on";
+    let registry = "the delegation registry is off; set delegation.source to \"api\", \"chain\" or \
+                    \"api-then-chain\" to switch it on";
+    let json_rpc = "JSON-RPC is off; set chains.own.json_rpc = true to switch it on";
+    let address = "0x0000000000000000000000000000000000000001";
+    for (method, path, detail) in [
+        (Method::POST, "/verification".to_owned(), verification),
+        (Method::GET, "/verification/chains".to_owned(), verification),
+        (Method::GET, "/verify".to_owned(), verification),
+        (Method::GET, format!("/registry/v2/{address}"), registry),
+        (Method::GET, format!("/registry/v2/check/all?from={address}&to={address}"), registry),
+        (Method::POST, "/v1/own/delegations/transactions".to_owned(), registry),
+        (Method::POST, "/rpc/own".to_owned(), json_rpc),
+        (Method::POST, "/rpc/8453".to_owned(), json_rpc),
+    ] {
+        let request = Client::new().request(method, service.url(&path));
+        let response = Response::read(request.send().await.unwrap()).await;
+        let problem = response.json();
+        assert_eq!((response.status, &problem["code"]), (404, &json!("not_found")), "{path}");
+        assert_eq!(problem["detail"], detail, "{path}");
+    }
+    let document = service.get("/openapi.json").await.json();
+    let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
+    assert!(!paths.iter().any(|path| path.starts_with("/rpc") || path.starts_with("/verif")));
 }

@@ -18,6 +18,7 @@ mod delegation_service;
 mod failover;
 #[path = "../rig/fixtures.rs"]
 mod fixtures;
+mod floors;
 mod gauges;
 mod hostile_replies;
 mod http;

@@ -648,7 +648,7 @@ async fn node_errors_are_passed_on_with_secrets_redacted() {
     let node = MockNode::for_reads(Reply::RawError(String::new())).await;
     let other = "https://user:canarypass@other.example/v2/canary-key-1?k=canary%20q";
     let text = format!(
-        "{}\n[chains.other]\nchain_id = 7\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [\"{other}\"]\n",
+        "{}\n[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [\"{other}\"]\n",
         read_chain(&[&node], "")
     );
     let service = TestServer::start(&text).await;
@@ -1105,7 +1105,7 @@ async fn error_page_of_one_node_does_not_log_the_key_of_another() {
     let node =
         MockNode::for_reads(Reply::Raw(502, "proxy to /v2/CanaryPathKey77 failed".into())).await;
     let text = format!(
-        "[log]\nfilter = \"trace\"\n[chains.ronin]\nchain_id = 2020\nblock_time = \"500ms\"\n\
+        "[log]\nfilter = \"trace\"\n[chains.ronin]\nchain_id = 2020\njson_rpc = true\nblock_time = \"500ms\"\n\
          rpc_urls = [{:?}, \"http://user:CanaryPass10@127.0.0.1:9/v2/CanaryPathKey77/?k=CanaryQuery1\"]\n",
         node.url()
     );
@@ -1228,7 +1228,7 @@ async fn node_that_does_not_report_its_chain_gets_no_read() {
     let app = Router::new().fallback(handler);
     let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     let service = TestServer::start(&format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{unknown}\"]\n"
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{unknown}\"]\n"
     ))
     .await;
     assert_eq!(error(&service, balance(1, "latest")).await, unavailable());

@@ -17,7 +17,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
 fn chain(node: &MockNode) -> String {
-    format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url())
+    format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url())
 }
 
 /// Starts the service with this chain and the environment variables `more`.

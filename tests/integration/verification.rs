@@ -54,7 +54,7 @@ impl Harness {
         let text = format!(
             "[limits]\nrequests_per_second_per_client = 0\n{limits}\n\
              [verification]\n{url}{verification}\n\
-             [chains.a]\nchain_id = 7\nrpc_urls = [{:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n",
+             [chains.a]\nchain_id = 7\njson_rpc = true\nrpc_urls = [{:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n",
             node.url()
         );
         let service = TestServer::with_server(server, &text).await;

@@ -50,6 +50,21 @@ test("gwei are exact to the last wei", () => {
     for (const [wei, expected] of Object.entries(cases)) assert.equal(gwei(wei), expected);
 });
 
+test("a floor far above the market is said on the card", () => {
+    const warning = (floors_above_market) => {
+        const chain = known({ market: market(7, { floors_above_market }) });
+        return cardView(chain, "live", 200).market.warning;
+    };
+    assert.equal(warning(undefined), "");
+    assert.equal(warning({ base_fee: false, priority_fee: false }), "");
+    const rest = "is more than ten times what the market pays.";
+    assert.equal(warning({ base_fee: false, priority_fee: true }), `The configured minimum of the priority fee ${rest}`);
+    assert.equal(
+        warning({ base_fee: true, priority_fee: true }),
+        `The configured minimum of the base fee and of the priority fee ${rest}`,
+    );
+});
+
 test("durations show their two largest units, rounded down", () => {
     const cases = [
         [-1, "0 s"], [0, "0 s"], [999, "0 s"], [1000, "1 s"], [59_999, "59 s"], [60_000, "1 min"],

@@ -467,7 +467,7 @@ pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
         if is_set("block_time =") { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
     let flashblocks = if is_set("flashblock_time =") { "" } else { "flashblock_time = \"0s\"\n" };
     format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
     )
 }
 

@@ -17,7 +17,8 @@ use crate::test_server::{Response, TestServer};
 use harness::Harness;
 
 /// A chain whose node does not listen.
-const CHAIN: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+const CHAIN: &str =
+    "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 const ANOTHER: &str =
     "[chains.b-2]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nhistory_blocks = 5\n";
 const DISABLED: &str = "[verification]\nurl = \"\"\n[delegation]\nsource = \"off\"\n";

@@ -65,7 +65,8 @@ async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
 #[tokio::test]
 async fn operations_guide_lists_exactly_the_exported_metrics() {
     let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
+    let chain =
+        format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url());
     // Redis is unreachable, so the failure metrics are exported too.
     let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
     let service = TestServer::start(&(redis + &chain)).await;
@@ -89,7 +90,8 @@ async fn operations_guide_lists_exactly_the_exported_metrics() {
 #[tokio::test]
 async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
     let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let chain = format!("[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", node.url());
+    let chain =
+        format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url());
     let service = TestServer::start(&chain).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
     let (names, _) = exported_metrics(&service).await;
@@ -202,7 +204,7 @@ async fn gas_config_variable_applies_to_service_and_healthcheck() {
         "named-by-variable",
         &format!(
             "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"{admin}\"\ndrain_delay = \"0s\"\n\
-             [log]\nformat = \"json\"\n[chains.a]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n",
+             [log]\nformat = \"json\"\n[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n",
             node.url()
         ),
     );

@@ -34,7 +34,7 @@ impl Network {
     async fn with_flashblocks(time: &str) -> Self {
         let node = Anvil::start(0, &["--no-mining"]);
         let chain = format!(
-            "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"2s\"\n\
+            "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\nblock_time = \"2s\"\n\
              flashblock_time = \"{time}\"\n",
             node.url()
         );

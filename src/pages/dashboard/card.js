@@ -183,6 +183,7 @@ class Amount {
 class Market {
     constructor() {
         this.block = element("p", { className: "of" });
+        this.warning = element("p", { className: "warning" });
         const labels = {
             nextBaseFee: "Next block’s base fee",
             averageBaseFee: "Average base fee",
@@ -197,6 +198,7 @@ class Market {
             "section",
             { className: "market" },
             element("header", {}, title, this.block),
+            this.warning,
             element("dl", {}, ...pairs),
         );
     }
@@ -207,6 +209,8 @@ class Market {
         const { trend, covers } = market;
         setText(this.block, `at block ${market.block}${market.behind}`);
         this.node.classList.toggle("behind", market.behind !== "");
+        setText(this.warning, market.warning);
+        this.warning.hidden = market.warning === "";
         setText(this.values.nextBaseFee, market.nextBaseFee);
         setText(this.values.averageBaseFee, `${market.averageBaseFee} ${market.averageOf}`);
         setText(this.values.trend, trend);

@@ -134,7 +134,15 @@ function marketView(market, newest) {
         trend: market.base_fee_trend,
         gasUsed: `${percent(used.latest)}, on average ${percent(used.average)}`,
         covers: { medium: blocksCovered(covers.medium), high: blocksCovered(covers.high) },
+        warning: floorWarning(market.floors_above_market ?? {}),
     };
+}
+
+/** Returns a sentence about floors that are far above what the market pays; empty if none is. */
+function floorWarning({ base_fee: baseFee, priority_fee: priorityFee }) {
+    const floors = [baseFee && "base fee", priorityFee && "priority fee"].filter(Boolean);
+    if (floors.length === 0) return "";
+    return `The configured minimum of the ${floors.join(" and of the ")} is more than ten times what the market pays.`;
 }
 
 /** Returns a text if the market data lags by more than usual. It normally arrives a moment after the price. */

@@ -104,6 +104,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
         "GasSuggestionDelegationBudgetExhausted instance=forwarding",
         "GasSuggestionErrorBudgetBurnsFast",
         "GasSuggestionErrorBudgetBurnsSlowly",
+        "GasSuggestionFloorAboveMarket chain=misled floor=priority_fee",
         "GasSuggestionFreshnessBudgetBurnsFast chain=silent",
         "GasSuggestionFreshnessBudgetBurnsSlowly chain=silent",
         "GasSuggestionProxyFailing instance=forwarding upstream=verification",
@@ -135,7 +136,10 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     faulty.repair();
     forwarding.release_read_slot();
     drop((first, connection));
-    let wrong_chain = ["GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0"];
+    let wrong_chain = [
+        "GasSuggestionFloorAboveMarket chain=misled floor=priority_fee",
+        "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
+    ];
     prometheus
         .wait_for_alerts(|firing| firing == wrong_chain, async || healthy.traffic().await)
         .await;

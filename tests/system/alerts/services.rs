@@ -28,7 +28,7 @@ pub(super) fn advancing_chain() -> Reply {
 /// Returns the configuration of a chain with these nodes.
 pub(super) fn chain(key: &str, id: u64, urls: &[String], more: &str) -> String {
     format!(
-        "[chains.{key}]\nchain_id = {id}\nrpc_urls = {urls:?}\nblock_time = \"{BLOCK_TIME}ms\"\n{more}\n"
+        "[chains.{key}]\nchain_id = {id}\njson_rpc = true\nrpc_urls = {urls:?}\nblock_time = \"{BLOCK_TIME}ms\"\n{more}\n"
     )
 }
 
@@ -264,7 +264,12 @@ impl FaultyService {
             chain("unread", 7, &failing.each_ref().map(MockNode::url), ""),
             chain("halted", 8, &[halted.url()], "stall_after = \"1s\""),
             chain("limited", 9, &[limiting.url(), spare.url()], ""),
-            chain("misled", 10, &[wrong_chain.url(), right.url()], ""),
+            chain(
+                "misled",
+                10,
+                &[wrong_chain.url(), right.url()],
+                "pricing.priority_fee_floor = \"100000 gwei\"",
+            ),
             chain("divided", 11, &divided, "agreement = 3"),
         ];
         let service = TestServer::start(&chains.concat()).await;

@@ -96,7 +96,8 @@ async fn rate_limiting_and_unreachable_nodes_give_502() {
     // After the first 429 the service backs off from the node.
     assert_eq!(node.reads().len(), 1);
 
-    let unreachable = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let unreachable =
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
     let service =
         TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{unreachable}")).await;
     for (_, path) in look_ups() {

@@ -40,7 +40,7 @@ async fn start(pricing: &str) -> (MockNode, TestServer) {
     let reply = mock_node::Reply::Result(history);
     let node = MockNode::with_percentiles(2020, percentiles, reply).await;
     let chain = format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nstall_after = \"0s\"\n\
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\nstall_after = \"0s\"\n\
          [chains.ronin.pricing]\n{pricing}\n",
         node.url()
     );
@@ -93,7 +93,8 @@ async fn fee_examples_match_real_responses() {
 
 #[tokio::test]
 async fn problem_examples_match_real_responses() {
-    let chain = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let chain =
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
     let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
     let document = service.get("/openapi.json").await.json();
     let examples = document["components"]["examples"].as_object().unwrap();

@@ -1,0 +1,86 @@
+//! Fee floors on the recorded blocks of Base: none by default, and a warning about one that is far above the market.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use gas_suggestion::demo::{BlockTiming, ReplayNode};
+use serde_json::{Value, json};
+
+use crate::process::{FREE_PORTS, File, Process, command};
+use crate::test_server::Response;
+
+/// Runs the service on the recorded blocks of Base, with `more` keys of the chain. Returns it with the lines of its log up
+/// to the first suggestion.
+async fn start(more: &str) -> (Process, Vec<Value>) {
+    // With this block time the node has no second block while the test runs.
+    let node = ReplayNode::bind(BlockTiming { block_time: Duration::from_hours(1), jitter: 0 });
+    let node = node.await.unwrap();
+    let url = format!("http://{}/base", node.address().unwrap());
+    tokio::spawn(node.run());
+    let file = File::new(
+        "base",
+        &format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{more}"),
+    );
+    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
+    let mut service = tokio::task::spawn_blocking(start).await.unwrap();
+    service.wait_for("/v1/base/gas-suggestion", |response| response.status == 200).await;
+    // The request is logged after everything that led to its response.
+    let mut log = Vec::new();
+    while log.last().is_none_or(|line: &Value| line["status"] != 200) {
+        let mut line = String::new();
+        assert_ne!(service.log.read_line(&mut line).unwrap(), 0, "the log ended");
+        log.push(serde_json::from_str(&line).unwrap());
+    }
+    (service, log)
+}
+
+async fn metrics(service: &Process) -> String {
+    let url = format!("http://{}/metrics", service.admin);
+    Response::read(reqwest::get(url).await.unwrap()).await.body
+}
+
+fn floor_gauge(floor: &str, value: u8) -> String {
+    format!("gas_suggestion_floor_above_market{{chain=\"base\",floor=\"{floor}\"}} {value}.0\n")
+}
+
+fn warnings(log: &[Value]) -> Vec<&Value> {
+    log.iter().filter(|line| line["level"] == "WARN").collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_lines_suggest_the_tip_of_the_market() {
+    let (service, log) = start("").await;
+    let suggestion = service.get("/v1/base/gas-suggestion").await.json();
+    // The first row without floors in tests/fixtures/expected/base.csv.gz.
+    assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], MARKET_TIP);
+    assert_eq!(suggestion["chain_name"], "Base");
+    let market = service.get("/v1/base/fee-market").await.json();
+    assert_eq!(market["floors_above_market"], json!({ "base_fee": false, "priority_fee": false }));
+    assert_eq!(market["currency"], "ETH");
+    assert!(warnings(&log).is_empty(), "{log:?}");
+    let metrics = metrics(&service).await;
+    assert!(metrics.contains(&floor_gauge("priority_fee", 0)), "{metrics}");
+}
+
+/// Average of the recorded rewards in wei.
+const MARKET_TIP: &str = "2046763";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_floor_of_another_chain_is_warned_of() {
+    let (service, log) = start("pricing.priority_fee_floor = \"20 gwei\"\n").await;
+    let suggestion = service.get("/v1/base/gas-suggestion").await.json();
+    assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "20000000000");
+    let market = service.get("/v1/base/fee-market").await.json();
+    assert_eq!(market["floors_above_market"], json!({ "base_fee": false, "priority_fee": true }));
+    let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
+    let message = "the configured floor is more than ten times what the market pays";
+    assert_eq!(warning["message"], message);
+    assert_eq!(warning["key"], "chains.base.pricing.priority_fee_floor");
+    assert_eq!(
+        (&warning["floor_gwei"], &warning["market_gwei"]),
+        (&json!("20"), &json!("0.002047"))
+    );
+    let metrics = metrics(&service).await;
+    assert!(metrics.contains(&floor_gauge("priority_fee", 1)), "{metrics}");
+    assert!(metrics.contains(&floor_gauge("base_fee", 0)), "{metrics}");
+}
