@@ -40,7 +40,7 @@ async fn metrics(service: &Process) -> String {
 }
 
 fn floor_gauge(floor: &str, value: u8) -> String {
-    format!("gas_suggestion_floor_above_market{{chain=\"base\",floor=\"{floor}\"}} {value}.0\n")
+    format!("gas_suggestion_floor_above_market{{chain=\"base\",floor=\"{floor}\"}} {value}\n")
 }
 
 fn warnings(log: &[Value]) -> Vec<&Value> {
