@@ -36,13 +36,16 @@ after(async () => {
 
 const start = (options) => Service.start({ binary, folder, ...options });
 
+const FEES = 'pricing.base_fee_floor = "1 gwei"\npricing.priority_fee_floor = "20 gwei"\n' +
+    "pricing.base_fee_change_denominator = 8";
+
 // Returns a configuration with these chains by key, preceded by `more`. By default a chain's data expires 4 s
 // after its node stops responding.
 function chainConfig(chains, more = "") {
     const tables = Object.entries(chains).map(([key, { id, name = key, more = "" }]) => {
         const times = 'block_time = "1s"\nmax_age = "4s"\nstall_after = "0s"';
         return `[chains.${key}]\nchain_id = ${id}\nname = ${JSON.stringify(name)}\n` +
-            `rpc_urls = ["${nodes.url(id)}"]\n${more || times}\n`;
+            `rpc_urls = ["${nodes.url(id)}"]\n${FEES}\n${more || times}\n`;
     });
     return `[verification]\nurl = ""\n[delegation]\nsource = "off"\n${more}\n${tables.join("")}`;
 }

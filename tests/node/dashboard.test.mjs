@@ -150,7 +150,7 @@ describe("a chain", () => {
             market: {
                 block: "7", behind: "", nextBaseFee: "1.125 gwei", averageBaseFee: "1 gwei", averageOf: "over 20 blocks",
                 trend: "rising", gasUsed: "51 %, on average 43 %",
-                covers: { medium: "6", high: "100 or more" },
+                covers: { medium: "6", high: "100 or more" }, warning: "",
             },
         });
         const behind = (block) => cardView({ ...known(), block }, "live", 120).market.behind;

@@ -242,7 +242,7 @@ fn node(arguments: &[&str]) -> Anvil {
 /// Returns the configuration of a chain with blocks of 500 ms, which counts as stalled after a minute without a block.
 fn chain(node: &str) -> String {
     format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{node}\"]\nblock_time = \"500ms\"\n\
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{node}\"]\nblock_time = \"500ms\"\n\
          stall_after = \"1m\"\n"
     )
 }

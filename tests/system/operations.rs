@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 
-use gas_suggestion::config::Config;
+use gas_suggestion::config::{Config, ConfigError};
 
 use crate::fixtures;
 use crate::mock_delegate_api::MockDelegateApi;
@@ -34,13 +34,15 @@ fn documented_names(heading: &str) -> BTreeSet<String> {
 fn operations_guide_lists_exactly_the_configuration_keys() {
     // The error for an unknown key lists the allowed ones.
     let allowed_keys = |section: &str, toml: &str| {
-        let error = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err().to_string();
-        let (_, allowed) = error.split_once("allowed: ").unwrap_or_else(|| panic!("{error}"));
+        let errors = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err();
+        let is_unknown = |error: &&ConfigError| error.key.ends_with("no_such_key");
+        let error = errors.0.iter().find(is_unknown).unwrap().to_string();
+        let (_, allowed) = error.split_once("llowed: ").unwrap_or_else(|| panic!("{error}"));
         let keys = allowed.split(", ").map(|key| format!("{section}.{key}"));
         keys.collect::<Vec<_>>()
     };
-    let error = Config::from_toml("[no_such_section]").unwrap_err().to_string();
-    let (_, sections) = error.split_once("allowed: ").unwrap();
+    let error = Config::from_toml("[no_such_section]").unwrap_err().0.remove(0).to_string();
+    let (_, sections) = error.split_once("llowed: ").unwrap();
     let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
     let section_keys =
         sections.iter().flat_map(|section| allowed_keys(section, &format!("[{section}]")));
@@ -68,7 +70,11 @@ async fn operations_guide_lists_exactly_the_exported_metrics() {
     let chain =
         format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url());
     // Redis is unreachable, so the failure metrics are exported too.
-    let redis = format!("[redis]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
+    let redis = format!(
+        "[redis]\nurl = \"redis://127.0.0.1:{}\"\n[verification]\nurl = \"http://127.0.0.1:9\"\n\
+         [delegation]\nsource = \"api\"\n",
+        free_port()
+    );
     let service = TestServer::start(&(redis + &chain)).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;

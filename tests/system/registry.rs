@@ -64,7 +64,7 @@ pub(crate) async fn install_code(node: &Anvil, code: &str) {
 /// Returns the configuration of a chain with this node and short blocks.
 pub(crate) fn chain(key: &str, id: u64, node: &str) -> String {
     format!(
-        "[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{node}\"]\nblock_time = \"250ms\"\n\
+        "[chains.{key}]\nchain_id = {id}\njson_rpc = true\nrpc_urls = [\"{node}\"]\nblock_time = \"250ms\"\n\
          stall_after = \"0s\"\n"
     )
 }

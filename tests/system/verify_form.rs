@@ -79,7 +79,7 @@ fn config(verification: &str, nodes: [&str; 2]) -> String {
     format!(
         "[verification]\nurl = \"{verification}\"\n\
          [chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{ronin}\"]\nblock_time = \"2s\"\n\
-         [chains.saigon]\nchain_id = 202601\nrpc_urls = [\"{saigon}\"]\nblock_time = \"2s\"\n"
+         [chains.saigon]\nname = \"saigon\"\nchain_id = 202601\nrpc_urls = [\"{saigon}\"]\nblock_time = \"2s\"\n"
     )
 }
 

@@ -105,8 +105,8 @@ impl ForwardingService {
              [verification]\nurl = \"http://127.0.0.1:{}\"\n\
              [delegation]\nsource = \"api\"\napi_url = {:?}\n\
              [rpc]\nmax_in_flight = 1\ntimeout = \"60s\"\n\
-             [chains.failing]\nchain_id = 2020\nrpc_urls = [{:?}]\n{rarely}\n\
-             [chains.busy]\nchain_id = 2021\nrpc_urls = [{:?}]\n{rarely}\n",
+             [chains.failing]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [{:?}]\n{rarely}\n\
+             [chains.busy]\nchain_id = 2021\njson_rpc = true\nrpc_urls = [{:?}]\n{rarely}\n",
             free_port(),
             api.url(),
             failing.url(),

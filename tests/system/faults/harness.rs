@@ -406,7 +406,8 @@ fn configuration(
          [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
-         stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n{}\n",
+         stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n\
+         pricing.base_fee_floor = \"1 gwei\"\npricing.priority_fee_floor = \"20 gwei\"\n{}\n",
         settings.block.as_millis(),
         MAX_AGE.as_secs(),
         settings.more,

@@ -34,7 +34,7 @@ fn commands_never_print_secrets() {
     let (code, output_text) = run(&["check-config"], &config(""), &[]);
     assert_eq!(code, Some(0), "{output_text}");
     assert!(
-        output_text.contains("a (id 7, 1 RPC URL)") && output_text.contains("ws_urls"),
+        output_text.contains("a (id 7, no preset, 1 RPC URL)") && output_text.contains("ws_urls"),
         "{output_text}"
     );
 

@@ -40,7 +40,7 @@ async fn start(pricing: &str) -> (MockNode, TestServer) {
     let reply = mock_node::Reply::Result(history);
     let node = MockNode::with_percentiles(2020, percentiles, reply).await;
     let chain = format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\nstall_after = \"0s\"\n\
+        "[verification]\nurl = \"http://127.0.0.1:9\"\n[delegation]\nsource = \"api\"\n[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\nstall_after = \"0s\"\n\
          [chains.ronin.pricing]\n{pricing}\n",
         node.url()
     );
