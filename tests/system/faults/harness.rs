@@ -399,6 +399,8 @@ fn configuration(
             urls[0] = url("https", &proxies[0].address().to_string());
         }
     }
+    let has_tip_floor = settings.more.contains("priority_fee_floor");
+    let tip_floor = if has_tip_floor { "" } else { "pricing.priority_fee_floor = \"20 gwei\"\n" };
     let mut text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          shutdown_grace = \"0s\"\n\
@@ -407,7 +409,7 @@ fn configuration(
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
          stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n\
-         pricing.base_fee_floor = \"1 gwei\"\npricing.priority_fee_floor = \"20 gwei\"\n{}\n",
+         pricing.base_fee_floor = \"1 gwei\"\n{tip_floor}{}\n",
         settings.block.as_millis(),
         MAX_AGE.as_secs(),
         settings.more,
