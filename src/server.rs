@@ -29,7 +29,6 @@ use crate::api::{self, ReadinessState};
 use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
-use crate::gauges;
 use crate::listener::{
     Listener, MAX_REJECTIONS, RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, Shutdown,
 };
@@ -43,6 +42,7 @@ use crate::replicas::ReplicaSync;
 use crate::serving_threads::ServingThreads;
 use crate::store::ChainStore;
 use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
+use crate::{freshness_log, gauges, start_summary};
 
 /// Memory of the admin listener's clients.
 const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
@@ -100,7 +100,7 @@ impl Server {
     ///
     /// Fails if a task ended unexpectedly; the service has drained by then.
     pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
-        tracing::info!(address = %self.address()?, admin = %self.admin_address()?, "listening");
+        start_summary::report(&self.config, self.address()?, self.admin_address()?);
         let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
         let (store, publishers) = ChainStore::new(&self.config.chains);
         let metrics = Metrics::new();
@@ -139,6 +139,10 @@ impl Server {
         for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
             let poller = Poller::new(upstreams, publisher, metrics.clone());
             self.background.spawn(poller.run(timing).map(|never| match never {}));
+        }
+        for chain in store.chains() {
+            let watch = freshness_log::watch(chain.clone());
+            self.background.spawn(watch.map(|never| match never {}));
         }
         // The admin listener keeps serving while the public one drains, because probes and scrapes continue.
         let admin = api::admin(&self.config, health.clone(), &metrics);

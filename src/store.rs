@@ -145,15 +145,34 @@ impl ChainStore {
         &self.chains
     }
 
-    /// Returns the chain with this key or decimal chain id.
+    /// Returns the chain with this key, in any case, or with this chain id, decimal or as `0x` and hex digits.
     #[must_use]
     pub fn chain(&self, key_or_id: &str) -> Option<&StoredChain> {
         self.chains.get(self.index_of(key_or_id)?)
     }
 
-    /// Returns the index in [`chains`](Self::chains) of the chain with this key or decimal chain id.
+    /// Returns the index in [`chains`](Self::chains) of the chain with this key or chain id.
     pub(crate) fn index_of(&self, key_or_id: &str) -> Option<usize> {
-        self.by_name.get(key_or_id).copied()
+        // Nearly all requests have the name as it is configured.
+        self.by_name.get(key_or_id).copied().or_else(|| self.index_of_variant(key_or_id))
+    }
+
+    /// Like [`index_of`](Self::index_of), for a key in another case and for a hex chain id.
+    fn index_of_variant(&self, key_or_id: &str) -> Option<usize> {
+        // Longer than any key in a path that is worth a copy.
+        const MAX_LENGTH: usize = 256;
+        if key_or_id.len() > MAX_LENGTH {
+            return None;
+        }
+        let lower = key_or_id.to_ascii_lowercase();
+        let name = match lower.strip_prefix("0x") {
+            // `from_str_radix` would accept a sign.
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                u64::from_str_radix(digits, 16).ok()?.to_string()
+            }
+            _ => lower,
+        };
+        self.by_name.get(&name).copied()
     }
 
     /// Returns true if any chain ever had data.

@@ -11,11 +11,11 @@ use super::problem::{Problem, ProblemCode};
 use crate::client_limits::ClientHandle;
 use crate::store::{ChainStore, StoredChain};
 
-/// The `{chain}` of a path, by key or decimal id.
+/// The `{chain}` of a path, by key or id.
 #[derive(Debug, IntoParams)]
 #[into_params(names("chain"), parameter_in = Path)]
 pub(super) struct ChainParam(
-    /// The chain, by its key in the configuration or by its id.
+    /// The chain, by its key in the configuration, in any case, or by its id, decimal or hex.
     #[param(value_type = String)]
     pub(super) StoredChain,
 );

@@ -28,11 +28,14 @@ fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
 const GWEI: u128 = 1_000_000_000;
 
 #[test]
-fn a_chain_is_found_by_key_or_decimal_id() {
+fn a_chain_is_found_by_key_or_id() {
     let (store, _, _) = store_with_chain("");
     assert_eq!(store.chain("a").unwrap().config().chain_id, 7);
     assert_eq!(store.chain("7").unwrap().config().chain_id, 7);
-    for unknown in ["", "A", "07", "+7", "0x7", "8"] {
+    for variant in ["A", "0x7", "0X7", "0x007"] {
+        assert_eq!(store.chain(variant).unwrap().config().chain_id, 7, "{variant}");
+    }
+    for unknown in ["", "07", "+7", "0x", "0x+7", "0x8", "8", "ä", &"a".repeat(300)] {
         assert!(store.chain(unknown).is_none(), "{unknown}");
     }
 }

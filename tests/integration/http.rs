@@ -264,7 +264,7 @@ async fn every_error_is_a_problem_document_with_the_request_id() {
     let cases = [
         (Method::GET, "/v1/none/gas-suggestion", 404, "unknown_chain"),
         (Method::GET, "/v1/2021/fee-market", 404, "unknown_chain"),
-        (Method::GET, "/v1/RONIN/fee-history", 404, "unknown_chain"),
+        (Method::GET, "/v1/ronix/fee-history", 404, "unknown_chain"),
         (Method::GET, "/v1/%ff/gas-suggestion", 404, "unknown_chain"),
         (Method::GET, "/v1/ronin/none", 404, "not_found"),
         (Method::GET, "/v1/ronin/gas-suggestion/", 404, "not_found"),
@@ -510,4 +510,17 @@ async fn what_is_off_says_which_key_switches_it_on() {
     let document = service.get("/openapi.json").await.json();
     let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
     assert!(!paths.iter().any(|path| path.starts_with("/rpc") || path.starts_with("/verif")));
+}
+
+#[tokio::test]
+async fn a_chain_has_its_key_in_any_case_and_its_id_in_hex() {
+    let Harness { service, .. } = &Harness::start().await;
+    for name in ["ronin", "RONIN", "Ronin", "2020", "0x7e4", "0X7E4"] {
+        // The first route is served ahead of the router.
+        for route in ["gas-suggestion", "fee-market"] {
+            let response = service.get(&format!("/v1/{name}/{route}")).await;
+            assert_eq!((response.status, &response.json()["chain_name"]), (200, &json!("Ronin")));
+        }
+    }
+    assert_eq!(service.get("/v1/0x7e5/gas-suggestion").await.status, 404);
 }

@@ -19,6 +19,7 @@ mod failover;
 #[path = "../rig/fixtures.rs"]
 mod fixtures;
 mod floors;
+mod freshness_log;
 mod gauges;
 mod hostile_replies;
 mod http;

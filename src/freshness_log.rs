@@ -1,0 +1,141 @@
+//! Logs when a chain stops being fresh, when it stops being served, and when it is back.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use crate::store::{ServableSnapshot, StoredChain, Unavailable};
+
+/// Shortest sleep, which also covers the rounding of timers.
+const MIN_SLEEP: Duration = Duration::from_millis(10);
+
+/// State of a chain, as in `/v1/chains`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    /// Nothing was read yet.
+    Waiting,
+    Fresh,
+    Stale,
+    Unavailable,
+}
+
+/// Watches `chain` for ever. Dropping the future ends it.
+pub(crate) async fn watch(chain: StoredChain) -> Infallible {
+    let started = Instant::now();
+    let mut updates = chain.subscribe();
+    let mut status = Status::Waiting;
+    // When the chain was fresh last.
+    let mut fresh_at = started;
+    let mut has_warned_of_no_data = false;
+    loop {
+        let snapshot = chain.servable_snapshot();
+        let current = match &snapshot {
+            Ok(snapshot) if snapshot.is_stale => Status::Stale,
+            Ok(_) => Status::Fresh,
+            Err(Unavailable::Expired) => Status::Unavailable,
+            Err(Unavailable::NoData) => Status::Waiting,
+        };
+        if current == Status::Waiting && !has_warned_of_no_data && is_overdue(&chain, started) {
+            has_warned_of_no_data = true;
+            let waited = duration_text(started.elapsed());
+            tracing::warn!(
+                chain = chain.config().key,
+                waited,
+                "chain is not served yet: no data was read"
+            );
+        }
+        if current != status {
+            let is_first = status == Status::Waiting && !has_warned_of_no_data;
+            if !is_first || current != Status::Fresh {
+                log_change(&chain, status, current, snapshot.as_ref().ok(), fresh_at);
+            }
+            status = current;
+        }
+        if current == Status::Fresh {
+            fresh_at = Instant::now();
+        }
+        let sleep = tokio::time::sleep(time_to_change(&chain, snapshot.as_ref().ok(), started));
+        if current == Status::Fresh {
+            // An update only delays the moment at which the data becomes stale.
+            sleep.await;
+        } else {
+            tokio::select! {
+                () = sleep => {}
+                _ = updates.changed() => {}
+            }
+        }
+    }
+}
+
+/// Returns true if a chain without data should have had some long ago.
+fn is_overdue(chain: &StoredChain, started: Instant) -> bool {
+    started.elapsed() >= chain.config().max_age
+}
+
+/// Returns the time after which the status may differ without an update.
+fn time_to_change(
+    chain: &StoredChain,
+    snapshot: Option<&ServableSnapshot>,
+    started: Instant,
+) -> Duration {
+    let config = chain.config();
+    let remaining = match snapshot {
+        Some(snapshot) if !snapshot.is_stale => {
+            let until_old = config.stale_after().saturating_sub(snapshot.age);
+            let until_stalled =
+                config.stall_after().map(|after| after.saturating_sub(snapshot.head_age));
+            until_stalled.map_or(until_old, |stalled| stalled.min(until_old))
+        }
+        // A repeated reply is no update, but makes the data fresh.
+        Some(snapshot) => config.max_age.saturating_sub(snapshot.age).min(config.block_time),
+        None => match config.max_age.checked_sub(started.elapsed()) {
+            Some(remaining) if !remaining.is_zero() => remaining,
+            _ => config.block_time,
+        },
+    };
+    remaining.max(MIN_SLEEP)
+}
+
+fn log_change(
+    chain: &StoredChain,
+    before: Status,
+    now: Status,
+    snapshot: Option<&ServableSnapshot>,
+    fresh_at: Instant,
+) {
+    let chain_key = chain.config().key.as_str();
+    let after = duration_text(fresh_at.elapsed());
+    match (before, now) {
+        (Status::Waiting, Status::Fresh) => {
+            tracing::info!(chain = chain_key, after, "chain is served");
+        }
+        (_, Status::Fresh) => tracing::info!(chain = chain_key, after, "chain is fresh again"),
+        (Status::Unavailable, Status::Stale) => {
+            tracing::info!(chain = chain_key, after, "chain is served again, but stale");
+        }
+        (_, Status::Stale) => {
+            let is_old =
+                snapshot.is_some_and(|snapshot| snapshot.age > chain.config().stale_after());
+            let reason = if is_old { "old_data" } else { "head_stalled" };
+            tracing::warn!(chain = chain_key, reason, "chain is stale");
+        }
+        (_, Status::Unavailable) => {
+            tracing::warn!(
+                chain = chain_key,
+                after,
+                "chain is not served any more: its data is too old"
+            );
+        }
+        (_, Status::Waiting) => {}
+    }
+}
+
+/// Returns whole seconds, or milliseconds below a second.
+fn duration_text(duration: Duration) -> String {
+    let whole = Duration::from_secs(duration.as_secs());
+    let shown = if whole.is_zero() {
+        Duration::from_millis(u64::from(duration.subsec_millis()))
+    } else {
+        whole
+    };
+    humantime::format_duration(shown).to_string()
+}

@@ -1,0 +1,90 @@
+//! The log of an outage.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::process::{FREE_PORTS, File, Process, command};
+
+/// Reads the log up to the line with this message. Returns the messages of all lines, with chain and reason.
+fn read_until(service: &mut Process, message: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(service.log.read_line(&mut line).unwrap(), 0, "the log ended: {messages:?}");
+        let entry: Value = serde_json::from_str(&line).unwrap();
+        let text = entry["message"].as_str().unwrap();
+        let level = entry["level"].as_str().unwrap();
+        let reason =
+            entry["reason"].as_str().map_or(String::new(), |reason| format!(" ({reason})"));
+        messages.push(format!("{level} {text}{reason}"));
+        if text == message {
+            return messages;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_has_a_line_for_each_change_of_the_chain() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let text = format!(
+        "[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n[chains.a]\nchain_id = 7\n\
+         rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\nstall_after = \"0s\"\n",
+        node.url()
+    );
+    let file = File::new("outage", &text);
+    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
+    let mut service = tokio::task::spawn_blocking(start).await.unwrap();
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    node.set_reply(Reply::Raw(502, String::new()));
+    let not_served = "chain is not served any more: its data is too old";
+    let (mut service, outage) = tokio::task::spawn_blocking(move || {
+        let outage = read_until(&mut service, not_served);
+        (service, outage)
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        outage[outage.len() - 3..],
+        [
+            "WARN upstream failed (http_status)".to_owned(),
+            "WARN chain is stale (old_data)".to_owned(),
+            format!("WARN {not_served}"),
+        ]
+    );
+    assert_eq!(service.get("/v1/a/gas-suggestion").await.status, 503);
+    node.set_reply(Reply::Result(fee_history(1003, 3, 40)));
+    let back = tokio::task::spawn_blocking(move || {
+        let back = read_until(&mut service, "chain is fresh again");
+        (back, service)
+    });
+    let (back, service) = back.await.unwrap();
+    assert_eq!(back, ["INFO upstream recovered", "INFO chain is fresh again"]);
+    drop(service);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_is_never_read_is_reported_once() {
+    let node = MockNode::start(7, Reply::Raw(502, String::new())).await;
+    let text = format!(
+        "[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n[chains.a]\nchain_id = 7\n\
+         rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\n",
+        node.url()
+    );
+    let file = File::new("unread", &text);
+    let start = move || {
+        let mut service = Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
+        let lines = read_until(&mut service, "chain is not served yet: no data was read");
+        (service, lines)
+    };
+    let (mut service, lines) = tokio::task::spawn_blocking(start).await.unwrap();
+    let warnings: Vec<_> = lines.iter().filter(|line| line.starts_with("WARN ")).collect();
+    assert_eq!(
+        warnings[warnings.len() - 2..],
+        ["WARN upstream failed (http_status)", "WARN chain is not served yet: no data was read"]
+    );
+    node.set_reply(Reply::Result(fee_history(1003, 3, 40)));
+    let back = tokio::task::spawn_blocking(move || read_until(&mut service, "chain is served"));
+    assert_eq!(back.await.unwrap(), ["INFO upstream recovered", "INFO chain is served"]);
+}
