@@ -521,14 +521,18 @@ fn check_response(
         StatusCode::OK if request_parts.method == Method::OPTIONS => assert!(body.is_empty()),
         StatusCode::OK if request_parts.method == Method::HEAD => {}
         StatusCode::PERMANENT_REDIRECT => {
-            let page = match request_parts.uri.path() {
-                Harness::BASE_PATH => b"public/".as_slice(),
-                path => {
-                    assert!(path.ends_with("/verify/"), "{request_parts:?}");
-                    b"../verify"
+            let path = request_parts.uri.path();
+            let query = request_parts.uri.query();
+            let page = match path.strip_suffix('/').and_then(|path| path.rsplit_once('/')) {
+                None => "public/".to_owned(),
+                // The pages' own redirects have no query.
+                Some((_, page @ ("verify" | "docs"))) => format!("../{page}"),
+                Some((_, name)) => {
+                    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+                    format!("../{name}{query}")
                 }
             };
-            assert_eq!((header("location"), body), (Some(page), b"".as_slice()));
+            assert_eq!((header("location"), body), (Some(page.as_bytes()), b"".as_slice()));
         }
         StatusCode::OK if header("content-security-policy").is_some() => {
             assert_eq!(request_parts.method, Method::GET);

@@ -30,6 +30,7 @@ mod request_body;
 mod request_checks;
 mod request_id;
 mod response_body;
+mod route_table;
 mod rpc;
 mod stream;
 mod suggestion;
@@ -71,6 +72,7 @@ use openapi::SerializedDocument;
 use problem::Problem;
 use request_checks::{AdminHosts, RequestChecks};
 use response_body::BodyLimits;
+use route_table::RouteTable;
 use stream::SuggestionStreams;
 use suggestion::SuggestionState;
 use verification::VerificationState;
@@ -140,7 +142,9 @@ pub fn public(
         health.shutdown_token(),
         metrics,
     );
-    let document = SerializedDocument::new(&openapi::document(config));
+    let document = openapi::document(config);
+    let route_table = RouteTable::new(&document, &config.server.base_path);
+    let document = SerializedDocument::new(&document);
     let timed_routes = OpenApiRouter::new()
         .merge(suggestion_routes().with_state(SuggestionState::new(store, metrics)))
         .merge(stream_routes().with_state(streams))
@@ -149,12 +153,13 @@ pub fn public(
         .merge(chart_routes().with_state(ChartRenderer::new(store, reads.memory(), metrics)))
         .merge(rpc_routes().with_state(reads.clone()))
         .merge(page_routes())
-        .merge(document_routes().with_state(document));
+        .merge(document_routes().with_state(document))
+        .merge(index_routes().with_state(route_table.clone()));
     let timed_routes = Router::from(timed_routes)
         .merge(transaction_routes)
         .merge(form_routes)
         .merge(pages::assets())
-        .fallback(verification::not_found)
+        .fallback_service(any(route_table::not_found).with_state(route_table.clone()))
         .layer(timeout_layer(config));
     // These routes have their own deadlines: a verification compiles code, and a look-up may query two sources in turn.
     let long_routes = Router::new()
@@ -163,7 +168,8 @@ pub fn public(
         .route("/verification/{*path}", forward)
         .merge(lookup_routes);
     let probes = Router::from(probes().with_state(health));
-    let routes = timed_routes.merge(long_routes).merge(probes.clone());
+    let check_query = middleware::from_fn_with_state(route_table, route_table::check_query);
+    let routes = timed_routes.merge(long_routes).merge(probes.clone()).route_layer(check_query);
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes,
@@ -233,6 +239,10 @@ fn document_routes() -> OpenApiRouter<SerializedDocument> {
     OpenApiRouter::new().routes(routes!(openapi::get_document))
 }
 
+fn index_routes() -> OpenApiRouter<RouteTable> {
+    OpenApiRouter::new().routes(routes!(route_table::list_routes))
+}
+
 /// Liveness and readiness probes.
 fn probes() -> OpenApiRouter<ReadinessState> {
     OpenApiRouter::new()
@@ -260,6 +270,7 @@ fn described_routes(config: &Config) -> utoipa::openapi::OpenApi {
     }
     document.merge(probes().into_openapi());
     document.merge(document_routes().into_openapi());
+    document.merge(index_routes().into_openapi());
     document
 }
 
@@ -288,7 +299,9 @@ pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App 
     let metrics_routes =
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
     let probes = Router::from(probes().with_state(health));
-    let routes = probes.merge(metrics_routes).layer(timeout_layer(config));
+    let index = Router::new().route("/", get(route_table::list_routes));
+    let index = index.with_state(RouteTable::of_admin_listener());
+    let routes = probes.merge(metrics_routes).merge(index).layer(timeout_layer(config));
     let hosts = AdminHosts::new(&config.server);
     // A budget of its own, so that clients of the public listener cannot keep scrapes out.
     let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);

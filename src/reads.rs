@@ -204,6 +204,11 @@ impl Reads {
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
         self.inner.chains.get(self.inner.store.index_of(key_or_id)?)
     }
+
+    /// Returns the keys of the chains, in ascending order of chain id.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.inner.store.chains().iter().map(|chain| chain.config().key.as_str())
+    }
 }
 
 impl ChainReads {

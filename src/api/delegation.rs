@@ -9,7 +9,6 @@ pub(super) mod unsigned_transaction;
 
 use std::time::Instant;
 
-use alloy_primitives::U256;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
@@ -19,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::openapi::components::{
     AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, CommonErrors, ContractQuery,
-    InvalidParameter, LookupQuery, TokenQuery, UpstreamErrors,
+    LookupQuery, TokenQuery, UpstreamErrors,
 };
 use super::openapi::schemas::{self, DirectionName};
 use super::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
@@ -31,7 +30,9 @@ use crate::delegation::{
 use crate::delegation_registry::{Check, CheckScope, Direction};
 use crate::proxy::ProxyError;
 use crate::reads::{ReadError, ReadRejection};
-use parameters::{Parameters, invalid_parameter, parse_address, parse_number, parse_rights};
+use parameters::{
+    Parameters, invalid_parameter, parse_address, parse_chain_id, parse_number, parse_rights,
+};
 
 /// Response header: the source of the response, `api` or `chain`.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -55,7 +56,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
         LookupQuery, ApiKeyHeader
     ),
     responses(
-        CommonErrors, InvalidParameter, UpstreamErrors,
+        CommonErrors, UpstreamErrors,
         (status = 200, description = "The delegations.", body = Vec<crate::wire::Delegation>,
             headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
@@ -86,7 +87,7 @@ macro_rules! check_routes {
             operation_id = $id,
             tag = "Delegation",
             params(CheckQuery, $($query,)* LookupQuery, ApiKeyHeader),
-            responses(CommonErrors, InvalidParameter, UpstreamErrors, $result)
+            responses(CommonErrors, UpstreamErrors, $result)
         )]
         pub(super) async fn $name(
             State(delegations): State<Delegations>,
@@ -158,11 +159,10 @@ async fn look_up(
     parameters: &Parameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let requested_id = parameters.optional("chainId", parse_number)?;
+    let requested_id = parameters.optional("chainId", parse_chain_id)?;
     let mut chain_ids =
         delegations.reads().chains().iter().map(|chain| chain.chain().config().chain_id);
-    let chain_id =
-        chain_ids.find(|id| requested_id.is_none_or(|requested| requested == U256::from(*id)));
+    let chain_id = chain_ids.find(|id| requested_id.is_none_or(|requested| requested == *id));
     let chain_id = chain_id.ok_or_else(|| {
         let requirement = "must be the id of a configured chain; GET /v1/chains lists them";
         invalid_parameter("chainId", requirement)

@@ -28,9 +28,12 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let name = Path::<String>::from_request_parts(parts, state).await;
+        let name = name.map_or_else(|_| String::new(), |Path(name)| name);
         let store = ChainStore::from_ref(state);
-        let chain = name.ok().and_then(|Path(name)| store.chain(&name).cloned());
-        chain.map(Self).ok_or_else(Problem::unknown_chain)
+        store.chain(&name).cloned().map(Self).ok_or_else(|| {
+            let keys = store.chains().iter().map(|chain| chain.config().key.as_str());
+            Problem::unknown_chain(&name, keys)
+        })
     }
 }
 

@@ -68,7 +68,10 @@ impl FastPath {
 
     /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
     pub(super) fn respond<B>(&self, request: &Request<B>) -> Option<Response> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        // The route has no query parameters, so any is an error, which the router's layers make.
+        if !matches!(*request.method(), Method::GET | Method::HEAD)
+            || request.uri().query().is_some()
+        {
             return None;
         }
         let path = request.uri().path().strip_prefix(self.prefix.as_str())?;

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
-use super::openapi::components::{CommonErrors, FeesUnavailable, InvalidParameter, UnknownChain};
+use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::client_limits::ClientHandle;
 use crate::fees::Rewards;
@@ -57,7 +57,7 @@ struct FeeHistoryBlock {
     tag = "Gas",
     params(ChainParam, BlockCount),
     responses(
-        CommonErrors, InvalidParameter, UnknownChain, FeesUnavailable,
+        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The available blocks, oldest first.", body = FeeHistoryBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -16,7 +16,7 @@ use super::chunked_body::{Charged, ChunkedBody};
 use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{Freshness, X_NEWEST_BLOCK};
 use super::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, InvalidParameter, NotModified, UnknownChain,
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
 use super::problem::Problem;
 use crate::chart::ChartSpec;
@@ -173,9 +173,16 @@ enum ChartError {
     path = "/v1/{chain}/fee-history.svg",
     operation_id = "getFeeHistoryChart",
     tag = "Gas",
-    params(ChainParam, BlockCount, IfNoneMatch),
+    params(
+        ChainParam, BlockCount, IfNoneMatch,
+        (
+            "of" = Option<String>,
+            Query,
+            description = "Has no effect. A page that gives each block another value gets the image anew.",
+        ),
+    ),
     responses(
-        CommonErrors, NotModified, InvalidParameter, UnknownChain, FeesUnavailable,
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
         (status = 200,
             description = "An SVG document that follows the reader's light or dark colour scheme.",
             content_type = "image/svg+xml", body = String,

@@ -32,6 +32,7 @@ use crate::etag;
 use crate::wire::Delegation;
 use components::{CommonErrors, CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
 use schemas::{Uint256, schema_ref};
+pub(super) use verification::TAG as VERIFICATION_TAG;
 
 const PROBLEM: &str = "application/problem+json";
 

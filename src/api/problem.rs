@@ -9,6 +9,7 @@ use opentelemetry::trace::TraceId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::nearest::nearest;
 use crate::proxy::ProxyError;
 use crate::store::{StoredChain, Unavailable};
 
@@ -81,11 +82,12 @@ impl Problem {
         Self { code, detail: detail.into(), retry_after: None }
     }
 
-    pub(super) fn unknown_chain() -> Self {
-        Self::new(
-            ProblemCode::UnknownChain,
-            "unknown chain; GET /v1/chains lists the configured chains",
-        )
+    /// Returns the problem of the `name` of a chain that is not among the configured `keys`.
+    pub(super) fn unknown_chain<'a>(name: &str, keys: impl IntoIterator<Item = &'a str>) -> Self {
+        let near = nearest(name, keys);
+        let hint = near.map(|key| format!(" did you mean `{key}`?")).unwrap_or_default();
+        let detail = format!("unknown chain;{hint} GET /v1/chains lists the configured chains");
+        Self::new(ProblemCode::UnknownChain, detail)
     }
 
     /// Returns the problem of a service that `key` of the configuration switches on; in the demo nothing does.

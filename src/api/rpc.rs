@@ -54,8 +54,8 @@ pub(super) async fn call_rpc(
     chain: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
-    let chain = chain.ok_or_else(Problem::unknown_chain)?;
+    let name = chain.map_or_else(|_| String::new(), |Path(name)| name);
+    let chain = reads.chain(&name).ok_or_else(|| Problem::unknown_chain(&name, reads.keys()))?;
     let config = chain.chain().config();
     if !config.json_rpc {
         return Err(Problem::json_rpc_off(&config.key));

@@ -77,7 +77,14 @@ pub(super) async fn forward(
         )
     })?;
     if !route.methods.allows(&method) {
-        return Ok(Problem::method_not_allowed(route.methods.allow_header()));
+        let mut response = Problem::method_not_allowed(route.methods.allow_header());
+        if segments.is_empty() {
+            let detail =
+                "this is the verifier URL for forge and hardhat; the form for people is /verify";
+            let problem = Problem::new(ProblemCode::MethodNotAllowed, detail);
+            response.extensions_mut().insert(problem);
+        }
+        return Ok(response);
     }
     let client = ClientHandle::from_request(&request);
     let limited_body = match method {
@@ -165,9 +172,9 @@ pub(super) fn switched_off(is_demo: bool) -> Problem {
     Problem::switched_off(is_demo, "contract verification", switch)
 }
 
-/// Rejects a request with an unknown path. A verifier URL without its final slash is a common configuration mistake,
+/// Returns the problem of an unknown path. A verifier URL without its final slash is a common configuration mistake,
 /// which the tools' own messages do not show, so the detail names it.
-pub(super) async fn not_found(uri: Uri) -> Problem {
+pub(super) fn not_found(uri: &Uri) -> Problem {
     const KNOWN_SEGMENTS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
     let suffix = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
     let first_segment = suffix.split('/').next().unwrap_or_default();

@@ -201,7 +201,7 @@ async fn fee_history_has_the_newest_blocks_oldest_first() {
     };
     assert_eq!(count(&service.get("/v1/ronin/fee-history").await), 20);
     assert_eq!(count(&service.get("/v1/ronin/fee-history?blocks=1024").await), 20);
-    assert_eq!(count(&service.get("/v1/ronin/fee-history?blocks=1&other=x").await), 1);
+    assert_eq!(count(&service.get("/v1/ronin/fee-history?blocks=1&").await), 1);
 }
 
 #[tokio::test]
@@ -267,7 +267,9 @@ async fn every_error_is_a_problem_document_with_the_request_id() {
         (Method::GET, "/v1/ronix/fee-history", 404, "unknown_chain"),
         (Method::GET, "/v1/%ff/gas-suggestion", 404, "unknown_chain"),
         (Method::GET, "/v1/ronin/none", 404, "not_found"),
-        (Method::GET, "/v1/ronin/gas-suggestion/", 404, "not_found"),
+        (Method::GET, "/v1/ronin/gas-suggestion//", 404, "not_found"),
+        (Method::GET, "/v1/ronin/gas-suggestion?a=b", 400, "invalid_parameter"),
+        (Method::GET, "/v1/ronin/fee-history?block=2", 400, "invalid_parameter"),
         (Method::GET, "/none", 404, "not_found"),
         (Method::POST, SUGGESTION, 405, "method_not_allowed"),
         (Method::DELETE, "/v1/chains", 405, "method_not_allowed"),
@@ -371,6 +373,103 @@ async fn cors_allows_only_the_configured_origins() {
     };
     assert_eq!(allowed("https://app.example").await, "https://app.example");
     assert_eq!(allowed("https://other.example").await, "");
+}
+
+#[tokio::test]
+async fn unknown_query_parameters_and_chains_get_the_nearest_name() {
+    let Harness { service, .. } = &Harness::start().await;
+    for (path, status, detail) in [
+        (
+            "/v1/ronin/fee-history?block=2",
+            400,
+            "`block` is not a query parameter of this route; did you mean `blocks`?",
+        ),
+        (
+            "/v1/ronin/gas-suggestion?chain=1",
+            400,
+            "`chain` is not a query parameter of this route; it has none",
+        ),
+        ("/livez?verbose", 400, "`verbose` is not a query parameter of this route; it has none"),
+        (
+            "/v1/ronn/gas-suggestion",
+            404,
+            "unknown chain; did you mean `ronin`? GET /v1/chains lists the configured chains",
+        ),
+        (
+            "/v1/polygon/gas-suggestion",
+            404,
+            "unknown chain; GET /v1/chains lists the configured chains",
+        ),
+    ] {
+        let response = service.get(path).await;
+        assert_eq!(
+            (response.status, &response.json()["detail"]),
+            (status, &json!(detail)),
+            "{path}"
+        );
+    }
+    for path in ["/v1/ronin/gas-suggestion?", "/v1/chains?&", "/?utm_source=x", "/docs?a=b"] {
+        assert_eq!(service.get(path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_trailing_slash_redirects_to_the_route() {
+    for base_path in ["", "/proxy/public"] {
+        let server = format!("base_path = \"{base_path}\"");
+        let Harness { service, .. } = &Harness::with_server(&server).await;
+        let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        for (path, location) in [
+            ("/v1/", "../v1"),
+            ("/v1/ronin/gas-suggestion/", "../gas-suggestion"),
+            ("/v1/ronin/fee-history/?blocks=1&a=%2f", "../fee-history?blocks=1&a=%2f"),
+        ] {
+            let url = service.url(&format!("{base_path}{path}"));
+            let request = client.get(url).header("Origin", "https://app.example");
+            let response = Response::read(request.send().await.unwrap()).await;
+            assert_eq!((response.status, response.header("location")), (308, location));
+            assert_eq!(response.header("access-control-allow-origin"), "*");
+        }
+        // A client that follows it arrives.
+        let followed = service.get(&format!("{base_path}/v1/2020/gas-suggestion/")).await;
+        assert_eq!((followed.status, followed.body.as_str()), (200, BODY));
+        for path in ["/v1/ronin/none/", "/none/", "//v1/", "//evil.example/", "/metrics/"] {
+            let url = service.url(&format!("{base_path}{path}"));
+            let response = Response::read(client.get(url).send().await.unwrap()).await;
+            assert_eq!(response.status, 404, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn both_listeners_list_their_routes() {
+    let Harness { service, .. } = &Harness::with_server("base_path = \"/below\"").await;
+    let routes = service.get("/below/v1").await.json();
+    let paths: Vec<_> = routes["routes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|route| {
+            format!("{} {}", route["method"].as_str().unwrap(), route["path"].as_str().unwrap())
+        })
+        .collect();
+    assert!(paths.contains(&"GET /below/v1/{chain}/gas-suggestion".to_owned()), "{paths:?}");
+    assert!(paths.contains(&"GET /below/v1".to_owned()), "{paths:?}");
+    // This service has no delegation look-ups and no verification.
+    assert!(!paths.iter().any(|path| path.contains("registry") || path.contains("verif")));
+    let summary = &routes["routes"][0]["summary"];
+    assert!(!summary.as_str().unwrap().is_empty(), "{routes}");
+    assert_eq!(
+        service.admin("/").await.json(),
+        json!({ "routes": [
+            { "method": "GET", "path": "/livez", "summary": "Liveness: the process responds" },
+            {
+                "method": "GET", "path": "/readyz",
+                "summary": "Readiness: there is data to serve, and the service is not shutting down",
+            },
+            { "method": "GET", "path": "/metrics", "summary": "Metrics in the Prometheus text format" },
+        ] })
+    );
 }
 
 #[tokio::test]

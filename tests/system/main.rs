@@ -41,6 +41,7 @@ mod mock_node;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/mock_upstream.rs"]
 mod mock_upstream;
+mod network_edge;
 mod new_heads;
 mod nginx;
 mod openapi;

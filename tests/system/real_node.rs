@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::process::{Process, command};
 use crate::test_server::{Response, TestServer};
 
 const GWEI: u128 = 1_000_000_000;
@@ -124,6 +125,26 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
         |response: &Response| response.header("x-newest-block").parse::<u64>().unwrap_or(0);
     service.wait_for(SUGGESTION, |response| is_fresh(response) && newest(response) >= 0x10).await;
     assert!(back.elapsed() <= Duration::from_secs(2), "{:?}", back.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_on_the_command_line_is_served_without_a_file() {
+    // Anvil's own chain id.
+    let anvil = Anvil::with_chain_id(31337, 0, &["--block-time", "1"]);
+    let arguments = ["serve", "--rpc-url", &anvil.url(), "--listen", "127.0.0.1:0"];
+    let mut command = command(&arguments, &[("GAS_LOG__FORMAT", "json")]);
+    command.args(["--admin-listen", "127.0.0.1:0"]);
+    let service = tokio::task::spawn_blocking(move || Process::spawn(command)).await.unwrap();
+    let is_ok = |response: &Response| response.status == 200;
+    let suggestion = service.wait_for("/v1/31337/gas-suggestion", is_ok).await.json();
+    let history = anvil.call("eth_feeHistory", json!(["0x1", "latest", [60]])).await;
+    let next = history["baseFeePerGas"].as_array().unwrap().last().unwrap();
+    // Blocks without transactions: there is no tip, and there is no floor that would make one.
+    assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "0", "{suggestion}");
+    let base_fee: u128 = suggestion["base_fee_per_gas"].as_str().unwrap().parse().unwrap();
+    assert!(base_fee >= wei(next), "{suggestion} {history}");
+    let market = service.get("/v1/31337/fee-market").await.json();
+    assert_eq!(market["chain_name"], "Local chain");
 }
 
 #[tokio::test]

@@ -19,8 +19,8 @@ use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
 use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, InvalidParameter, PayloadTooLarge, UnknownChain,
-    UnsupportedMediaType, UpstreamErrors,
+    CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
+    UpstreamErrors,
 };
 use crate::api::openapi::schemas::TransactionRequest;
 use crate::api::problem::{Problem, ProblemCode};
@@ -44,7 +44,7 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
     params(ChainParam),
     request_body(content = TransactionRequest, content_type = "application/json"),
     responses(
-        CommonErrors, PayloadTooLarge, UnsupportedMediaType, InvalidParameter, UnknownChain, FeesUnavailable, UpstreamErrors,
+        CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain, FeesUnavailable, UpstreamErrors,
         (status = 200, description = "The transaction, in the format of `eth_sendTransaction`.",
             body = UnsignedTransaction,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
@@ -56,8 +56,8 @@ pub(in crate::api) async fn prepare_transaction(
     request: Request,
 ) -> Result<Response, Problem> {
     let reads = delegations.reads();
-    let chain = chain.ok().and_then(|Path(name)| reads.chain(&name));
-    let chain = chain.ok_or_else(Problem::unknown_chain)?;
+    let name = chain.map_or_else(|_| String::new(), |Path(name)| name);
+    let chain = reads.chain(&name).ok_or_else(|| Problem::unknown_chain(&name, reads.keys()))?;
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, MAX_BODY_BYTES, reads.memory()).await?;
     let (from, change) = parse_request(&body)?;

@@ -183,8 +183,8 @@ pub(in crate::api) struct AmountResponse(Uint256);
 /// Errors that every route can return. The names of examples are the codes; the values are added later.
 #[derive(IntoResponses)]
 pub(in crate::api) enum CommonErrors {
-    /// Malformed request.
-    #[response(status = 400, examples(("bad_request" = ())))]
+    /// Malformed request, or a parameter or a body member that is invalid or unknown; `detail` names it.
+    #[response(status = 400, examples(("bad_request" = ()), ("invalid_parameter" = ())))]
     BadRequest(ProblemBody<'static>),
     /// The route does not support the method.
     #[response(status = 405, headers(("Allow")), examples(("method_not_allowed" = ())))]
@@ -208,11 +208,6 @@ pub(in crate::api) enum CommonErrors {
     #[response(status = 503, headers(("Retry-After")), examples(("overloaded" = ())))]
     Overloaded(ProblemBody<'static>),
 }
-
-/// A parameter or a body member is invalid; `detail` names it.
-#[derive(IntoResponses)]
-#[response(status = 400, examples(("bad_request" = ()), ("invalid_parameter" = ())))]
-pub(in crate::api) struct InvalidParameter(ProblemBody<'static>);
 
 /// No such route.
 #[derive(IntoResponses)]

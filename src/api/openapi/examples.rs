@@ -12,6 +12,7 @@ use super::schemas::{DELEGATE, VAULT};
 use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
 use crate::api::problem::{Problem, ProblemCode};
+use crate::api::route_table::RouteTable;
 use crate::api::{chains, fee_history, fee_market};
 use crate::config::{Chain, Config};
 use crate::delegation::{LookupError, PreparedTransaction};
@@ -61,6 +62,8 @@ fn example_fee_history(chain: &Chain) -> Option<FeeHistory> {
 /// Writes examples that depend on the chain's data.
 fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     let id = chain.config().chain_id;
+    let routes = RouteTable::new(document, "");
+    set_response_example(document, "/v1", json!(routes.body()));
     set_response_example(document, "/v1/chains", json!([chains::ChainSummary::for_chain(chain)]));
     set_request_example(
         document,
@@ -150,7 +153,7 @@ fn problem_examples(chain: &StoredChain) -> impl Iterator<Item = (String, RefOr<
         Problem::from_status(StatusCode::BAD_REQUEST),
         Problem::new(ProblemCode::InvalidParameter, "`from` is required"),
         Problem::from_status(StatusCode::NOT_FOUND),
-        Problem::unknown_chain(),
+        Problem::unknown_chain("", None),
         Problem::from_status(StatusCode::METHOD_NOT_ALLOWED),
         Problem::from_status(StatusCode::REQUEST_TIMEOUT),
         Problem::from_status(StatusCode::PAYLOAD_TOO_LARGE),

@@ -9,12 +9,11 @@ use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Content, HttpMethod, ObjectBuilder, PathItem, ResponsesBuilder};
 
 use super::components::{
-    CommonErrors, InvalidParameter, NotFound, PayloadTooLarge, UpstreamErrors,
-    VerificationParameters,
+    CommonErrors, NotFound, PayloadTooLarge, UpstreamErrors, VerificationParameters,
 };
 use HttpMethod::{Get, Post};
 
-pub(super) const TAG: &str = "Verification";
+pub(in crate::api) const TAG: &str = "Verification";
 pub(super) const DESCRIPTION: &str = "Contract verification, forwarded byte for byte to a Sourcify server. \
 Its documentation describes the bodies and responses. The response has its status, also for errors. Any further \
 path of at most 8 plain segments below `/verification/v2/` and `/verification/files/` is forwarded too.";
@@ -147,7 +146,6 @@ fn any_body() -> RequestBody {
 fn responses(method: &HttpMethod) -> ResponsesBuilder {
     let responses = ResponsesBuilder::new()
         .responses_from_into_responses::<CommonErrors>()
-        .responses_from_into_responses::<InvalidParameter>()
         .responses_from_into_responses::<NotFound>()
         .responses_from_into_responses::<UpstreamErrors>();
     if *method == Post {

@@ -19,7 +19,7 @@ const CANONICAL_REQUESTS: &[(&str, &str)] = &[
     ("{V}?chainId=2021", "{V}?chainId=2021"),
     ("{V}?chainId=02021", "{V}?chainId=2021"),
     ("{V}?direction=incoming&chainId=2021", "{V}?chainId=2021"),
-    ("{V}?direction=outgoing&block=latest&other=x&chainId=2020", "{V}?chainId=2020"),
+    ("{V}?direction=outgoing&block=latest&chainId=0x7e4", "{V}?chainId=2020"),
     ("{V}?chain%49d=202%31", "{V}?chainId=2021"),
     ("%30x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed?", "{V}?chainId=2020"),
     ("check/all?from={V}&to={H}", "check/all?to={H}&from={V}&chainId=2020"),
@@ -38,7 +38,6 @@ const CANONICAL_REQUESTS: &[(&str, &str)] = &[
     ),
     ("check/all?from={V}&to={H}&rights=", "check/all?to={H}&from={V}&chainId=2020"),
     ("check/all?from={V}&to={H}&rights={}", "check/all?to={H}&from={V}&chainId=2020"),
-    ("check/all?from={V}&to={H}&contract=x&tokenId=x", "check/all?to={H}&from={V}&chainId=2020"),
     (
         "check/contract?rights=claim&contract={c}&from={v}&to={h}",
         "check/contract?to={H}&from={V}&chainId=2020&contract={C}&rights={claim}",
@@ -151,7 +150,14 @@ async fn api_bodies_are_returned_byte_for_byte() {
         ("check/erc1155", "0.5"),
     ] {
         api.set_response(path, body);
-        let query = amount.split_once('?').unwrap().1;
+        let query = match path {
+            VAULT => "",
+            "check/all" => amount.split_once("&contract").unwrap().0.split_once('?').unwrap().1,
+            "check/contract" | "check/erc20" => {
+                amount.split_once("&tokenId").unwrap().0.split_once('?').unwrap().1
+            }
+            _ => amount.split_once('?').unwrap().1,
+        };
         let response = harness.get(&format!("/registry/v2/{path}?{query}")).await;
         assert_eq!((response.status(), response.text()), (200, body), "{path}");
         assert_eq!(response.header("content-length"), body.len().to_string());
@@ -267,8 +273,7 @@ async fn unknown_routes_are_not_forwarded() {
     let api = MockDelegateApi::start().await;
     let harness = Harness::start(&api.url(), "api-then-chain", "").await;
     let query = check(1).split_once('?').unwrap().1.to_owned();
-    for path in ["check/erc404", "check/ALL", "check/all/", "check/all/x", "check/", "", "../v2/x"]
-    {
+    for path in ["check/erc404", "check/ALL", "check/all//", "check/all/x", "", "../v2/x"] {
         let response = harness.get(&format!("/registry/v2/{path}?{query}")).await;
         assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
     }

@@ -6,9 +6,18 @@ use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::Reply;
 
 fn routes() -> Vec<String> {
-    let ends = format!("from={VAULT}&to={HOT}&contract={CONTRACT}&tokenId=1");
-    let scopes = ["all", "contract", "erc721", "erc20", "erc1155"];
-    scopes.map(|scope| format!("/registry/v2/check/{scope}?{ends}")).into()
+    let [contract, token] = [&format!("&contract={CONTRACT}"), "&tokenId=1"];
+    let scopes = [
+        ("all", "", ""),
+        ("contract", contract, ""),
+        ("erc721", contract, token),
+        ("erc20", contract, ""),
+        ("erc1155", contract, token),
+    ];
+    let path = |(scope, contract, token)| {
+        format!("/registry/v2/check/{scope}?from={VAULT}&to={HOT}{contract}{token}")
+    };
+    scopes.map(path).into()
 }
 
 #[tokio::test]

@@ -1,0 +1,275 @@
+//! What the OpenAPI document says of the routes, for requests that miss them: `GET /v1` lists the routes, a query
+//! parameter that a route does not have is an error, and a path with a trailing slash redirects to its route.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{MatchedPath, OriginalUri, Request, State};
+use axum::http::Uri;
+use axum::http::header::CACHE_CONTROL;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::{Components, OpenApi, RefOr};
+
+use super::openapi;
+use super::openapi::components::CommonErrors;
+use super::problem::{Problem, ProblemCode};
+use super::verification;
+use crate::nearest::nearest;
+
+/// The routes of the public listener. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct RouteTable(Arc<[Route]>);
+
+/// A route.
+#[derive(Debug, Serialize, ToSchema)]
+struct Route {
+    method: &'static str,
+    /// The path with the base path. A name in braces stands for a value: `{chain}` for a key or an id of `/v1/chains`.
+    path: String,
+    summary: String,
+    /// Names of the query parameters. `None`: the route takes any parameter.
+    #[serde(skip)]
+    parameters: Option<Vec<String>>,
+}
+
+/// The routes that this configuration enables.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Routes)]
+pub(super) struct RoutesBody<'a> {
+    routes: &'a [Route],
+}
+
+impl RouteTable {
+    /// Creates the table of the routes that `document` describes. They lie below `base_path`.
+    pub(super) fn new(document: &OpenApi, base_path: &str) -> Self {
+        let mut routes = Vec::new();
+        for (path, item) in &document.paths.paths {
+            for (method, operation) in [("GET", &item.get), ("POST", &item.post)] {
+                let Some(operation) = operation else { continue };
+                routes.push(Route {
+                    method,
+                    path: format!("{base_path}{path}"),
+                    summary: operation.summary.clone().unwrap_or_default(),
+                    parameters: query_parameters(path, operation, document.components.as_ref()),
+                });
+            }
+        }
+        Self(routes.into())
+    }
+
+    /// Creates the table of the admin listener.
+    pub(super) fn of_admin_listener() -> Self {
+        let route = |(path, summary): (&str, &str)| Route {
+            method: "GET",
+            path: path.to_owned(),
+            summary: summary.to_owned(),
+            parameters: None,
+        };
+        let routes = [
+            ("/livez", "Liveness: the process responds"),
+            ("/readyz", "Readiness: there is data to serve, and the service is not shutting down"),
+            ("/metrics", "Metrics in the Prometheus text format"),
+        ];
+        Self(routes.map(route).into())
+    }
+
+    pub(super) fn body(&self) -> RoutesBody<'_> {
+        RoutesBody { routes: &self.0 }
+    }
+
+    /// Rejects a query with a name that no parameter of the route at the path `template` has.
+    fn check_query(&self, template: &str, query: &str) -> Result<(), Problem> {
+        let route = self.0.iter().find(|route| route.path == template);
+        let Some(known) = route.and_then(|route| route.parameters.as_ref()) else { return Ok(()) };
+        let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+        let unknown =
+            names.filter(|name| !name.is_empty()).map(decoded).find(|name| !known.contains(name));
+        unknown.map_or(Ok(()), |name| Err(unknown_parameter(&name, known)))
+    }
+
+    /// Returns the last segment of a path that is a route's but for a slash at its end.
+    fn redirect<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let path = path.strip_suffix('/')?;
+        let (_, name) = path.rsplit_once('/')?;
+        let is_route = self.0.iter().any(|route| is_match(&route.path, path));
+        (is_route && !name.is_empty()).then_some(name)
+    }
+}
+
+/// Returns the names of the operation's query parameters. `None`: the route takes any. Links to pages carry parameters
+/// of other services, and requests for verification are forwarded as they are.
+fn query_parameters(
+    path: &str,
+    operation: &Operation,
+    components: Option<&Components>,
+) -> Option<Vec<String>> {
+    const PAGES: &str = "Pages";
+    /// delegate.xyz's documents call two parameters of this route by other names.
+    const RENAMED: (&str, [&str; 2]) = ("/registry/v2/check/erc721", ["vault", "delegate"]);
+    let has_tag = |tag: &str| operation.tags.iter().flatten().any(|known| known == tag);
+    if has_tag(PAGES) || has_tag(openapi::VERIFICATION_TAG) {
+        return None;
+    }
+    let parameters =
+        operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+            RefOr::T(parameter) => Some(parameter),
+            RefOr::Ref(reference) => {
+                let (_, name) = reference.ref_location.rsplit_once('/')?;
+                match components?.parameters.get(name)? {
+                    RefOr::T(parameter) => Some(parameter),
+                    RefOr::Ref(_) => None,
+                }
+            }
+        });
+    let in_query = parameters.filter(|parameter| parameter.parameter_in == ParameterIn::Query);
+    let names = in_query.map(|parameter| parameter.name.clone());
+    let renamed = RENAMED.1.into_iter().filter(|_| path == RENAMED.0).map(str::to_owned);
+    Some(names.chain(renamed).collect())
+}
+
+fn decoded(name: &str) -> String {
+    let with_spaces = name.replace('+', " ");
+    percent_decode_str(&with_spaces).decode_utf8_lossy().into_owned()
+}
+
+fn unknown_parameter(name: &str, known: &[String]) -> Problem {
+    const MAX_NAME_CHARACTERS: usize = 40;
+    let shown: String = name.chars().take(MAX_NAME_CHARACTERS).collect();
+    let hint = match (nearest(name, known.iter().map(String::as_str)), known) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, []) => "it has none".to_owned(),
+        (None, known) => format!("it has `{}`", known.join("`, `")),
+    };
+    let detail = format!("`{shown}` is not a query parameter of this route; {hint}");
+    Problem::new(ProblemCode::InvalidParameter, detail)
+}
+
+/// Returns true if the path has the segments of the template; a name in braces stands for any segment.
+fn is_match(template: &str, path: &str) -> bool {
+    let mut segments = path.split('/');
+    let has_segments = template.split('/').all(|expected| {
+        segments.next().is_some_and(|segment| {
+            if expected.starts_with('{') { !segment.is_empty() } else { segment == expected }
+        })
+    });
+    has_segments && segments.next().is_none()
+}
+
+/// Middleware that rejects a query parameter that the route does not have: without it the client would get the answer
+/// to another question.
+pub(super) async fn check_query(
+    State(table): State<RouteTable>,
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    if let (Some(path), Some(query)) = (path, request.uri().query()) {
+        table.check_query(path.as_str(), query)?;
+    }
+    Ok(next.run(request).await)
+}
+
+/// Rejects a request with an unknown path. A route's path with a slash at its end redirects to the route. The redirect
+/// is relative, because a proxy may serve this path under another name.
+pub(super) async fn not_found(
+    State(table): State<RouteTable>,
+    OriginalUri(original): OriginalUri,
+    uri: Uri,
+) -> Response {
+    let Some(name) = table.redirect(original.path()) else {
+        return verification::not_found(&uri).into_response();
+    };
+    let query = original.query().map_or(Cow::Borrowed(""), |query| format!("?{query}").into());
+    Redirect::permanent(&format!("../{name}{query}")).into_response()
+}
+
+/// List of routes
+///
+/// It omits disabled routes.
+#[utoipa::path(
+    get,
+    path = "/v1",
+    operation_id = "getRoutes",
+    tag = "Operation",
+    responses(
+        CommonErrors,
+        (status = 200, description = "The routes.", body = RoutesBody, headers(("Cache-Control"))),
+    )
+)]
+pub(super) async fn list_routes(State(table): State<RouteTable>) -> Response {
+    ([(CACHE_CONTROL, "no-cache")], Json(table.body())).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(base_path: &str) -> RouteTable {
+        let toml = "[chains.a]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1\"]\n\
+                    [delegation]\nsource = \"chain\"\n[verification]\nurl = \"http://127.0.0.1/\"";
+        let config = crate::config::Config::from_toml(toml).unwrap();
+        RouteTable::new(&openapi::document(&config), base_path)
+    }
+
+    #[test]
+    fn unknown_query_parameters_get_the_nearest_name() {
+        let table = table("");
+        let detail = |path: &str, query: &str| match table.check_query(path, query) {
+            Ok(()) => String::new(),
+            Err(problem) => problem.detail().to_owned(),
+        };
+        let history = "/v1/{chain}/fee-history";
+        for (path, query) in [
+            (history, ""),
+            (history, "&&="),
+            (history, "blocks=2&bl%6fcks=3&"),
+            ("/registry/v2/check/erc721", "vault=1&delegate=2&from=3&chainId=4&block=5&rights=6"),
+            ("/", "utm_source=x"),
+            ("/verification/v2/contract/{chainId}/{address}", "fields=all"),
+            ("/unknown", "a=b"),
+        ] {
+            assert_eq!(detail(path, query), "", "{path}?{query}");
+        }
+        let not = "is not a query parameter of this route";
+        assert_eq!(detail(history, "block=2"), format!("`block` {not}; did you mean `blocks`?"));
+        assert_eq!(detail(history, "x"), format!("`x` {not}; it has `blocks`"));
+        assert_eq!(detail("/v1/chains", "_=1"), format!("`_` {not}; it has none"));
+        for name in ["chainid", "chain_id", "CHAIN-ID", "%63hainid"] {
+            let shown = decoded(name);
+            let expected = format!("`{shown}` {not}; did you mean `chainId`?");
+            assert_eq!(detail("/registry/v2/check/all", &format!("from=1&{name}=5")), expected);
+        }
+        let long = detail("/v1/chains", &"\u{e4}".repeat(4000));
+        assert_eq!(long, format!("`{}` {not}; it has none", "\u{e4}".repeat(40)));
+        assert!(!detail("/v1/chains", "%FF+%00").is_empty());
+    }
+
+    #[test]
+    fn a_trailing_slash_is_recognised_for_known_routes_only() {
+        let table = table("/base");
+        for (path, name) in [
+            ("/base/v1/", Some("v1")),
+            ("/base/v1/any/gas-suggestion/", Some("gas-suggestion")),
+            ("/base/rpc/any/", None),
+            ("/base/registry/v2/check/all/", Some("all")),
+            ("/base/registry/v2/0xAb/", Some("0xAb")),
+            ("/v1/any/gas-suggestion/", None),
+            ("/base/v1/any/gas-suggestion", None),
+            ("/base/v1/any/gas-suggestion//", None),
+            ("/base/v1//gas-suggestion/", None),
+            ("//base/v1/", None),
+            ("//evil.example/", None),
+            ("/", None),
+            ("//", None),
+            ("", None),
+        ] {
+            assert_eq!(table.redirect(path), name, "{path}");
+        }
+    }
+}
