@@ -300,7 +300,7 @@ pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App 
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
     let probes = Router::from(probes().with_state(health));
     let index = Router::new().route("/", get(route_table::list_routes));
-    let index = index.with_state(RouteTable::of_admin_listener());
+    let index = index.with_state(RouteTable::for_admin_listener());
     let routes = probes.merge(metrics_routes).merge(index).layer(timeout_layer(config));
     let hosts = AdminHosts::new(&config.server);
     // A budget of its own, so that clients of the public listener cannot keep scrapes out.

@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of the routes, for requests that miss them: `GET /v1` lists the routes, a query
+//! The routes as the OpenAPI document describes them, for requests that miss one: `GET /v1` lists them, a query
 //! parameter that a route does not have is an error, and a path with a trailing slash redirects to its route.
 
 use std::borrow::Cow;
@@ -64,7 +64,7 @@ impl RouteTable {
     }
 
     /// Creates the table of the admin listener.
-    pub(super) fn of_admin_listener() -> Self {
+    pub(super) fn for_admin_listener() -> Self {
         let route = |(path, summary): (&str, &str)| Route {
             method: "GET",
             path: path.to_owned(),
