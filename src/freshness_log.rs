@@ -23,8 +23,8 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
     let started = Instant::now();
     let mut updates = chain.subscribe();
     let mut status = Status::Waiting;
-    // When the chain was fresh last.
-    let mut fresh_at = started;
+    // When the chain stopped being fresh.
+    let mut since = started;
     let mut has_warned_of_no_data = false;
     loop {
         let snapshot = chain.servable_snapshot();
@@ -44,14 +44,14 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
             );
         }
         if current != status {
+            if status == Status::Fresh {
+                since = Instant::now();
+            }
             let is_first = status == Status::Waiting && !has_warned_of_no_data;
             if !is_first || current != Status::Fresh {
-                log_change(&chain, status, current, snapshot.as_ref().ok(), fresh_at);
+                log_change(&chain, status, current, snapshot.as_ref().ok(), since);
             }
             status = current;
-        }
-        if current == Status::Fresh {
-            fresh_at = Instant::now();
         }
         let sleep = tokio::time::sleep(time_to_change(&chain, snapshot.as_ref().ok(), started));
         if current == Status::Fresh {
@@ -100,10 +100,10 @@ fn log_change(
     before: Status,
     now: Status,
     snapshot: Option<&ServableSnapshot>,
-    fresh_at: Instant,
+    since: Instant,
 ) {
     let chain_key = chain.config().key.as_str();
-    let after = duration_text(fresh_at.elapsed());
+    let after = duration_text(since.elapsed());
     match (before, now) {
         (Status::Waiting, Status::Fresh) => {
             tracing::info!(chain = chain_key, after, "chain is served");
