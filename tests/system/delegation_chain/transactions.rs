@@ -150,7 +150,7 @@ async fn chain_id_and_base_path_are_accepted() {
     let by_key = registry.transaction(&all).await;
     let by_id = post(&registry.service, &format!("/v1/2020{path}"), &all).await;
     assert_eq!((by_id.status, by_id.json()), (200, by_key.clone()));
-    for chain in ["ronin", "2020"] {
+    for chain in ["ronin", "Ronin", "2020", "0x7e4"] {
         let response = post(&below, &format!("/proxy/public/v1/{chain}{path}"), &all).await;
         assert_eq!((response.status, response.json()), (200, by_key.clone()));
         let detail = "no such route";
@@ -163,7 +163,7 @@ async fn chain_id_and_base_path_are_accepted() {
         registry::look_up(&below, &format!("/proxy/public/registry/v2/{VAULT}")).await,
         "[]"
     );
-    for chain in ["1", "Ronin", "0x7e4"] {
+    for chain in ["1", "ethereum", "0x7e5"] {
         let response = post(&registry.service, &format!("/v1/{chain}{path}"), &all).await;
         let detail = "unknown chain; GET /v1/chains lists the configured chains";
         assert_problem(&response, 404, "unknown_chain", detail);

@@ -515,7 +515,7 @@ impl ServiceProcess {
         headers.insert("authorization", HeaderValue::from_static("Bearer canary-authorization"));
         headers.insert("cookie", HeaderValue::from_static("session=canary-cookie"));
         let client = Client::builder().default_headers(headers).build().unwrap();
-        let [address, admin] = addresses[..] else { panic!("{addresses:?}") };
+        let [address, admin, ..] = addresses[..] else { panic!("{addresses:?}") };
         Self { child, address, admin, client, log, reader: Some(reader) }
     }
 
