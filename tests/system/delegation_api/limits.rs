@@ -68,7 +68,8 @@ async fn concurrent_list_directions_are_coalesced() {
     let from = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\"}}");
     api.set_response(VAULT, format!("[{to},{from}]"));
     api.hold(VAULT);
-    let paths = ["", "?direction=incoming", "?direction=outgoing", "?direction=incoming&a=b"];
+    let paths =
+        ["", "?direction=incoming", "?direction=outgoing", "?direction=incoming&chainId=0x7e4"];
     let paths = paths.map(|query| format!("/registry/v2/{VAULT}{query}"));
     let (to, from) = (format!("[{to}]"), format!("[{from}]"));
     let both = format!("[{},{}]", to.trim_matches(['[', ']']), from.trim_matches(['[', ']']));
