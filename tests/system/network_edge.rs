@@ -42,33 +42,19 @@ async fn calls_of(name: &str, node: &MockNode, more: &str, answered: &[&str]) ->
     let client = Client::new();
     let zero = format!("0x{}", "0".repeat(40));
     let check = format!("/registry/v2/check/all?from={zero}&to={zero}");
+    let list = format!("/registry/v2/{zero}");
+    let no_verification =
+        "contract verification is off; set verification.url to a Sourcify server to switch it on";
+    let no_registry = "the delegation registry is off; set delegation.source to \"api\", \"chain\" or \
+         \"api-then-chain\" to switch it on";
+    let no_reads = "JSON-RPC is off; set chains.mine.json_rpc = true to switch it on";
     let requests = [
-        (
-            "POST",
-            "/verification/verify",
-            "contract verification is off; set verification.url to a Sourcify server to switch it on",
-        ),
-        (
-            "GET",
-            "/verification/v2/contract/4711/0x0",
-            "contract verification is off; set verification.url to a Sourcify server to switch it on",
-        ),
-        (
-            "GET",
-            "/verify",
-            "contract verification is off; set verification.url to a Sourcify server to switch it on",
-        ),
-        (
-            "GET",
-            &check,
-            "the delegation registry is off; set delegation.source to \"api\", \"chain\" or \"api-then-chain\" to switch it on",
-        ),
-        (
-            "GET",
-            &format!("/registry/v2/{zero}"),
-            "the delegation registry is off; set delegation.source to \"api\", \"chain\" or \"api-then-chain\" to switch it on",
-        ),
-        ("POST", "/rpc/mine", "JSON-RPC is off; set chains.mine.json_rpc = true to switch it on"),
+        ("POST", "/verification/verify", no_verification),
+        ("GET", "/verification/v2/contract/4711/0x0", no_verification),
+        ("GET", "/verify", no_verification),
+        ("GET", &check, no_registry),
+        ("GET", &list, no_registry),
+        ("POST", "/rpc/mine", no_reads),
     ];
     for (method, path, detail) in requests {
         let url = format!("http://{}{path}", service.address);

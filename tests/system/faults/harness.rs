@@ -476,10 +476,14 @@ impl Suggestion {
     }
 }
 
+/// A process; killed when dropped, also by a test that ends before the service listens.
+#[derive(Debug)]
+struct KilledOnDrop(Child);
+
 /// A running service; killed when dropped.
 #[derive(Debug)]
 pub(super) struct ServiceProcess {
-    child: Child,
+    child: KilledOnDrop,
     address: SocketAddr,
     admin: SocketAddr,
     client: Client,
@@ -495,6 +499,7 @@ impl ServiceProcess {
         let to_log = std::fs::File::create(log.path()).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
+        let child = KilledOnDrop(child);
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             out.read_to_end(&mut all).unwrap();
@@ -521,7 +526,8 @@ impl ServiceProcess {
 
     /// Returns the peak resident memory of the process in KiB.
     fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
     }
@@ -544,19 +550,19 @@ impl ServiceProcess {
 
     /// Stops the process with SIGTERM and returns all its output.
     fn stop(mut self) -> String {
-        let id = self.child.id().to_string();
+        let id = self.child.0.id().to_string();
         assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-        let code = self.child.wait().unwrap().code();
+        let code = self.child.0.wait().unwrap().code();
         let output = self.reader.take().unwrap().join().unwrap() + &self.log.text();
         assert_eq!(code, Some(0), "{output}");
         output
     }
 }
 
-impl Drop for ServiceProcess {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
