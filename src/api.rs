@@ -298,9 +298,10 @@ pub fn generic_document(config: &Config) -> serde_json::Result<String> {
 pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
     let metrics_routes =
         Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
+    let table = RouteTable::new(&probes().into_openapi(), "")
+        .with_route("/metrics", "Metrics in the Prometheus text format");
     let probes = Router::from(probes().with_state(health));
-    let index = Router::new().route("/", get(route_table::list_routes));
-    let index = index.with_state(RouteTable::for_admin_listener());
+    let index = Router::new().route("/", get(route_table::list_routes)).with_state(table);
     let routes = probes.merge(metrics_routes).merge(index).layer(timeout_layer(config));
     let hosts = AdminHosts::new(&config.server);
     // A budget of its own, so that clients of the public listener cannot keep scrapes out.

@@ -26,6 +26,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 pub use chain::Chain;
+pub(crate) use chain::parse_hex_chain_id;
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
@@ -206,6 +207,10 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         if !is_chain_key(&key) {
             let allowed = "a chain key may contain a-z, 0-9, - and _, and must contain a letter";
             mistakes.add(&[CHAINS.to_owned(), key.clone()], allowed);
+        } else if parse_hex_chain_id(&key).is_some() {
+            // In a path the key would stand for the chain with this id.
+            let problem = "a chain key must not be `0x` and hex digits, which are a chain id";
+            mistakes.add(&[CHAINS.to_owned(), key.clone()], problem);
         }
         chain.set_key(key);
         let mut section = mistakes.section(&[CHAINS, &chain.key]);

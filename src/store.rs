@@ -164,14 +164,8 @@ impl ChainStore {
         if key_or_id.len() > MAX_LENGTH {
             return None;
         }
-        let lower = key_or_id.to_ascii_lowercase();
-        let name = match lower.strip_prefix("0x") {
-            // `from_str_radix` would accept a sign.
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-                u64::from_str_radix(digits, 16).ok()?.to_string()
-            }
-            _ => lower,
-        };
+        let name = config::parse_hex_chain_id(key_or_id)
+            .map_or_else(|| key_or_id.to_ascii_lowercase(), |id| id.to_string());
         self.by_name.get(&name).copied()
     }
 

@@ -27,7 +27,7 @@ use crate::nearest::nearest;
 pub(super) struct RouteTable(Arc<[Route]>);
 
 /// A route.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 struct Route {
     method: &'static str,
     /// The path with the base path. A name in braces stands for a value: `{chain}` for a key or an id of `/v1/chains`.
@@ -63,20 +63,15 @@ impl RouteTable {
         Self(routes.into())
     }
 
-    /// Creates the table of the admin listener.
-    pub(super) fn for_admin_listener() -> Self {
-        let route = |(path, summary): (&str, &str)| Route {
+    /// Adds a route that no document describes. It takes any query parameter.
+    pub(super) fn with_route(&self, path: &str, summary: &str) -> Self {
+        let route = Route {
             method: "GET",
             path: path.to_owned(),
             summary: summary.to_owned(),
             parameters: None,
         };
-        let routes = [
-            ("/livez", "Liveness: the process responds"),
-            ("/readyz", "Readiness: there is data to serve, and the service is not shutting down"),
-            ("/metrics", "Metrics in the Prometheus text format"),
-        ];
-        Self(routes.map(route).into())
+        Self(self.0.iter().cloned().chain([route]).collect())
     }
 
     pub(super) fn body(&self) -> RoutesBody<'_> {

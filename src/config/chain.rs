@@ -91,6 +91,14 @@ fn default_history_blocks() -> NonZeroUsize {
     NonZeroUsize::new(1024).expect("1024 is not 0")
 }
 
+/// Parses a chain id of `0x` and hex digits.
+pub(crate) fn parse_hex_chain_id(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    // `from_str_radix` would accept a sign.
+    let are_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    are_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
 impl Chain {
     /// Lower bound of `stale_after`. `max_age` must exceed it.
     const MIN_STALE_AFTER: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::address;
 use crate::api::problem::{Problem, ProblemCode};
+use crate::config::parse_hex_chain_id;
 
 /// Named values of a query or a body.
 #[derive(Debug)]
@@ -105,13 +106,10 @@ pub(super) fn parse_number(name: &str, text: &str) -> Result<U256, Problem> {
 
 /// Parses a chain id, decimal or `0x` and hex digits.
 pub(super) fn parse_chain_id(name: &str, text: &str) -> Result<u64, Problem> {
-    let (digits, radix) = match text.strip_prefix("0x") {
-        Some(digits) => (digits, 16),
-        None => (text, 10),
-    };
-    // `from_str_radix` would accept a sign.
-    let is_number = !digits.starts_with(['+', '-']);
-    let id = is_number.then(|| u64::from_str_radix(digits, radix).ok()).flatten();
+    // `parse` would accept a sign.
+    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+    let decimal = is_decimal.then(|| text.parse().ok()).flatten();
+    let id = decimal.or_else(|| parse_hex_chain_id(text));
     id.ok_or_else(|| invalid_parameter(name, "must be a chain id, decimal or 0x and hex digits"))
 }
 
