@@ -11,6 +11,7 @@
 //! errors of verification and delegation upstreams are forwarded unchanged.
 
 mod access_log;
+mod callers_fee;
 mod chains;
 mod chunked_body;
 mod cors;
@@ -196,6 +197,8 @@ fn fee_routes() -> OpenApiRouter<ChainStore> {
     OpenApiRouter::new()
         .routes(routes!(suggestion::list_suggestions))
         .routes(routes!(fee_market::get_fee_market))
+        .routes(routes!(callers_fee::get_inclusion))
+        .routes(routes!(callers_fee::get_replacement))
         .routes(routes!(chains::list_chains))
 }
 

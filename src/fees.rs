@@ -8,16 +8,20 @@
 mod adaptive;
 pub mod head_tracker;
 mod history;
+mod inclusion;
 mod market;
 pub mod plausibility;
 mod pricing;
+mod replacement;
 
 pub use history::{Block, FeeHistory, Rewards};
+pub use inclusion::{Inclusion, inclusion};
 pub use market::{
     FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType,
     Suggestion, Tier, Trend,
 };
 pub use pricing::{InvalidPricing, Multiplier, Pricing, RewardPercentiles, Strategy, ZeroBaseFee};
+pub use replacement::{gas_price_replacement, replacement};
 
 /// Reason why a valid fee history yields no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

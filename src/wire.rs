@@ -48,7 +48,7 @@ pub(crate) struct SuggestionBody<'a> {
 /// One tier. Under legacy pricing both members are the gas price to use.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Tier)]
-struct TierBody {
+pub(crate) struct TierBody {
     /// The tip.
     max_priority_fee_per_gas: Wei,
     /// Tip plus base fee.

@@ -9,6 +9,7 @@ use super::schemas::{
     Address, DELEGATE, LookupBlock, OnlyNo, OnlyTrue, ResponseSource, Rights, Uint256, VAULT,
 };
 use crate::api::problem::ProblemBody;
+use crate::wire::Wei;
 
 /// Response headers. Those of type `Option` are not in every response that lists them.
 #[derive(IntoParams)]
@@ -135,6 +136,33 @@ pub(in crate::api) struct TokenQuery {
     /// The token to check.
     #[param(rename = "tokenId", example = "1")]
     token_id: Uint256,
+}
+
+/// The fee of a transaction.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct FeeQuery {
+    /// The max fee in wei, tip included.
+    #[param(example = "22000000000")]
+    max_fee_per_gas: Wei,
+    /// The tip in wei.
+    #[param(example = "1500000000")]
+    max_priority_fee_per_gas: Wei,
+}
+
+/// The fee of a pending transaction: the gas price alone, or the other two.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct ReplacementQuery {
+    /// The max fee in wei, tip included.
+    #[param(nullable = false, example = "22000000000")]
+    max_fee_per_gas: Option<Wei>,
+    /// The tip in wei.
+    #[param(nullable = false, example = "1500000000")]
+    max_priority_fee_per_gas: Option<Wei>,
+    /// The gas price in wei, of a transaction without a tip.
+    #[param(nullable = false)]
+    gas_price: Option<Wei>,
 }
 
 /// Path parameters of the verification service, which must be plain path segments.

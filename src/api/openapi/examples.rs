@@ -9,11 +9,12 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
 use super::schemas::{DELEGATE, VAULT};
+use crate::api::callers_fee::PendingFee;
 use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route_table::RouteTable;
-use crate::api::{chains, fee_history, fee_market};
+use crate::api::{callers_fee, chains, fee_history, fee_market};
 use crate::config::{Chain, Config};
 use crate::delegation::{LookupError, PreparedTransaction};
 use crate::fees::{self, Block, FeeHistory, Rewards};
@@ -107,6 +108,12 @@ fn write_snapshot_examples(
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
+        let suggestion = &snapshot.market.suggestion;
+        let inclusion = callers_fee::InclusionBody::new(chain, &window, suggestion.medium);
+        set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
+        let pending = PendingFee::Capped(suggestion.medium);
+        let replacement = callers_fee::ReplacementBody::new(suggestion, &window, pending);
+        set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
     }
     let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });
     if let Ok((from, change)) = transaction::parse_request(request.to_string().as_bytes()) {

@@ -1,0 +1,143 @@
+//! The number of newest blocks in which a fee would have been enough. It is a count, not a
+//! forecast.
+
+use super::{Block, Pricing, Tier, covered_blocks};
+
+/// Empty blocks after which a fee that is still too low is said to wait for ever.
+const MAX_EMPTY_BLOCKS: u32 = 10_000;
+
+/// How one fee compares with the newest blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inclusion {
+    /// Blocks that had no transactions, or whose reward at the first configured percentile the tip reaches.
+    pub enough_in: usize,
+    /// Blocks that were compared: those without transactions, and those with usable rewards.
+    pub of: usize,
+    /// True if the max fee is at least the base fee of the next block.
+    pub covers_next_base_fee: bool,
+    /// Number of coming blocks that the max fee covers if all of them are full, at most 100.
+    pub covers_full_blocks: u8,
+    /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by one
+    /// part of the configured denominator. `None`: the base fee cannot fall so far.
+    pub not_before_blocks: Option<u32>,
+}
+
+/// Compares the fee `offered` with `blocks`, and with the base fee of the next block in wei.
+#[must_use]
+pub fn inclusion(
+    blocks: &[Block],
+    next_base_fee: u128,
+    offered: Tier,
+    pricing: &Pricing,
+) -> Inclusion {
+    let is_empty = |block: &Block| block.gas_used_ratio == Some(0.0);
+    let compared = blocks.iter().filter(|block| is_empty(block) || block.rewards.is_some());
+    let outcomes: Vec<bool> = compared
+        .map(|block| {
+            let reward = block.rewards.map_or(0, |rewards| rewards.medium);
+            is_empty(block) || offered.max_priority_fee_per_gas >= reward
+        })
+        .collect();
+    Inclusion {
+        enough_in: outcomes.iter().filter(|is_enough| **is_enough).count(),
+        of: outcomes.len(),
+        covers_next_base_fee: offered.max_fee_per_gas >= next_base_fee,
+        covers_full_blocks: covered_blocks(offered, next_base_fee, pricing),
+        not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, pricing),
+    }
+}
+
+/// Returns the number of empty blocks after which the base fee is at most `max_fee`.
+fn empty_blocks_until(mut base_fee: u128, max_fee: u128, pricing: &Pricing) -> Option<u32> {
+    let denominator = pricing.base_fee_change_denominator();
+    for blocks in 0..MAX_EMPTY_BLOCKS {
+        if base_fee <= max_fee {
+            return Some(blocks);
+        }
+        let fall = base_fee.checked_div(denominator).filter(|fall| *fall > 0)?;
+        base_fee = base_fee.saturating_sub(fall);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fees::Rewards;
+
+    const GWEI: u128 = 1_000_000_000;
+
+    fn offer(max_priority_fee_per_gas: u128, max_fee_per_gas: u128) -> Tier {
+        Tier { max_priority_fee_per_gas, max_fee_per_gas }
+    }
+
+    fn block(gas_used_ratio: Option<f64>, reward: Option<u128>) -> Block {
+        let rewards = reward.map(|medium| Rewards { medium, high: None });
+        Block { base_fee: GWEI, gas_used_ratio, rewards }
+    }
+
+    #[test]
+    fn empty_blocks_count_and_blocks_without_rewards_do_not() {
+        let blocks = [
+            block(Some(0.5), Some(2 * GWEI)),
+            block(Some(0.5), Some(GWEI)),
+            // Nodes report a reward of 0 for an empty block.
+            block(Some(0.0), Some(0)),
+            block(Some(0.0), None),
+            block(Some(0.5), None),
+            block(None, Some(3 * GWEI)),
+        ];
+        let pricing = Pricing::default();
+        let compare = |tip, max_fee| inclusion(&blocks, GWEI, offer(tip, max_fee), &pricing);
+        let compared = compare(GWEI, 30 * GWEI);
+        assert_eq!((compared.enough_in, compared.of), (3, 5));
+        assert_eq!(compare(GWEI - 1, 30 * GWEI).enough_in, 2);
+        assert_eq!(compare(3 * GWEI, 30 * GWEI).enough_in, 5);
+        let none = inclusion(&[], GWEI, offer(1, GWEI), &pricing);
+        assert_eq!((none.enough_in, none.of), (0, 0));
+    }
+
+    #[test]
+    fn a_base_fee_above_the_max_fee_has_to_fall() {
+        let pricing = Pricing { priority_fee_floor: 0, ..Pricing::default() };
+        let compare = |next, max_fee| {
+            let inclusion = inclusion(&[], next, offer(0, max_fee), &pricing);
+            (inclusion.covers_next_base_fee, inclusion.not_before_blocks)
+        };
+        assert_eq!(compare(8 * GWEI, 8 * GWEI), (true, Some(0)));
+        // One empty block lowers 8 gwei to 7, the next one to 6.125.
+        assert_eq!(compare(8 * GWEI, 8 * GWEI - 1), (false, Some(1)));
+        assert_eq!(compare(8 * GWEI, 7 * GWEI), (false, Some(1)));
+        assert_eq!(compare(8 * GWEI, 7 * GWEI - 1), (false, Some(2)));
+        // An eighth of 7 wei is 0, so the base fee stays.
+        assert_eq!(compare(7, 6), (false, None));
+        assert_eq!(compare(9, 8), (false, Some(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_higher_fee_never_does_worse(
+            rewards in proptest::collection::vec(proptest::option::of(any::<u128>()), 0..30),
+            next in any::<u128>(),
+            tip in any::<u128>(),
+            max_fee in any::<u128>(),
+            more in any::<u128>(),
+        ) {
+            let blocks: Vec<_> = rewards.iter().map(|reward| block(Some(0.5), *reward)).collect();
+            let pricing = Pricing::default();
+            let lower = inclusion(&blocks, next, offer(tip, max_fee), &pricing);
+            let raised = offer(tip.saturating_add(more), max_fee.saturating_add(more));
+            let higher = inclusion(&blocks, next, raised, &pricing);
+            prop_assert!(lower.enough_in <= higher.enough_in && higher.enough_in <= higher.of);
+            prop_assert!(lower.covers_full_blocks <= higher.covers_full_blocks);
+            prop_assert!(lower.covers_next_base_fee <= higher.covers_next_base_fee);
+            prop_assert_eq!(lower.covers_next_base_fee, lower.not_before_blocks == Some(0));
+            let never = u32::MAX;
+            prop_assert!(
+                lower.not_before_blocks.unwrap_or(never) >= higher.not_before_blocks.unwrap_or(never)
+            );
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The fees of a transaction that replaces a pending one.
+
+use super::Tier;
+
+/// Returns the least fees that nodes accept in place of the `pending` transaction, and that the market asks: the
+/// `suggested` ones or more. `next_base_fee` is in wei. `None`: an amount exceeds 128 bits.
+///
+/// Nodes want a rise of a tenth of both fees: geth rounds the new fee down (`core/txpool/legacypool/list.go`, `Add`),
+/// reth rounds it up, and an equal fee is no replacement. The rise here satisfies both.
+#[must_use]
+pub fn replacement(pending: Tier, suggested: Tier, next_base_fee: u128) -> Option<Tier> {
+    let tip = raised(pending.max_priority_fee_per_gas)?.max(suggested.max_priority_fee_per_gas);
+    let max_fee = raised(pending.max_fee_per_gas)?.max(suggested.max_fee_per_gas);
+    let max_fee = max_fee.max(tip.checked_add(next_base_fee)?);
+    Some(Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee })
+}
+
+/// Like [`replacement`], for a transaction with one gas price.
+#[must_use]
+pub fn gas_price_replacement(pending: u128, suggested: Tier, next_base_fee: u128) -> Option<u128> {
+    let market_price = suggested.max_priority_fee_per_gas.checked_add(next_base_fee)?;
+    Some(raised(pending)?.max(market_price))
+}
+
+/// Returns the amount and a tenth of it, rounded up, at least one more.
+fn raised(amount: u128) -> Option<u128> {
+    amount.checked_add(amount.div_ceil(10).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tier(max_priority_fee_per_gas: u128, max_fee_per_gas: u128) -> Tier {
+        Tier { max_priority_fee_per_gas, max_fee_per_gas }
+    }
+
+    #[test]
+    fn both_fees_rise_by_a_tenth_or_to_the_suggestion() {
+        let market = tier(20, 60);
+        assert_eq!(replacement(tier(100, 300), market, 15), Some(tier(110, 330)));
+        assert_eq!(replacement(tier(101, 301), market, 15), Some(tier(112, 332)));
+        assert_eq!(replacement(tier(5, 9), market, 15), Some(tier(20, 60)));
+        // The tip is paid besides the base fee.
+        assert_eq!(replacement(tier(100, 101), market, 15), Some(tier(110, 125)));
+        assert_eq!(replacement(tier(0, 0), tier(0, 0), 0), Some(tier(1, 1)));
+        assert_eq!(replacement(tier(1, u128::MAX), market, 15), None);
+        assert_eq!(gas_price_replacement(100, market, 15), Some(110));
+        // A gas price is paid in full, so it is not the suggestion's max fee.
+        assert_eq!(gas_price_replacement(1, market, 15), Some(35));
+        assert_eq!(gas_price_replacement(u128::MAX, market, 15), None);
+    }
+
+    proptest! {
+        #[test]
+        fn geth_and_reth_accept_every_replacement(
+            pending_tip in 0..u128::from(u64::MAX),
+            above in 0..u128::from(u64::MAX),
+            suggested_tip in 0..u128::from(u64::MAX),
+            suggested_above in 0..u128::from(u64::MAX),
+            next in 0..u128::from(u64::MAX),
+        ) {
+            let pending = tier(pending_tip, pending_tip + above);
+            let suggested = tier(suggested_tip, suggested_tip + suggested_above);
+            let new = replacement(pending, suggested, next).unwrap();
+            for (old, new) in [
+                (pending.max_priority_fee_per_gas, new.max_priority_fee_per_gas),
+                (pending.max_fee_per_gas, new.max_fee_per_gas),
+            ] {
+                // geth: more than before, and at least old x 110 / 100, rounded down. reth: rounded up.
+                prop_assert!(new > old && new >= old * 110 / 100 && new >= (old * 110).div_ceil(100));
+            }
+            prop_assert!(new.max_priority_fee_per_gas >= suggested_tip);
+            prop_assert!(new.max_fee_per_gas >= new.max_priority_fee_per_gas + next);
+            prop_assert!(new.max_fee_per_gas >= suggested.max_fee_per_gas);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `/inclusion` and `/replacement` on the recorded blocks of Base, against values computed here from `/fee-history` and
+//! `/fee-market`.
+
+use std::time::Duration;
+
+use gas_suggestion::demo::{BlockTiming, ReplayNode};
+use serde_json::{Value, json};
+
+use crate::process::{FREE_PORTS, File, Process, command};
+
+async fn start() -> Process {
+    // With this block time the node has no second block while the test runs.
+    let node = ReplayNode::bind(BlockTiming { block_time: Duration::from_hours(1), jitter: 0 });
+    let node = node.await.unwrap();
+    let url = format!("http://{}/base", node.address().unwrap());
+    tokio::spawn(node.run());
+    let file =
+        File::new("base", &format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n"));
+    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
+    let service = tokio::task::spawn_blocking(start).await.unwrap();
+    service.wait_for("/v1/base/gas-suggestion", |response| response.status == 200).await;
+    service
+}
+
+fn wei(amount: &Value) -> u128 {
+    amount.as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fee_is_compared_with_the_newest_blocks() {
+    let service = start().await;
+    let history = service.get("/v1/base/fee-history?blocks=20").await.json();
+    let next = wei(&history["next_base_fee_per_gas"]);
+    let blocks = history["blocks"].as_array().unwrap();
+    let rewards: Vec<u128> = blocks.iter().map(|block| wei(&block["rewards"][0])).collect();
+    let newest = history["blocks"][blocks.len() - 1]["number"].to_string();
+    for tip in [0, 1, rewards[3], rewards[11], rewards[19], 10_u128.pow(15)] {
+        for max_fee in [tip + next, tip + 2 * next, (tip + next) * 9 / 10] {
+            let tip = tip.min(max_fee);
+            let path = format!(
+                "/v1/base/inclusion?max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}"
+            );
+            let response = service.get(&path).await;
+            assert_eq!(response.headers["x-newest-block"].to_str().unwrap(), newest);
+            let body = response.json();
+            let enough = rewards.iter().filter(|reward| tip >= **reward).count();
+            assert_eq!((&body["enough_in"], &body["of"]), (&json!(enough), &json!(20)), "{path}");
+            assert_eq!(body["covers_next_base_fee"], max_fee >= next, "{path}");
+            assert_eq!(body["not_before_blocks"] == 0, max_fee >= next, "{path}");
+            assert_eq!(body["percentile"], 60);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
+    let service = start().await;
+    let suggestion = service.get("/v1/base/gas-suggestion").await.json();
+    let market = service.get("/v1/base/fee-market").await.json();
+    let next = wei(&market["next_base_fee_per_gas"]);
+    for (max_fee, tip) in [(1, 0), (10_u128.pow(12) + 1, 10_u128.pow(11) + 1), (7, 7)] {
+        let query = format!("max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}");
+        let body = service.get(&format!("/v1/base/replacement?{query}")).await.json();
+        for tier in ["medium", "high"] {
+            let raised = |old: u128| old + old.div_ceil(10).max(1);
+            let new_tip = raised(tip).max(wei(&suggestion[tier]["max_priority_fee_per_gas"]));
+            let new_max = raised(max_fee).max(wei(&suggestion[tier]["max_fee_per_gas"]));
+            assert_eq!(wei(&body[tier]["max_priority_fee_per_gas"]), new_tip, "{query}");
+            assert_eq!(wei(&body[tier]["max_fee_per_gas"]), new_max.max(new_tip + next), "{query}");
+        }
+    }
+    let body = service.get("/v1/base/replacement?gas_price=1000000000001").await.json();
+    assert_eq!(
+        body["medium"],
+        json!({ "max_priority_fee_per_gas": "1100000000002", "max_fee_per_gas": "1100000000002" })
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fees_that_cannot_be_right_are_rejected() {
+    let service = start().await;
+    let too_large = u128::MAX.to_string() + "0";
+    for (query, text) in [
+        ("inclusion?max_fee_per_gas=1", "`max_priority_fee_per_gas` is required"),
+        ("inclusion?max_fee_per_gas=1&max_priority_fee_per_gas=2", "must not be above"),
+        ("inclusion?max_fee_per_gas=-1&max_priority_fee_per_gas=0", "an amount in wei"),
+        ("inclusion?max_fee_per_gas=1e9&max_priority_fee_per_gas=0", "an amount in wei"),
+        ("inclusion?max_fee_per_gas=&max_priority_fee_per_gas=0", "an amount in wei"),
+        (&format!("replacement?gas_price={too_large}"), "an amount in wei"),
+        (&format!("replacement?gas_price={}", u128::MAX), "below 2^128"),
+        ("replacement?gas_price=1&max_fee_per_gas=1", "without the other two"),
+        ("replacement", "is required"),
+        ("replacement?gas_price=1&gas_price=2", "given once"),
+    ] {
+        let response = service.get(&format!("/v1/base/{query}")).await;
+        let body = response.json();
+        assert_eq!((response.status, &body["code"]), (400, &json!("invalid_parameter")), "{query}");
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains(text), "{query}: {detail}");
+    }
+    let unknown = service.get("/v1/other/inclusion?max_fee_per_gas=1&max_priority_fee_per_gas=1");
+    assert_eq!(unknown.await.status, 404);
+}
