@@ -121,7 +121,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
         columns.map(|percentile| history.recording().reward_column(percentile)).collect();
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
-            // Without recorded tips no tip is quoted. The base fee does not depend on them.
+            // Without these percentiles no tip is quoted. The base fee does not depend on them.
             None => return Some(Rewards { medium: 0, high: None }),
             Some(columns) => (columns.first()?, columns.get(1)),
         };
@@ -142,7 +142,8 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     };
     let tip = tier.max_priority_fee_per_gas;
     let base_fee = tier.max_fee_per_gas.checked_sub(tip);
-    Some(Quote { tip: history.recording().has_tips().then_some(tip), base_fee })
+    let has_percentiles = history.recording().has_tips() && columns.is_some();
+    Some(Quote { tip: has_percentiles.then_some(tip), base_fee })
 }
 
 /// Returns `amount` times a fraction, rounded down.

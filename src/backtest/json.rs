@@ -77,7 +77,19 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
     }
 }
 
-// `None` on overflow.
-fn from_permille(number: u128) -> Option<f64> {
-    u32::try_from(number).ok().map(|number| f64::from(number) / 1000.0)
+/// Converts thousandths to the nearest number.
+fn from_permille(thousandths: u128) -> Option<f64> {
+    format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_of_any_size_is_a_number() {
+        assert_eq!(from_permille(2_005), Some(2.005));
+        assert_eq!(from_permille(4_294_967_296), Some(4_294_967.296));
+        assert!(from_permille(u128::MAX).is_some_and(f64::is_finite));
+    }
 }

@@ -64,6 +64,17 @@ fn configured_pricing_is_quoted_by_the_production_code() {
 }
 
 #[test]
+fn without_its_percentile_no_tip_is_quoted() {
+    let blocks: Vec<_> = (1..=21).map(|n| block(n * 10, 0.5, &[n, n * 5])).collect();
+    let recording = recording(&[0.0, 50.0], blocks);
+    for (name, base_fee) in
+        [("configured, medium", 2 * GWEI), ("network rule without floors, high", 210)]
+    {
+        assert_eq!(quote_by_name(name, &recording), Some((None, Some(base_fee))), "{name}");
+    }
+}
+
+#[test]
 fn both_configured_percentiles_are_used() {
     let pricing = Pricing {
         reward_percentiles: Some(RewardPercentiles::new(60.0, Some(90.0)).unwrap()),
