@@ -117,10 +117,10 @@ fn disabled_routes_are_omitted() {
     };
     let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
     let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
-    assert_eq!(counts, [26, 6, 1, 9, 1]);
+    assert_eq!(counts, [26, 6, 1, 11, 1]);
     assert_eq!(tags, ["Gas", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]);
     let (counts, tags) = paths_and_tags(CHAIN_ALONE, &prefixes);
-    assert_eq!(counts, [0, 0, 0, 8, 1]);
+    assert_eq!(counts, [0, 0, 0, 10, 1]);
     assert_eq!(tags, ["Gas", "JSON-RPC", "Pages", "Operation"]);
 }
 
@@ -247,11 +247,14 @@ async fn send_request(
     let mut target = path.to_owned();
     let mut query = vec![];
     for reference in operation["parameters"].as_array().unwrap() {
-        let pointer = reference["$ref"].as_str().unwrap().trim_start_matches('#');
-        let parameter = document.pointer(pointer).unwrap();
+        let parameter = match reference["$ref"].as_str() {
+            Some(pointer) => document.pointer(pointer.trim_start_matches('#')).unwrap(),
+            None => reference,
+        };
         let name = parameter["name"].as_str().unwrap();
         // A replacement needs a fee, but which of its parameters have it is up to the caller.
-        if parameter["required"] != true && name != "gas_price" {
+        let is_required = parameter["required"] == true || name == "gas_price";
+        if !is_required {
             continue;
         }
         let value = match name {
