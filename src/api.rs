@@ -26,6 +26,7 @@ mod health;
 mod metrics;
 mod openapi;
 mod pages;
+mod parameters;
 mod problem;
 mod request_body;
 mod request_checks;

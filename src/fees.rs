@@ -59,13 +59,14 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
         average(history.blocks().iter().map(|block| block.base_fee))?.unwrap_or_default();
     let average_reward = average_rewards(history)?;
     let pricing_type = pricing_type(history, pricing);
-    let upcoming_base_fee = history.newest_known_base_fee();
+    let newest_known_base_fee = history.newest_known_base_fee();
 
     let (typical_base_fee, priority_fees) = match pricing.strategy {
         Strategy::Network => (average_base_fee, network_priority_fees(average_reward, pricing)?),
-        Strategy::Adaptive => {
-            (average_base_fee.max(upcoming_base_fee), adaptive::priority_fees(history, pricing)?)
-        }
+        Strategy::Adaptive => (
+            average_base_fee.max(newest_known_base_fee),
+            adaptive::priority_fees(history, pricing)?,
+        ),
     };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,
@@ -76,7 +77,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     };
     let PriorityFees { medium, high, is_floor_applied: is_floor } = priority_fees;
     let base_fees = history.blocks().iter().map(|block| block.base_fee);
-    let highest_base_fee = base_fees.fold(upcoming_base_fee, u128::max);
+    let highest_base_fee = base_fees.fold(newest_known_base_fee, u128::max);
     if highest_base_fee > pricing.max_base_fee || medium.max(high) > pricing.max_priority_fee {
         return Err(PricingError::AboveMaximum);
     }
@@ -91,6 +92,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
         average_base_fee,
         average_reward,
         next_base_fee: history.next_base_fee(),
+        newest_known_base_fee,
         floors_applied: FloorsApplied {
             base_fee: pricing_type == PricingType::Eip1559
                 && typical_base_fee < pricing.base_fee_floor,
@@ -104,10 +106,10 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
             }),
         },
         gas_used_ratio: GasUsedRatios::from_blocks(history.blocks()),
-        base_fee_trend: Trend::from_base_fees(average_base_fee, upcoming_base_fee)?,
+        base_fee_trend: Trend::from_base_fees(average_base_fee, newest_known_base_fee)?,
         covers_full_blocks: FullBlocksCovered {
-            medium: covered_blocks(suggestion.medium, upcoming_base_fee, pricing),
-            high: covered_blocks(suggestion.high, upcoming_base_fee, pricing),
+            medium: covered_blocks(suggestion.medium, newest_known_base_fee, pricing),
+            high: covered_blocks(suggestion.high, newest_known_base_fee, pricing),
         },
         suggestion,
     })

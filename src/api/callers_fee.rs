@@ -1,78 +1,34 @@
 //! `GET /v1/{chain}/inclusion` and `GET /v1/{chain}/replacement`: what a caller asks of its own fee.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Query};
-use axum::http::request::Parts;
+use axum::extract::RawQuery;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::freshness::write_snapshot_headers;
 use super::openapi::components::{
     CommonErrors, FeeQuery, FeesUnavailable, ReplacementQuery, UnknownChain,
 };
+use super::parameters::{Parameters, invalid_parameter, parse_wei};
 use super::problem::{Problem, ProblemCode};
-use crate::fees::{self, Suggestion, Tier};
-use crate::store::{BlockWindow, ServableSnapshot, StoredChain};
-use crate::wire::TierBody;
+use crate::fees::{self, Block, Market, Tier};
+use crate::store::StoredChain;
+use crate::wire::{TierBody, percentile_numbers};
 
 /// Number of blocks that a fee is compared with. More blocks say less of the next one.
 const COMPARED_BLOCKS: usize = 20;
 
-/// The parameters of both routes, not validated.
-#[derive(Debug, Deserialize)]
-pub(super) struct FeeParameters {
-    max_fee_per_gas: Option<String>,
-    max_priority_fee_per_gas: Option<String>,
-    gas_price: Option<String>,
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for FeeParameters {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match Query::<Self>::from_request_parts(parts, state).await {
-            Ok(Query(parameters)) => Ok(parameters),
-            Err(_) => Err(invalid("each parameter", "must be given once, in UTF-8")),
-        }
+/// Returns the fee of the query. Its tip is not above its max fee.
+fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
+    let name = "max_priority_fee_per_gas";
+    let max_fee_per_gas = parameters.required("max_fee_per_gas", parse_wei)?;
+    let max_priority_fee_per_gas = parameters.required(name, parse_wei)?;
+    if max_priority_fee_per_gas > max_fee_per_gas {
+        return Err(invalid_parameter(name, "must not be above `max_fee_per_gas`"));
     }
-}
-
-impl FeeParameters {
-    /// Returns the fee. Its tip is not above its max fee.
-    fn offered(&self) -> Result<Tier, Problem> {
-        let max_fee_per_gas = amount("`max_fee_per_gas`", self.max_fee_per_gas.as_deref())?;
-        let name = "`max_priority_fee_per_gas`";
-        let max_priority_fee_per_gas = amount(name, self.max_priority_fee_per_gas.as_deref())?;
-        if max_priority_fee_per_gas > max_fee_per_gas {
-            return Err(invalid(name, "must not be above `max_fee_per_gas`"));
-        }
-        Ok(Tier { max_priority_fee_per_gas, max_fee_per_gas })
-    }
-
-    /// Returns the gas price if it was given, alone.
-    fn gas_price(&self) -> Result<Option<u128>, Problem> {
-        let name = "`gas_price`";
-        let Some(price) = self.gas_price.as_deref() else { return Ok(None) };
-        if self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some() {
-            return Err(invalid(name, "must be given without the other two"));
-        }
-        amount(name, Some(price)).map(Some)
-    }
-}
-
-/// Parses a decimal amount of wei that fits in 128 bits.
-fn amount(name: &str, text: Option<&str>) -> Result<u128, Problem> {
-    let text = text.ok_or_else(|| invalid(name, "is required"))?;
-    // `parse` would accept a sign.
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-    let amount = is_decimal.then(|| text.parse().ok()).flatten();
-    amount.ok_or_else(|| invalid(name, "must be an amount in wei: a whole number below 2^128"))
-}
-
-fn invalid(name: &str, requirement: &str) -> Problem {
-    Problem::new(ProblemCode::InvalidParameter, format!("{name} {requirement}"))
+    Ok(Tier { max_priority_fee_per_gas, max_fee_per_gas })
 }
 
 /// How a fee compares with the newest blocks.
@@ -113,22 +69,29 @@ pub(super) struct InclusionBody {
 )]
 pub(super) async fn get_inclusion(
     ChainParam(chain): ChainParam,
-    parameters: FeeParameters,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let offered = parameters.offered()?;
+    let offered = offered_fee(&Parameters::from_query(query.as_deref())?)?;
     let (current, window) = chain
         .snapshot_with_blocks(COMPARED_BLOCKS)
         .map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let body = InclusionBody::new(&chain, &window, offered);
-    Ok(with_freshness(Json(body).into_response(), &chain, &current))
+    let market = &current.snapshot.market;
+    let body = InclusionBody::new(&chain, market, &window.blocks, offered);
+    let mut response = Json(body).into_response();
+    write_snapshot_headers(response.headers_mut(), &chain, &current);
+    Ok(response)
 }
 
 impl InclusionBody {
-    pub(super) fn new(chain: &StoredChain, window: &BlockWindow, offered: Tier) -> Self {
+    pub(super) fn new(
+        chain: &StoredChain,
+        market: &Market,
+        blocks: &[Block],
+        offered: Tier,
+    ) -> Self {
         let pricing = &chain.config().pricing;
-        let next_base_fee = newest_known_base_fee(window);
-        let compared = fees::inclusion(&window.blocks, next_base_fee, offered, pricing);
-        let percentiles = crate::wire::percentile_numbers(pricing.percentiles().iter());
+        let compared = fees::inclusion(blocks, market.newest_known_base_fee, offered, pricing);
+        let percentiles = percentile_numbers(pricing.percentiles().iter());
         Self {
             percentile: percentiles.into_iter().next(),
             enough_in: compared.enough_in,
@@ -166,17 +129,17 @@ pub(super) struct ReplacementBody {
 )]
 pub(super) async fn get_replacement(
     ChainParam(chain): ChainParam,
-    parameters: FeeParameters,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let pending = match parameters.gas_price()? {
-        Some(price) => PendingFee::GasPrice(price),
-        None => PendingFee::Capped(parameters.offered()?),
-    };
-    let (current, window) =
-        chain.snapshot_with_blocks(1).map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let body = ReplacementBody::new(&current.snapshot.market.suggestion, &window, pending)
-        .ok_or_else(|| invalid("the new fee", "would not be below 2^128 wei"))?;
-    Ok(with_freshness(Json(body).into_response(), &chain, &current))
+    let pending = PendingFee::parse(&Parameters::from_query(query.as_deref())?)?;
+    let current =
+        chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let body = ReplacementBody::new(&current.snapshot.market, pending).ok_or_else(|| {
+        Problem::new(ProblemCode::InvalidParameter, "the new fee would not be below 2^128 wei")
+    })?;
+    let mut response = Json(body).into_response();
+    write_snapshot_headers(response.headers_mut(), &chain, &current);
+    Ok(response)
 }
 
 /// The fee of the transaction to replace.
@@ -186,14 +149,24 @@ pub(super) enum PendingFee {
     GasPrice(u128),
 }
 
+impl PendingFee {
+    /// Parses the gas price, if it was given alone, or the other two.
+    fn parse(parameters: &Parameters) -> Result<Self, Problem> {
+        let name = "gas_price";
+        let Some(price) = parameters.optional(name, parse_wei)? else {
+            return offered_fee(parameters).map(Self::Capped);
+        };
+        if ["max_fee_per_gas", "max_priority_fee_per_gas"].iter().any(|name| parameters.has(name)) {
+            return Err(invalid_parameter(name, "must be given without the other two"));
+        }
+        Ok(Self::GasPrice(price))
+    }
+}
+
 impl ReplacementBody {
     /// Returns the fees of both tiers; `None` if one exceeds 128 bits.
-    pub(super) fn new(
-        suggestion: &Suggestion,
-        window: &BlockWindow,
-        pending: PendingFee,
-    ) -> Option<Self> {
-        let next_base_fee = newest_known_base_fee(window);
+    pub(super) fn new(market: &Market, pending: PendingFee) -> Option<Self> {
+        let next_base_fee = market.newest_known_base_fee;
         let replace = |suggested: Tier| match pending {
             PendingFee::Capped(pending) => fees::replacement(pending, suggested, next_base_fee),
             PendingFee::GasPrice(price) => {
@@ -201,25 +174,8 @@ impl ReplacementBody {
                 Some(Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price })
             }
         };
-        let medium = replace(suggestion.medium)?;
-        let high = replace(suggestion.high)?;
+        let medium = replace(market.suggestion.medium)?;
+        let high = replace(market.suggestion.high)?;
         Some(Self { medium: (&medium).into(), high: (&high).into() })
     }
-}
-
-/// Returns the base fee of the next block, or of the newest one if that is unknown, in wei.
-fn newest_known_base_fee(window: &BlockWindow) -> u128 {
-    let newest_mined = window.blocks.last().map(|block| block.base_fee);
-    window.next_base_fee.or(newest_mined).unwrap_or_default()
-}
-
-fn with_freshness(
-    mut response: Response,
-    chain: &StoredChain,
-    current: &ServableSnapshot,
-) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
-    Freshness::from_snapshot(chain, current).write_headers(headers);
-    response
 }

@@ -3,7 +3,6 @@
 //! Parameters are validated before any upstream call. Responses have the shapes of delegate.xyz's REST API, whatever
 //! their source.
 
-mod parameters;
 pub(super) mod transaction;
 pub(super) mod unsigned_transaction;
 
@@ -21,6 +20,9 @@ use super::openapi::components::{
     LookupQuery, TokenQuery, UpstreamErrors,
 };
 use super::openapi::schemas::{self, DirectionName};
+use super::parameters::{
+    Parameters, invalid_parameter, parse_address, parse_chain_id, parse_number, parse_rights,
+};
 use super::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::client_limits::ClientHandle;
 use crate::delegation::{
@@ -30,9 +32,6 @@ use crate::delegation::{
 use crate::delegation_registry::{Check, CheckScope, Direction};
 use crate::proxy::ProxyError;
 use crate::reads::{ReadError, ReadRejection};
-use parameters::{
-    Parameters, invalid_parameter, parse_address, parse_chain_id, parse_number, parse_rights,
-};
 
 /// Response header: the source of the response, `api` or `chain`.
 pub(super) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");

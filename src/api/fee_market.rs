@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::freshness::write_snapshot_headers;
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
@@ -75,9 +75,7 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
     let current =
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
     let mut response = Json(FeeMarketBody::from_snapshot(&chain, &current)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
-    Freshness::from_snapshot(&chain, &current).write_headers(headers);
+    write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
 

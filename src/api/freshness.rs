@@ -70,6 +70,16 @@ impl Freshness {
     }
 }
 
+/// Writes `X-Newest-Block` and the headers of the freshness of a response from `current` alone.
+pub(super) fn write_snapshot_headers(
+    headers: &mut HeaderMap,
+    chain: &StoredChain,
+    current: &ServableSnapshot,
+) {
+    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
+    Freshness::from_snapshot(chain, current).write_headers(headers);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -142,8 +142,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     };
     let tip = tier.max_priority_fee_per_gas;
     let base_fee = tier.max_fee_per_gas.checked_sub(tip);
-    let has_percentiles = history.recording().has_tips() && columns.is_some();
-    Some(Quote { tip: has_percentiles.then_some(tip), base_fee })
+    Some(Quote { tip: columns.is_some().then_some(tip), base_fee })
 }
 
 /// Returns `amount` times a fraction, rounded down.

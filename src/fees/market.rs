@@ -14,6 +14,8 @@ pub struct Market {
     pub average_reward: Option<Rewards>,
     /// Base fee of the next block; `None` if the node did not return it.
     pub next_base_fee: Option<u128>,
+    /// Base fee of the next block, or of the newest mined one if that is unknown.
+    pub newest_known_base_fee: u128,
     /// Floors that raised the suggestion.
     pub floors_applied: FloorsApplied,
     /// Floors that are far above what the market pays.

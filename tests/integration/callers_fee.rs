@@ -1,26 +1,9 @@
 //! `/inclusion` and `/replacement` on the recorded blocks of Base, against values computed here from `/fee-history` and
 //! `/fee-market`.
 
-use std::time::Duration;
-
-use gas_suggestion::demo::{BlockTiming, ReplayNode};
 use serde_json::{Value, json};
 
-use crate::process::{FREE_PORTS, File, Process, command};
-
-async fn start() -> Process {
-    // With this block time the node has no second block while the test runs.
-    let node = ReplayNode::bind(BlockTiming { block_time: Duration::from_hours(1), jitter: 0 });
-    let node = node.await.unwrap();
-    let url = format!("http://{}/base", node.address().unwrap());
-    tokio::spawn(node.run());
-    let file =
-        File::new("base", &format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n"));
-    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
-    let service = tokio::task::spawn_blocking(start).await.unwrap();
-    service.wait_for("/v1/base/gas-suggestion", |response| response.status == 200).await;
-    service
-}
+use crate::recorded_base;
 
 fn wei(amount: &Value) -> u128 {
     amount.as_str().unwrap().parse().unwrap()
@@ -28,7 +11,7 @@ fn wei(amount: &Value) -> u128 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_is_compared_with_the_newest_blocks() {
-    let service = start().await;
+    let service = recorded_base::start("").await;
     let history = service.get("/v1/base/fee-history?blocks=20").await.json();
     let next = wei(&history["next_base_fee_per_gas"]);
     let blocks = history["blocks"].as_array().unwrap();
@@ -54,7 +37,7 @@ async fn a_fee_is_compared_with_the_newest_blocks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
-    let service = start().await;
+    let service = recorded_base::start("").await;
     let suggestion = service.get("/v1/base/gas-suggestion").await.json();
     let market = service.get("/v1/base/fee-market").await.json();
     let next = wei(&market["next_base_fee_per_gas"]);
@@ -78,7 +61,7 @@ async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fees_that_cannot_be_right_are_rejected() {
-    let service = start().await;
+    let service = recorded_base::start("").await;
     let too_large = u128::MAX.to_string() + "0";
     for (query, text) in [
         ("inclusion?max_fee_per_gas=1", "`max_priority_fee_per_gas` is required"),

@@ -1,29 +1,16 @@
 //! Fee floors on the recorded blocks of Base: none by default, and a warning about one that is far above the market.
 
 use std::io::BufRead;
-use std::time::Duration;
 
-use gas_suggestion::demo::{BlockTiming, ReplayNode};
 use serde_json::{Value, json};
 
-use crate::process::{FREE_PORTS, File, Process, command};
+use crate::process::Process;
+use crate::recorded_base;
 use crate::test_server::Response;
 
-/// Runs the service on the recorded blocks of Base, with `more` keys of the chain. Returns it with the lines of its log up
-/// to the first suggestion.
+/// Runs the service with `more` keys of the chain. Returns it with the lines of its log up to the first suggestion.
 async fn start(more: &str) -> (Process, Vec<Value>) {
-    // With this block time the node has no second block while the test runs.
-    let node = ReplayNode::bind(BlockTiming { block_time: Duration::from_hours(1), jitter: 0 });
-    let node = node.await.unwrap();
-    let url = format!("http://{}/base", node.address().unwrap());
-    tokio::spawn(node.run());
-    let file = File::new(
-        "base",
-        &format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{more}"),
-    );
-    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
-    let mut service = tokio::task::spawn_blocking(start).await.unwrap();
-    service.wait_for("/v1/base/gas-suggestion", |response| response.status == 200).await;
+    let mut service = recorded_base::start(more).await;
     // The request is logged after everything that led to its response.
     let mut log = Vec::new();
     while log.last().is_none_or(|line: &Value| line["status"] != 200) {

@@ -57,6 +57,7 @@ mod properties;
 mod raw_client;
 mod read_budget;
 mod reads;
+mod recorded_base;
 mod recorded_node_replies;
 mod rpc_bodies;
 mod stream;

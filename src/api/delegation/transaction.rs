@@ -13,16 +13,18 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::parameters::{Parameters, invalid_parameter, parse_address, parse_number, parse_rights};
 use super::unsigned_transaction::UnsignedTransaction;
 use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::{Freshness, X_NEWEST_BLOCK};
+use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
     UpstreamErrors,
 };
 use crate::api::openapi::schemas::TransactionRequest;
+use crate::api::parameters::{
+    Parameters, invalid_parameter, parse_address, parse_number, parse_rights,
+};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request_body;
 use crate::client_limits::ClientHandle;
@@ -71,10 +73,9 @@ pub(in crate::api) async fn prepare_transaction(
     let transaction =
         UnsignedTransaction::new(chain_id, from, &prepared, &snapshot.market.suggestion);
     let mut headers = HeaderMap::new();
-    Freshness::from_snapshot(chain.chain(), &current).write_headers(&mut headers);
+    write_snapshot_headers(&mut headers, chain.chain(), &current);
     headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(CONTENT_TYPE, JSON);
-    headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
     let body = serde_json::to_vec(&transaction).expect("a struct of strings serialises");
     Ok((headers, body).into_response())
 }

@@ -108,11 +108,12 @@ fn write_snapshot_examples(
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
-        let suggestion = &snapshot.market.suggestion;
-        let inclusion = callers_fee::InclusionBody::new(chain, &window, suggestion.medium);
+        let market = &snapshot.market;
+        let medium = market.suggestion.medium;
+        let inclusion = callers_fee::InclusionBody::new(chain, market, &window.blocks, medium);
         set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
-        let pending = PendingFee::Capped(suggestion.medium);
-        let replacement = callers_fee::ReplacementBody::new(suggestion, &window, pending);
+        let pending = PendingFee::Capped(medium);
+        let replacement = callers_fee::ReplacementBody::new(market, pending);
         set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
     }
     let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });

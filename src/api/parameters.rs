@@ -1,4 +1,4 @@
-//! Parameters of look-ups and transactions. An invalid one is rejected by its name.
+//! Parameters of fees, look-ups and transactions. An invalid one is rejected by its name.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::config::parse_hex_chain_id;
 pub(super) struct Parameters(pub(super) Vec<(String, String)>);
 
 impl Parameters {
-    /// More than any look-up has.
+    /// More than any route has.
     const MAX_PARAMETERS: usize = 32;
 
     /// Parses a query. A plus sign is a space. Rejects a value that is not UTF-8, and more than
@@ -102,6 +102,14 @@ pub(super) fn parse_number(name: &str, text: &str) -> Result<U256, Problem> {
     let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = is_decimal.then(|| U256::from_str_radix(text, 10).ok()).flatten();
     number.ok_or_else(|| invalid_parameter(name, "must be a decimal number from 0 to 2^256 - 1"))
+}
+
+/// Parses a decimal amount of wei that fits in 128 bits.
+pub(super) fn parse_wei(name: &str, text: &str) -> Result<u128, Problem> {
+    let amount = parse_number(name, text).ok().and_then(|number| u128::try_from(number).ok());
+    amount.ok_or_else(|| {
+        invalid_parameter(name, "must be an amount in wei: a whole number below 2^128")
+    })
 }
 
 /// Parses a chain id, decimal or `0x` and hex digits.

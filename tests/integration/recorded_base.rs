@@ -1,0 +1,24 @@
+//! The service on the recorded blocks of Base.
+
+use std::time::Duration;
+
+use gas_suggestion::demo::{BlockTiming, ReplayNode};
+
+use crate::process::{FREE_PORTS, File, Process, command};
+
+/// Runs the service on the recorded blocks of Base, with `more` keys of the chain, until it has a suggestion.
+pub(crate) async fn start(more: &str) -> Process {
+    // With this block time the node has no second block while the test runs.
+    let node = ReplayNode::bind(BlockTiming { block_time: Duration::from_hours(1), jitter: 0 });
+    let node = node.await.unwrap();
+    let url = format!("http://{}/base", node.address().unwrap());
+    tokio::spawn(node.run());
+    let file = File::new(
+        "base",
+        &format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{more}"),
+    );
+    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
+    let service = tokio::task::spawn_blocking(start).await.unwrap();
+    service.wait_for("/v1/base/gas-suggestion", |response| response.status == 200).await;
+    service
+}
