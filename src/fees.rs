@@ -3,9 +3,9 @@
 //!
 //! All amounts are wei in `u128`. Averages and products are rounded down. An overflow rejects the history, because only
 //! a faulty node returns such numbers. The rules are section 2.3 of the network document; where it is silent, a comment
-//! gives the reason. A chain can be configured to use another strategy (`adaptive`).
+//! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
-mod adaptive;
+mod calibrated;
 pub mod head_tracker;
 mod history;
 mod inclusion;
@@ -14,6 +14,7 @@ pub mod plausibility;
 mod pricing;
 mod replacement;
 
+pub use calibrated::{Target, Targets};
 pub use history::{Block, FeeHistory, Rewards};
 pub use inclusion::{Inclusion, inclusion};
 pub use market::{
@@ -55,17 +56,17 @@ impl PricingError {
 ///
 /// Returns [`PricingError`] if the history yields no suggestion.
 pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
-    let average_base_fee =
-        average(history.blocks().iter().map(|block| block.base_fee))?.unwrap_or_default();
-    let average_reward = average_rewards(history)?;
+    let window = history.newest(pricing.window_blocks.get());
+    let average_base_fee = average(window.iter().map(|block| block.base_fee))?.unwrap_or_default();
+    let average_reward = average_rewards(window)?;
     let pricing_type = pricing_type(history, pricing);
     let newest_known_base_fee = history.newest_known_base_fee();
 
     let (typical_base_fee, priority_fees) = match pricing.strategy {
         Strategy::Network => (average_base_fee, network_priority_fees(average_reward, pricing)?),
-        Strategy::Adaptive => (
+        Strategy::Calibrated => (
             average_base_fee.max(newest_known_base_fee),
-            adaptive::priority_fees(history, pricing)?,
+            calibrated_priority_fees(history.blocks(), pricing)?,
         ),
     };
     let base_fee_per_gas = match pricing_type {
@@ -105,7 +106,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
                 FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
             }),
         },
-        gas_used_ratio: GasUsedRatios::from_blocks(history.blocks()),
+        gas_used_ratio: GasUsedRatios::from_blocks(window),
         base_fee_trend: Trend::from_base_fees(average_base_fee, newest_known_base_fee)?,
         covers_full_blocks: FullBlocksCovered {
             medium: covered_blocks(suggestion.medium, newest_known_base_fee, pricing),
@@ -148,6 +149,17 @@ fn network_priority_fees(
     Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
 }
 
+/// The calibrated strategy: each tier has its own target. Without a usable reward both tips are the floor.
+fn calibrated_priority_fees(
+    blocks: &[Block],
+    pricing: &Pricing,
+) -> Result<PriorityFees, PricingError> {
+    let Targets { medium, high } = pricing.targets;
+    let (medium, is_floor) = apply_floor(calibrated::tip(blocks, medium)?, pricing)?;
+    let high = calibrated::tip(blocks, high)?.map_or(medium, |high| high.max(medium));
+    Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
+}
+
 /// Returns the tip, and whether it is the floor because the computed tip is lower or unknown.
 fn apply_floor(
     priority_fee: Option<u128>,
@@ -183,8 +195,8 @@ fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
 }
 
 /// Averages each percentile over the blocks with usable rewards; `None` without any.
-fn average_rewards(history: &FeeHistory) -> Result<Option<Rewards>, PricingError> {
-    let usable = || history.blocks().iter().filter_map(|block| block.rewards);
+fn average_rewards(blocks: &[Block]) -> Result<Option<Rewards>, PricingError> {
+    let usable = || blocks.iter().filter_map(|block| block.rewards);
     let Some(medium) = average(usable().map(|rewards| rewards.medium))? else {
         return Ok(None);
     };

@@ -31,6 +31,10 @@ use reporter::PollReporter;
 pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
+    /// Requests all blocks that a suggestion depends on. At the start and after a gap one poll sends it.
+    full_request: FeeHistoryRequest,
+    /// True if the last poll sent the full request.
+    was_full_request: bool,
     upstreams: Arc<ChainUpstreams>,
     head_tracker: HeadTracker,
     publisher: Publisher,
@@ -59,6 +63,8 @@ impl Poller {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
+            full_request: FeeHistoryRequest::for_all_blocks(&chain.pricing),
+            was_full_request: false,
             upstreams,
             head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
@@ -259,9 +265,23 @@ impl Poller {
         remote: Option<Report>,
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
+        let window_blocks = self.chain.pricing.window_blocks.get();
+        // A node that rejects the full request is asked for fewer blocks by the next poll.
+        let is_full_request = !self.was_full_request
+            && self.last_history.as_ref().is_none_or(|last| last.blocks().len() <= window_blocks);
+        self.was_full_request = is_full_request;
         let Self {
-            chain, request, upstreams, head_tracker, publisher, reporter, last_history, ..
+            chain,
+            request,
+            full_request,
+            upstreams,
+            head_tracker,
+            publisher,
+            reporter,
+            last_history,
+            ..
         } = self;
+        let request = if is_full_request { full_request } else { request };
         let mut candidates = upstreams.poll_candidates(now);
         if order == CallOrder::ByPreference {
             candidates.sort_by_key(|candidate| candidate.index);

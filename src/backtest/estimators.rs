@@ -62,16 +62,16 @@ struct ExternalRule {
     base_fee: Option<fn(HistoryAt<'_>) -> Option<u128>>,
 }
 
-/// Returns all estimators: the configured `pricing`, the network's and the adaptive strategy without floors, and those
+/// Returns all estimators: the configured `pricing`, the network's and the calibrated strategy without floors, and those
 /// of other systems.
 #[must_use]
 pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
     let without_floors = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
-    let adaptive = Pricing { strategy: Strategy::Adaptive, ..without_floors };
+    let calibrated = Pricing { strategy: Strategy::Calibrated, ..without_floors };
     let own = [
         ("configured", pricing),
         ("network rule without floors", &without_floors),
-        ("adaptive without floors", &adaptive),
+        ("calibrated without floors", &calibrated),
     ];
     let own = own.into_iter().flat_map(|(name, pricing)| {
         [("medium", TierChoice::Medium), ("high", TierChoice::High)].map(|(tier, tier_choice)| {
@@ -84,7 +84,7 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
 impl Estimator {
     fn own(name: String, pricing: &Pricing, tier: TierChoice) -> Self {
         let percentiles = pricing.percentiles().iter().collect();
-        let window = pricing.window_blocks.get();
+        let window = pricing.history_blocks();
         Self { name, percentiles, window, rule: Rule::Own(*pricing, tier) }
     }
 
@@ -114,7 +114,7 @@ impl Estimator {
 
 /// Quotes with the code of the service.
 fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
-    let window = pricing.window_blocks.get();
+    let window = pricing.history_blocks();
     let blocks = history.window(window)?;
     let columns = pricing.percentiles().iter();
     let columns: Option<Vec<_>> =

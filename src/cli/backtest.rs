@@ -16,7 +16,7 @@ use crate::fees::Pricing;
 const LONG_ABOUT: &str = "\
 Score fee estimators on recorded fee history
 
-At each block the configured pricing, the network's rule and the adaptive strategy without floors, and the
+At each block the configured pricing, the network's rule and the calibrated strategy without floors, and the
 estimators of other systems quote a tip and a max fee from the blocks up to it. The quotes are scored against the
 following blocks. All estimators are scored at the same blocks.
 

@@ -291,8 +291,8 @@ impl Chain {
                 mistakes.reject_with(key, others, allowed);
             }
         }
-        if !self.pricing.has_enough_percentiles() {
-            let allowed = "must have two values with strategy = \"adaptive\", such as [10, 60]";
+        if !self.pricing.has_right_percentiles() {
+            let allowed = "must be [10, 60] with strategy = \"calibrated\"";
             mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], allowed);
         }
     }

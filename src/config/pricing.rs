@@ -12,6 +12,8 @@ use crate::fees::{self, Multiplier, RewardPercentiles};
 pub(super) struct PricingSection {
     #[serde(with = "StrategyName")]
     strategy: fees::Strategy,
+    #[serde(with = "targets")]
+    targets: fees::Targets,
     window_blocks: NonZeroUsize,
     #[serde(with = "percentiles")]
     reward_percentiles: Option<RewardPercentiles>,
@@ -37,7 +39,7 @@ pub(super) struct PricingSection {
 #[serde(remote = "fees::Strategy", rename_all = "kebab-case")]
 enum StrategyName {
     Network,
-    Adaptive,
+    Calibrated,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -83,5 +85,47 @@ mod percentiles {
         out: S,
     ) -> Result<S::Ok, S::Error> {
         percentiles.map(|both| percentile_numbers(both.iter())).serialize(out)
+    }
+}
+
+/// A table with the targets of the tiers; an absent one has its default.
+mod targets {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
+
+    use crate::fees::{Target, Targets};
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Shares {
+        medium: f64,
+        high: f64,
+    }
+
+    impl Default for Shares {
+        fn default() -> Self {
+            Targets::default().into()
+        }
+    }
+
+    impl From<Targets> for Shares {
+        fn from(Targets { medium, high }: Targets) -> Self {
+            Self { medium: medium.share(), high: high.share() }
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Targets, D::Error> {
+        let Shares { medium, high } = Shares::deserialize(input)?;
+        Target::new(medium)
+            .zip(Target::new(high))
+            .map(|(medium, high)| Targets { medium, high })
+            .filter(|targets| targets.medium <= targets.high)
+            .ok_or_else(|| {
+                D::Error::custom("expected shares from 0.5 to 0.999, high not below medium")
+            })
+    }
+
+    pub(super) fn serialize<S: Serializer>(targets: &Targets, out: S) -> Result<S::Ok, S::Error> {
+        Shares::from(*targets).serialize(out)
     }
 }

@@ -58,6 +58,37 @@ impl FeeHistory {
         &self.blocks
     }
 
+    /// Returns the newest `count` blocks, oldest first, or all if there are fewer.
+    #[must_use]
+    pub fn newest(&self, count: usize) -> &[Block] {
+        let skipped = self.blocks.len().saturating_sub(count);
+        self.blocks.get(skipped..).unwrap_or_default()
+    }
+
+    /// Puts the blocks of an `earlier` history before these, up to `max_blocks` blocks in all. Blocks that both have are
+    /// taken from this history. If the two do not adjoin, or if the oldest block of this history has another base fee in
+    /// the earlier one, a reorg may have changed the blocks before it, and none is added.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self, max_blocks: usize) -> Self {
+        let position = self.oldest_block.checked_sub(earlier.oldest_block);
+        let Some(position) = position.and_then(|blocks| usize::try_from(blocks).ok()) else {
+            return self;
+        };
+        let Some(before) = earlier.blocks.get(..position) else { return self };
+        let base_fee = |history: &Self, index: usize| Some(history.blocks.get(index)?.base_fee);
+        let known = base_fee(earlier, position).or(earlier.next_base_fee);
+        if known.is_some() && known != base_fee(&self, 0) {
+            return self;
+        }
+        let room = max_blocks.saturating_sub(self.blocks.len());
+        let skipped = before.len().saturating_sub(room);
+        let added = before.get(skipped..).unwrap_or_default();
+        let count = u64::try_from(added.len()).unwrap_or_default();
+        self.oldest_block = self.oldest_block.saturating_sub(count);
+        self.blocks.splice(0..0, added.iter().copied());
+        self
+    }
+
     /// Base fee of the block after the newest one in wei; `None`: unknown.
     #[must_use]
     pub fn next_base_fee(&self) -> Option<u128> {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use super::calibrated::{self, Targets};
+
 /// One gwei in wei.
 const GWEI: u128 = 1_000_000_000;
 
@@ -14,6 +16,8 @@ const COIN: u128 = GWEI * GWEI;
 pub struct Pricing {
     /// Rule that computes tips and base fee from the blocks.
     pub strategy: Strategy,
+    /// Targets of the calibrated strategy.
+    pub targets: Targets,
     /// Number of newest blocks that are averaged.
     pub window_blocks: NonZeroUsize,
     /// Percentiles of the rewards; `None`: those of the strategy.
@@ -24,7 +28,7 @@ pub struct Pricing {
     pub base_fee_multiplier: Multiplier,
     /// Minimum medium tip in wei; under legacy pricing the minimum gas price.
     pub priority_fee_floor: u128,
-    /// Factor from the medium to the high tip, with one percentile or with the adaptive strategy.
+    /// Factor from the medium to the high tip, with one percentile.
     pub high_multiplier: Multiplier,
     /// Meaning of a base fee of 0 on this chain.
     pub zero_base_fee: ZeroBaseFee,
@@ -43,8 +47,9 @@ pub struct Pricing {
 pub enum Strategy {
     /// The network's own rule (network document, section 2.3).
     Network,
-    /// Tips from the third of the blocks with the highest tips, and a base fee that follows a rise at once.
-    Adaptive,
+    /// Tips that reach the 10th percentile of the next block in a chosen share of blocks, and a base fee that follows a
+    /// rise at once.
+    Calibrated,
 }
 
 /// Meaning of a base fee of 0.
@@ -86,6 +91,7 @@ impl Default for Pricing {
         Self {
             window_blocks: NonZeroUsize::new(20).expect("20 is not 0"),
             strategy: Strategy::Network,
+            targets: Targets::default(),
             reward_percentiles: None,
             base_fee_floor: GWEI,
             base_fee_multiplier: Multiplier { numerator: 2, denominator: 1 },
@@ -103,12 +109,12 @@ impl Default for Pricing {
 impl Pricing {
     /// Returns the requested reward percentiles, one or two. Under the network's rule and with one percentile the high
     /// tip is the medium tip times [`high_multiplier`](Self::high_multiplier); with two, the second is for the high
-    /// tip. The adaptive strategy has two.
+    /// tip. The calibrated strategy has 10 and 60.
     #[must_use]
     pub fn percentiles(&self) -> RewardPercentiles {
         self.reward_percentiles.unwrap_or(match self.strategy {
             Strategy::Network => RewardPercentiles { medium: 60.0, high: None },
-            Strategy::Adaptive => RewardPercentiles { medium: 10.0, high: Some(60.0) },
+            Strategy::Calibrated => RewardPercentiles::CALIBRATED,
         })
     }
 
@@ -117,13 +123,26 @@ impl Pricing {
         self.base_fee_change_denominator.map_or(8, |denominator| denominator.get().into())
     }
 
-    /// Returns true if there are as many percentiles as the strategy needs.
-    pub(crate) fn has_enough_percentiles(&self) -> bool {
-        self.strategy == Strategy::Network || self.percentiles().has_high()
+    /// Returns true if the percentiles are those that the strategy needs.
+    pub(crate) fn has_right_percentiles(&self) -> bool {
+        self.strategy == Strategy::Network || self.percentiles() == RewardPercentiles::CALIBRATED
+    }
+
+    /// Returns the number of newest blocks that a suggestion depends on.
+    #[must_use]
+    pub fn history_blocks(&self) -> usize {
+        let window = self.window_blocks.get();
+        match self.strategy {
+            Strategy::Network => window,
+            Strategy::Calibrated => window.max(calibrated::BLOCKS),
+        }
     }
 }
 
 impl RewardPercentiles {
+    /// Those of the calibrated strategy.
+    const CALIBRATED: Self = Self { medium: 10.0, high: Some(60.0) };
+
     /// Creates the percentiles of the medium tip and, with two, of the high tip.
     ///
     /// # Errors

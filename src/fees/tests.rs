@@ -224,73 +224,72 @@ fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Bl
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
 
-/// The adaptive strategy with these constants.
-fn adaptive(constants: Pricing) -> Pricing {
-    Pricing { strategy: Strategy::Adaptive, ..constants }
+/// The calibrated strategy with these constants.
+fn calibrated(constants: Pricing) -> Pricing {
+    Pricing { strategy: Strategy::Calibrated, ..constants }
 }
 
-fn price_adaptive(blocks: Vec<Block>, next_base_fee: Option<u128>, constants: Pricing) -> Market {
-    price(&history(blocks, next_base_fee), &adaptive(constants)).unwrap()
-}
-
-#[test]
-fn the_adaptive_priority_fee_averages_the_dearest_third() {
-    // The top third of five blocks are two: the crowded one with its high percentile, and the highest low percentile of
-    // the others.
-    let blocks = vec![
-        block_with_ratio(Some(0.5), 10, 900),
-        block_with_ratio(Some(0.7), 4, 301),
-        block_with_ratio(Some(0.69), 7, 200),
-        block_with_ratio(None, 11, 100),
-        block_with_ratio(Some(0.0), 0, 100),
-    ];
-    let market = price_adaptive(blocks, Some(100), without_floors());
-    // (301 + 11) / 2; never below the average of the high percentile: (900 + 301 + 200 + 100 + 100) / 5.
-    assert_eq!(amounts(&market.suggestion), (200, 156, 356, 320, 520));
-    assert_eq!(market.average_reward, Some(Rewards { medium: 6, high: Some(320) }));
-    assert_eq!(market.floors_applied, FloorsApplied { base_fee: false, priority_fee: false });
+fn price_calibrated(blocks: Vec<Block>, next_base_fee: Option<u128>, constants: Pricing) -> Market {
+    price(&history(blocks, next_base_fee), &calibrated(constants)).unwrap()
 }
 
 #[test]
-fn the_adaptive_priority_fee_is_capped_by_the_high_average() {
-    let mut blocks = vec![block_with_ratio(Some(0.2), 1, 2); 19];
-    blocks.push(block_with_ratio(Some(1.0), 1, 1_000_000));
-    let market = price_adaptive(blocks, Some(100), without_floors());
-    // The top seven blocks have an average of 142,858, but the average high percentile is 50,001.
-    assert_eq!(amounts(&market.suggestion), (200, 50_001, 50_201, 60_001, 60_201));
-}
-
-#[test]
-fn adaptive_priority_fees_respect_the_floor() {
+fn calibrated_priority_fees_respect_the_floor() {
     let cheap = vec![block_with_ratio(Some(0.9), 3, 5); 20];
-    let market = price_adaptive(cheap, Some(100), with_floors(0, 20));
-    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
+    let market = price_calibrated(cheap, Some(100), with_floors(0, 20));
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
     assert!(market.floors_applied.priority_fee);
 
     let silent = vec![Block { base_fee: 100, gas_used_ratio: Some(0.9), rewards: None }; 20];
-    let market = price_adaptive(silent.clone(), Some(100), with_floors(0, 20));
-    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
-    let rejected = price(&history(silent, None), &adaptive(without_floors()));
+    let market = price_calibrated(silent.clone(), Some(100), with_floors(0, 20));
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
+    let rejected = price(&history(silent, None), &calibrated(without_floors()));
     assert_eq!(rejected, Err(PricingError::NoRewards));
     // A row whose second percentile is below its first is malformed.
-    let market =
-        price_adaptive(vec![block_with_ratio(Some(0.9), 5, 1); 3], Some(100), without_floors());
+    let malformed = vec![block_with_ratio(Some(0.9), 5, 1); 3];
+    let market = price_calibrated(malformed, Some(100), without_floors());
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
 }
 
 #[test]
-fn the_adaptive_base_fee_rises_at_once_and_falls_slowly() {
+fn empty_blocks_do_not_change_a_calibrated_tip() {
+    let mut blocks: Vec<_> = (0..60).map(|n| block_with_ratio(Some(0.5), n % 7, 20)).collect();
+    let tips = |blocks| {
+        let suggestion = price_calibrated(blocks, Some(100), without_floors()).suggestion;
+        (suggestion.medium.max_priority_fee_per_gas, suggestion.high.max_priority_fee_per_gas)
+    };
+    let before = tips(blocks.clone());
+    assert_eq!(before, (6, 6));
+    blocks.extend(vec![block_with_ratio(Some(0.0), 0, 0); 100]);
+    assert_eq!(tips(blocks), before);
+}
+
+#[test]
+fn each_miss_raises_a_calibrated_tip() {
+    let mut blocks = vec![block_with_ratio(Some(0.5), 80, 1000); 150];
+    let tip = |blocks: &[Block]| {
+        let market = price_calibrated(blocks.to_vec(), Some(100), without_floors());
+        market.suggestion.high.max_priority_fee_per_gas
+    };
+    assert_eq!(tip(&blocks), 80);
+    blocks.push(block_with_ratio(Some(0.5), 160, 1000));
+    // One miss lowers the level from 3 % to -2 %: an eighth above the highest.
+    assert_eq!(tip(&blocks), 180);
+}
+
+#[test]
+fn the_calibrated_base_fee_rises_at_once_and_falls_slowly() {
     let blocks = |base_fees: [u128; 4]| {
         base_fees.map(|base_fee| Block { base_fee, ..block_with_ratio(Some(0.5), 1, 1) }).to_vec()
     };
     let base_fee = |base_fees, next| {
-        price_adaptive(blocks(base_fees), next, without_floors()).suggestion.base_fee_per_gas
+        price_calibrated(blocks(base_fees), next, without_floors()).suggestion.base_fee_per_gas
     };
     assert_eq!(base_fee([100, 112, 126, 142], Some(160)), 320);
     assert_eq!(base_fee([160, 142, 126, 112], Some(100)), 270);
     // If the node does not return the next base fee.
     assert_eq!(base_fee([100, 112, 126, 142], None), 284);
-    let market = price_adaptive(blocks([1; 4]), Some(2), with_floors(7, 0));
+    let market = price_calibrated(blocks([1; 4]), Some(2), with_floors(7, 0));
     assert_eq!(market.suggestion.base_fee_per_gas, 14);
     assert!(market.floors_applied.base_fee);
 }

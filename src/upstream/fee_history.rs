@@ -64,6 +64,12 @@ impl FeeHistoryRequest {
         }
     }
 
+    /// Creates the request for all blocks that a suggestion of this `pricing` depends on.
+    #[must_use]
+    pub fn for_all_blocks(pricing: &Pricing) -> Self {
+        Self { block_count: pricing.history_blocks(), ..Self::new(pricing) }
+    }
+
     /// Returns the request for `blocks` blocks; `None` if that are not fewer.
     pub(super) fn shortened(&self, blocks: usize) -> Option<Self> {
         (blocks < self.block_count).then(|| Self { block_count: blocks, ..self.clone() })

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 use gas_suggestion::demo::DemoRecording;
-use gas_suggestion::fees;
+use gas_suggestion::fees::{self, Pricing, PricingError, Suggestion};
 use gas_suggestion::upstream::FeeHistoryRequest;
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -27,26 +27,29 @@ fn polygon_windows_have_the_expected_prices() {
 }
 
 #[test]
-fn adaptive_strategy_has_the_expected_prices() {
+fn calibrated_strategy_has_the_expected_tips() {
     for (recording, chain) in [
         ("src/demo/recordings/ethereum.json.gz", "ethereum"),
         ("src/demo/recordings/base.json.gz", "base"),
         ("tests/fixtures/recordings/polygon.json.gz", "polygon"),
     ] {
         let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
-        let lines = lines(&format!("adaptive-{chain}"));
+        let lines = lines(&format!("calibrated-{chain}"));
+        assert_eq!(lines[0], "newest_block,tip_target_95,tip_target_99");
+        assert_eq!(lines.len() - 1, recording.reward.len());
+        let pricing = fixtures::priced("strategy = \"calibrated\"").pricing;
         for line in &lines[1..] {
-            let columns: Vec<_> = line.split(',').collect();
-            let [newest, base_floor, tip_floor, ..] = columns[..] else { panic!("{line}") };
-            let pricing = format!(
-                "strategy = \"adaptive\"\nbase_fee_floor = \"{base_floor} wei\"\n\
-                 priority_fee_floor = \"{tip_floor} wei\""
-            );
-            let actual = priced(&recording, newest.parse().unwrap(), &pricing);
-            assert_eq!(actual, columns[3..].join(","), "{chain}: {line}");
+            let newest = line.split(',').next().unwrap().parse().unwrap();
+            let actual = match price_at(&recording, newest, &pricing) {
+                Ok(suggestion) => {
+                    let tips = [suggestion.medium, suggestion.high];
+                    let [medium, high] = tips.map(|tier| tier.max_priority_fee_per_gas);
+                    format!("{newest},{medium},{high}")
+                }
+                Err(_) => format!("{newest},,"),
+            };
+            assert_eq!(actual, *line, "{chain}");
         }
-        // Two configurations per window.
-        assert_eq!(lines.len() - 1, 2 * 1005);
     }
 }
 
@@ -88,29 +91,10 @@ fn check(recording: &str, chain: &str) {
     assert_eq!(rows, ROWS);
 }
 
-/// Prices the 20 blocks up to `newest`, parsed from a node's result. Returns the amounts in the order of the file's
-/// columns.
+/// Prices the blocks up to `newest`. Returns the amounts in the order of the file's columns.
 fn priced(recording: &DemoRecording, newest: u64, pricing: &str) -> String {
     let pricing = fixtures::priced(pricing).pricing;
-    let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
-    let start = end - 20;
-    let hex = |number: &u64| format!("{number:#x}");
-    let columns: Vec<_> = pricing
-        .percentiles()
-        .iter()
-        .map(|percentile| recording.column(percentile).unwrap())
-        .collect();
-    let row =
-        |row: &Vec<u64>| -> Vec<_> { columns.iter().map(|column| hex(&row[*column])).collect() };
-    let result = json!({
-        "oldestBlock": hex(&(newest - 19)),
-        "baseFeePerGas": recording.base_fee_per_gas[start..=end].iter().map(hex).collect::<Vec<_>>(),
-        "gasUsedRatio": recording.gas_used_ratio[start..end],
-        "reward": recording.reward[start..end].iter().map(row).collect::<Vec<_>>(),
-    });
-    let history = FeeHistoryRequest::new(&pricing).parse(&to_raw_value(&result).unwrap()).unwrap();
-    assert_eq!(history.newest_block(), newest);
-    let suggestion = fees::price(&history, &pricing).unwrap().suggestion;
+    let suggestion = price_at(recording, newest, &pricing).unwrap();
     let (medium, high) = (suggestion.medium, suggestion.high);
     format!(
         "{},{},{},{},{}",
@@ -120,4 +104,32 @@ fn priced(recording: &DemoRecording, newest: u64, pricing: &str) -> String {
         high.max_priority_fee_per_gas,
         high.max_fee_per_gas
     )
+}
+
+/// Prices all blocks that a suggestion after `newest` depends on, parsed from a node's result.
+fn price_at(
+    recording: &DemoRecording,
+    newest: u64,
+    pricing: &Pricing,
+) -> Result<Suggestion, PricingError> {
+    let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
+    let start = end.saturating_sub(pricing.history_blocks());
+    let hex = |number: &u64| format!("{number:#x}");
+    let columns: Vec<_> = pricing
+        .percentiles()
+        .iter()
+        .map(|percentile| recording.column(percentile).unwrap())
+        .collect();
+    let row =
+        |row: &Vec<u64>| -> Vec<_> { columns.iter().map(|column| hex(&row[*column])).collect() };
+    let result = json!({
+        "oldestBlock": hex(&(recording.oldest_block + u64::try_from(start).unwrap())),
+        "baseFeePerGas": recording.base_fee_per_gas[start..=end].iter().map(hex).collect::<Vec<_>>(),
+        "gasUsedRatio": recording.gas_used_ratio[start..end],
+        "reward": recording.reward[start..end].iter().map(row).collect::<Vec<_>>(),
+    });
+    let request = FeeHistoryRequest::for_all_blocks(pricing);
+    let history = request.parse(&to_raw_value(&result).unwrap()).unwrap();
+    assert_eq!(history.newest_block(), newest);
+    fees::price(&history, pricing).map(|market| market.suggestion)
 }

@@ -46,7 +46,7 @@ fn estimator_names_are_unique() {
     let all = all_estimators(&Pricing::default());
     let names: BTreeSet<_> = all.iter().map(|estimator| &estimator.name).collect();
     assert_eq!(names.len(), all.len());
-    assert_eq!(longest_window(&all), 50);
+    assert_eq!(longest_window(&all), 200);
 }
 
 #[test]

@@ -162,8 +162,8 @@ fn every_estimator_is_scored_at_the_same_heads() {
         let recording = Recording { name: "r".into(), oldest_block: 1, percentiles, blocks };
         Evaluator::new(&recording, &all, 0.0).map(|judge| judge.heads)
     };
-    assert_eq!(heads_for(74).unwrap_err(), RecordingTooShort { found: 74, needed: 75 });
-    assert_eq!(heads_for(75).unwrap(), 49..=49);
-    assert_eq!(heads_for(100).unwrap(), 49..=74);
-    assert_eq!(heads_for(0).unwrap_err(), RecordingTooShort { found: 0, needed: 75 });
+    assert_eq!(heads_for(224).unwrap_err(), RecordingTooShort { found: 224, needed: 225 });
+    assert_eq!(heads_for(225).unwrap(), 199..=199);
+    assert_eq!(heads_for(250).unwrap(), 199..=224);
+    assert_eq!(heads_for(0).unwrap_err(), RecordingTooShort { found: 0, needed: 225 });
 }

@@ -1,0 +1,140 @@
+//! The calibrated strategy: the tip is not below the 10th percentile of the next block in a chosen share of blocks.
+//!
+//! It is split conformal prediction with feedback from its own misses (adaptive conformal inference, Gibbs and Candès
+//! 2021), in integers, and a pure function of the newest [`BLOCKS`] blocks. So replicas and restarts agree.
+//! docs/pricing.md has the derivation and results on recorded blocks.
+
+use super::{Block, PricingError, average};
+
+/// Number of newest blocks that the tip depends on.
+pub const BLOCKS: usize = 200;
+
+/// Number of newest asks that a quote is chosen from.
+const WINDOW: usize = 100;
+
+/// Number of newest blocks whose high rewards, on average, limit the quote.
+const HIGH_AVERAGE_BLOCKS: usize = 20;
+
+/// Number of newest blocks whose highest high reward limits the quote, if it is above that average.
+const HIGH_PEAK_BLOCKS: usize = 3;
+
+const MILLION: i64 = 1_000_000;
+
+/// How far one miss lowers the level, in millionths.
+const STEP: i64 = 50_000;
+
+/// Share of next blocks whose 10th percentile the tip should reach, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    millionths: i64,
+}
+
+/// Targets of both tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Targets {
+    /// Target of the medium tip.
+    pub medium: Target,
+    /// Target of the high tip.
+    pub high: Target,
+}
+
+impl Target {
+    /// Creates a target from a share; `None` unless it is from 0.5 to 0.999.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the share is at most 1")]
+    pub fn new(share: f64) -> Option<Self> {
+        let millionths = || (share * 1e6).round() as i64;
+        (0.5..=0.999).contains(&share).then(|| Self { millionths: millionths() })
+    }
+
+    /// Returns the share, from 0.5 to 0.999.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "it is at most a million")]
+    pub fn share(self) -> f64 {
+        self.millionths as f64 / 1e6
+    }
+
+    /// Share that may be missed, in millionths.
+    fn missable(self) -> i64 {
+        MILLION.saturating_sub(self.millionths)
+    }
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self { medium: Target { millionths: 950_000 }, high: Target { millionths: 990_000 } }
+    }
+}
+
+/// Prices of one block with transactions.
+#[derive(Debug, Clone, Copy)]
+struct BlockPrices {
+    /// Reward at the 10th percentile.
+    ask: u128,
+    /// Reward at the 60th percentile, at least the ask.
+    high: u128,
+}
+
+/// Returns the tip after the newest of `blocks`; `None` if none of them has both transactions and rewards.
+pub(super) fn tip(blocks: &[Block], target: Target) -> Result<Option<u128>, PricingError> {
+    let unneeded = blocks.len().saturating_sub(BLOCKS);
+    let has_transactions = |block: &&Block| block.gas_used_ratio != Some(0.0);
+    let rewards = blocks.iter().skip(unneeded).filter(has_transactions);
+    let prices: Vec<_> = rewards
+        .filter_map(|block| block.rewards)
+        .map(|rewards| BlockPrices {
+            ask: rewards.medium,
+            high: rewards.high.map_or(rewards.medium, |high| high.max(rewards.medium)),
+        })
+        .collect();
+    replay(&prices, target.missable())
+}
+
+/// Replays the quotes and their misses, and returns the last quote. The first [`WINDOW`] blocks are not compared.
+fn replay(prices: &[BlockPrices], missable: i64) -> Result<Option<u128>, PricingError> {
+    let (first, compared) = prices.split_at(prices.len().min(WINDOW));
+    if first.is_empty() {
+        return Ok(None);
+    }
+    let mut asks: Vec<u128> = first.iter().map(|block| block.ask).collect();
+    asks.sort_unstable();
+    let mut level = missable;
+    let mut quote = quote_after(first, &asks, level)?;
+    // The first window is full, or there are no blocks after it.
+    for (index, (block, leaving)) in compared.iter().zip(prices).enumerate() {
+        level += STEP * missable / MILLION;
+        if block.ask > quote {
+            level -= STEP;
+        }
+        level = level.clamp(-4 * STEP, 3 * missable);
+        if let Ok(position) = asks.binary_search(&leaving.ask) {
+            asks.remove(position);
+        }
+        let position = asks.partition_point(|ask| *ask < block.ask);
+        asks.insert(position, block.ask);
+        let known = prices.get(..=WINDOW + index).unwrap_or(prices);
+        quote = quote_after(known, &asks, level)?;
+    }
+    Ok(Some(quote))
+}
+
+/// Returns the quote after the `known` blocks. `asks` are those of the newest [`WINDOW`] of them, ascending.
+fn quote_after(known: &[BlockPrices], asks: &[u128], level: i64) -> Result<u128, PricingError> {
+    let highest = asks.last().copied().unwrap_or_default();
+    let size = i64::try_from(asks.len()).unwrap_or(i64::MAX);
+    let rank = level.max(0) * (size + 1) / MILLION;
+    let quote = match usize::try_from(rank) {
+        Ok(rank @ 1..) => {
+            let position = asks.len().saturating_sub(rank);
+            asks.get(position).copied().unwrap_or_default()
+        }
+        _ => {
+            let raises = (-level).max(0).unsigned_abs().div_ceil(STEP.unsigned_abs());
+            (0..raises).fold(highest, |quote, _| quote.saturating_add(quote / 8))
+        }
+    };
+    let newest_highs = |count| known.iter().rev().take(count).map(|block| block.high);
+    let average_high = average(newest_highs(HIGH_AVERAGE_BLOCKS))?.unwrap_or_default();
+    let peak = newest_highs(HIGH_PEAK_BLOCKS).max().unwrap_or_default();
+    Ok(quote.min(average_high.max(peak)))
+}
