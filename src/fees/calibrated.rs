@@ -7,7 +7,7 @@
 use super::{Block, PricingError, average};
 
 /// Number of newest blocks that the tip depends on.
-pub const BLOCKS: usize = 200;
+pub(super) const BLOCKS: usize = 200;
 
 /// Number of newest asks that a quote is chosen from.
 const WINDOW: usize = 100;
@@ -26,7 +26,7 @@ const STEP: i64 = 50_000;
 /// Share of next blocks whose 10th percentile the tip should reach, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
-    millionths: i64,
+    millionths: i32,
 }
 
 /// Targets of both tiers.
@@ -41,22 +41,21 @@ pub struct Targets {
 impl Target {
     /// Creates a target from a share; `None` unless it is from 0.5 to 0.999.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the share is at most 1")]
     pub fn new(share: f64) -> Option<Self> {
-        let millionths = || (share * 1e6).round() as i64;
-        (0.5..=0.999).contains(&share).then(|| Self { millionths: millionths() })
+        // There is no conversion trait from floating point numbers to integers.
+        let millionths = (0.5..=0.999).contains(&share).then(|| format!("{:.0}", share * 1e6))?;
+        Some(Self { millionths: millionths.parse().ok()? })
     }
 
     /// Returns the share, from 0.5 to 0.999.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "it is at most a million")]
     pub fn share(self) -> f64 {
-        self.millionths as f64 / 1e6
+        f64::from(self.millionths) / 1e6
     }
 
     /// Share that may be missed, in millionths.
     fn missable(self) -> i64 {
-        MILLION.saturating_sub(self.millionths)
+        MILLION.saturating_sub(self.millionths.into())
     }
 }
 
@@ -123,15 +122,12 @@ fn quote_after(known: &[BlockPrices], asks: &[u128], level: i64) -> Result<u128,
     let highest = asks.last().copied().unwrap_or_default();
     let size = i64::try_from(asks.len()).unwrap_or(i64::MAX);
     let rank = level.max(0) * (size + 1) / MILLION;
-    let quote = match usize::try_from(rank) {
-        Ok(rank @ 1..) => {
-            let position = asks.len().saturating_sub(rank);
-            asks.get(position).copied().unwrap_or_default()
-        }
-        _ => {
-            let raises = (-level).max(0).unsigned_abs().div_ceil(STEP.unsigned_abs());
-            (0..raises).fold(highest, |quote, _| quote.saturating_add(quote / 8))
-        }
+    let quote = if rank >= 1 {
+        let position = asks.len().saturating_sub(usize::try_from(rank).unwrap_or_default());
+        asks.get(position).copied().unwrap_or_default()
+    } else {
+        let raises = (-level).max(0).unsigned_abs().div_ceil(STEP.unsigned_abs());
+        (0..raises).fold(highest, |quote, _| quote.saturating_add(quote / 8))
     };
     let newest_highs = |count| known.iter().rev().take(count).map(|block| block.high);
     let average_high = average(newest_highs(HIGH_AVERAGE_BLOCKS))?.unwrap_or_default();
