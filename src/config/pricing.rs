@@ -125,6 +125,10 @@ mod targets {
             })
     }
 
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde calls it with a reference to the field"
+    )]
     pub(super) fn serialize<S: Serializer>(targets: &Targets, out: S) -> Result<S::Ok, S::Error> {
         Shares::from(*targets).serialize(out)
     }
