@@ -91,7 +91,8 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
         let row: Option<Vec<u128>> =
             row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
-        let expected = row.map(|row| Rewards { medium: row[0], high: row.get(1).copied() });
+        let expected =
+            row.map(|row| Rewards { medium: row[0], high: row.get(1).copied(), graded: [0; 2] });
         assert_eq!(block.rewards, expected, "block {index}: missing rewards are not counted");
     }
 }
@@ -432,7 +433,7 @@ impl Harness {
             if chain.key != "ronin" {
                 continue;
             }
-            let rewards = Some(Rewards { medium: 7_000_000_000, high: None });
+            let rewards = Some(Rewards { medium: 7_000_000_000, high: None, graded: [0; 2] });
             let block = Block { base_fee: 1_000_000_000, gas_used_ratio: Some(0.5), rewards };
             let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
             let history = history.expect("there are blocks");

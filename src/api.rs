@@ -34,6 +34,7 @@ mod request_id;
 mod response_body;
 mod route_table;
 mod rpc;
+mod score;
 mod stream;
 mod suggestion;
 mod verification;
@@ -200,6 +201,7 @@ fn fee_routes() -> OpenApiRouter<ChainStore> {
         .routes(routes!(fee_market::get_fee_market))
         .routes(routes!(callers_fee::get_inclusion))
         .routes(routes!(callers_fee::get_replacement))
+        .routes(routes!(score::get_score))
         .routes(routes!(chains::list_chains))
 }
 

@@ -11,6 +11,7 @@ mod pricing;
 mod print;
 mod redis;
 mod rpc;
+mod score;
 mod server;
 mod toml_text;
 mod tracing;
@@ -32,6 +33,7 @@ pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
 pub use redis::{Redis, RedisUrl};
 pub use rpc::{Rpc, RpcMethod};
+pub use score::Score;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream_url::{UpstreamUrl, WebSocketUrl};
@@ -64,6 +66,8 @@ pub struct Config {
     pub delegation: Delegation,
     /// Redis that replicas share.
     pub redis: Redis,
+    /// Grading of the quotes that were served.
+    pub score: Score,
     /// Chains, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
@@ -98,6 +102,8 @@ struct Sections {
     delegation: Delegation,
     #[serde(default)]
     redis: Redis,
+    #[serde(default)]
+    score: Score,
 }
 
 impl Sections {
@@ -113,6 +119,7 @@ impl Sections {
             verification: self.verification,
             delegation: self.delegation,
             redis: self.redis,
+            score: self.score,
             chains,
             notes: Vec::new(),
             file: None,
@@ -169,7 +176,10 @@ impl Config {
         sections.rpc.check(&mut mistakes.section(&["rpc"]));
         sections.verification.check(&mut mistakes.section(&["verification"]));
         sections.delegation.check(&mut mistakes.section(&["delegation"]));
-        let chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
+        let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
+        for chain in &mut chains {
+            chain.pricing.score_percentiles = sections.score.percentiles;
+        }
         mistakes.finish()?;
         let is_shared = sections.redis.url.is_some();
         let ignored_sockets = chains.iter().filter(|chain| is_shared && !chain.ws_urls.is_empty());

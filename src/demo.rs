@@ -31,7 +31,8 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
     ("ethereum", include_bytes!("demo/recordings/ethereum.json.gz")),
 ];
 
-/// Returns the configuration of the recorded chains, with nodes at `address` and this `block_time`.
+/// Returns the configuration of the recorded chains, with nodes at `address` and this `block_time`. Their quotes are
+/// graded completely.
 ///
 /// # Errors
 ///

@@ -21,7 +21,9 @@ pub use market::{
     FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType,
     Suggestion, Tier, Trend,
 };
-pub use pricing::{InvalidPricing, Multiplier, Pricing, RewardPercentiles, Strategy, ZeroBaseFee};
+pub use pricing::{
+    InvalidPricing, Multiplier, Pricing, RewardPercentiles, ScorePercentiles, Strategy, ZeroBaseFee,
+};
 pub use replacement::{gas_price_replacement, replacement};
 
 /// Reason why a valid fee history yields no suggestion.
@@ -63,7 +65,9 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     let newest_known_base_fee = history.newest_known_base_fee();
 
     let (typical_base_fee, priority_fees) = match pricing.strategy {
-        Strategy::Network => (average_base_fee, network_priority_fees(average_reward, pricing)?),
+        Strategy::Network => {
+            (average_base_fee, network_priority_fees(window, average_reward, pricing)?)
+        }
         Strategy::Calibrated => (
             average_base_fee.max(newest_known_base_fee),
             calibrated_priority_fees(history.blocks(), pricing)?,
@@ -76,7 +80,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
             .apply(typical_base_fee.max(pricing.base_fee_floor))
             .ok_or(PricingError::Overflow)?,
     };
-    let PriorityFees { medium, high, is_floor_applied: is_floor } = priority_fees;
+    let PriorityFees { low, medium, high, is_floor_applied: is_floor } = priority_fees;
     let base_fees = history.blocks().iter().map(|block| block.base_fee);
     let highest_base_fee = base_fees.fold(newest_known_base_fee, u128::max);
     if highest_base_fee > pricing.max_base_fee || medium.max(high) > pricing.max_priority_fee {
@@ -90,6 +94,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     };
 
     Ok(Market {
+        low: tier(low, base_fee_per_gas)?,
         average_base_fee,
         average_reward,
         next_base_fee: history.next_base_fee(),
@@ -127,6 +132,8 @@ fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
 
 /// Priority fees of the tiers, in wei per gas.
 struct PriorityFees {
+    /// Not above medium.
+    low: u128,
     medium: u128,
     /// Not below medium.
     high: u128,
@@ -134,8 +141,10 @@ struct PriorityFees {
     is_floor_applied: bool,
 }
 
-/// The network's rule: average rewards. Without a usable reward both tips are the floor.
+/// The network's rule: average rewards. Without a usable reward all tips are the floor. The low tip is not part of the
+/// rule: it is the lowest reward of the window.
 fn network_priority_fees(
+    window: &[Block],
     average: Option<Rewards>,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
@@ -146,10 +155,12 @@ fn network_priority_fees(
     } else {
         pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
     };
-    Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
+    let lowest = window.iter().filter_map(|block| Some(block.rewards?.medium)).min();
+    let low = lowest.unwrap_or_default().max(pricing.priority_fee_floor).min(medium);
+    Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
 }
 
-/// The calibrated strategy: each tier has its own target. Without a usable reward both tips are the floor.
+/// The calibrated strategy: each tier has its own target. Without a usable reward all tips are the floor.
 fn calibrated_priority_fees(
     blocks: &[Block],
     pricing: &Pricing,
@@ -157,7 +168,9 @@ fn calibrated_priority_fees(
     let Targets { medium, high } = pricing.targets;
     let (medium, is_floor) = apply_floor(calibrated::tip(blocks, medium)?, pricing)?;
     let high = calibrated::tip(blocks, high)?.map_or(medium, |high| high.max(medium));
-    Ok(PriorityFees { medium, high, is_floor_applied: is_floor })
+    let low = calibrated::tip(blocks, Targets::LOW)?.unwrap_or_default();
+    let low = low.max(pricing.priority_fee_floor).min(medium);
+    Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
 }
 
 /// Returns the tip, and whether it is the floor because the computed tip is lower or unknown.
@@ -201,7 +214,7 @@ fn average_rewards(blocks: &[Block]) -> Result<Option<Rewards>, PricingError> {
         return Ok(None);
     };
     let high = average(usable().filter_map(|rewards| rewards.high))?;
-    Ok(Some(Rewards { medium, high }))
+    Ok(Some(Rewards { medium, high, graded: [0; 2] }))
 }
 
 /// Returns the average, rounded down; `None` without amounts.

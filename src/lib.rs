@@ -48,6 +48,7 @@ pub mod proxy;
 pub mod reads;
 mod redaction;
 pub mod replicas;
+pub mod score;
 pub mod server;
 mod serving_threads;
 mod start_summary;

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::config;
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, FeeHistory};
+use crate::fees::{self, FeeHistory, Pricing};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory};
@@ -152,6 +152,8 @@ impl Poller {
     /// Publishes what another replica polled, if it is newer and plausible.
     fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
         let SharedFeeHistory { history, timestamps, .. } = publication;
+        let earlier = self.last_history.as_ref();
+        let history = &with_earlier_blocks(history.clone(), earlier, &self.chain.pricing);
         let chain = self.publisher.chain();
         let (head, last) = (history.newest_block(), chain.newest_block());
         let last_observed_at = chain.timestamps().map(|last| last.observed_at);
@@ -320,6 +322,20 @@ enum CallOrder {
     ByHealth,
     /// The first one first, even if it failed lately: it is asked to check what others say.
     ByPreference,
+}
+
+/// Puts the known blocks before those of `history` if the strategy depends on more than one reply has.
+fn with_earlier_blocks(
+    history: FeeHistory,
+    earlier: Option<&FeeHistory>,
+    pricing: &Pricing,
+) -> FeeHistory {
+    match earlier {
+        Some(earlier) if pricing.history_blocks() > pricing.window_blocks.get() => {
+            history.after(earlier, pricing.history_blocks())
+        }
+        _ => history,
+    }
 }
 
 /// Returns what the head tracker checks of this reply, or record, after the `earlier` one.

@@ -8,13 +8,15 @@
 //!   sees the newest snapshot, never a backlog.
 //! - A ring holds the recent blocks without gaps. A reorg replaces blocks; a gap drops all blocks below it.
 //!
+//! A scorer grades what was published by the blocks that followed.
+//!
 //! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
 //! of the wall clock changes none. The wall clock is only displayed.
 
 mod recent_blocks;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
@@ -26,6 +28,7 @@ use tokio::sync::watch;
 pub use recent_blocks::BlockWindow;
 
 use crate::fees::{FeeHistory, Market, Suggestion};
+use crate::score::{Score, Scorer, Totals};
 use crate::wire::SuggestionBody;
 use crate::{config, etag};
 use recent_blocks::RecentBlocks;
@@ -51,6 +54,7 @@ struct Inner {
     servable: Cache<u64, Arc<Snapshot>>,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
+    scorer: Mutex<Scorer>,
 }
 
 /// Newest state of one chain, however old.
@@ -186,7 +190,8 @@ impl StoredChain {
     fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
         let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
         let latest = watch::Sender::new(LatestState::default());
-        Self { inner: Arc::new(Inner { config, servable, latest, recent_blocks }) }
+        let scorer = Mutex::new(Scorer::new(&config.pricing, Instant::now()));
+        Self { inner: Arc::new(Inner { config, servable, latest, recent_blocks, scorer }) }
     }
 
     /// The chain's configuration.
@@ -248,6 +253,32 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, recent.newest(count)))
     }
 
+    /// Returns the servable snapshot, and how the quotes up to it did.
+    ///
+    /// # Errors
+    ///
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
+    pub fn snapshot_with_score(&self) -> Result<(ServableSnapshot, Score), Unavailable> {
+        let _recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
+        Ok((self.servable_snapshot()?, self.score()))
+    }
+
+    /// Returns how the quotes of the last hour did.
+    #[must_use]
+    pub fn score(&self) -> Score {
+        self.with_scorer(|scorer| scorer.score(Instant::now()))
+    }
+
+    /// Returns counts of all grades since the start.
+    #[must_use]
+    pub fn score_totals(&self) -> Totals {
+        self.with_scorer(|scorer| *scorer.totals())
+    }
+
+    fn with_scorer<T>(&self, read: impl FnOnce(&mut Scorer) -> T) -> T {
+        read(&mut self.inner.scorer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns a receiver of the newest state. It is notified of every snapshot with a new newest block or body, and of
     /// one that is servable again after it had expired. Other snapshots replace the state without a notification.
     /// A slow reader sees only the newest.
@@ -307,9 +338,11 @@ impl Publisher {
             max_age: inner.config.max_age,
         });
         {
-            // Both are updated under one lock, so a reader never sees one of them new and the other old.
+            // All are updated under one lock, so a reader never sees one of them new and another old.
             let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
             recent.extend(history);
+            let now = Instant::now();
+            self.chain.with_scorer(|scorer| scorer.record(history, &snapshot.market, now));
             inner.servable.insert(inner.config.chain_id, Arc::clone(&snapshot));
         }
         inner.latest.send_if_modified(|latest| {

@@ -96,6 +96,25 @@ impl From<fees::PricingType> for PricingType {
     }
 }
 
+/// Rule that computes the suggestion.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Strategy {
+    /// The network's own rule.
+    Network,
+    /// Tips that are enough for a chosen share of blocks.
+    Calibrated,
+}
+
+impl From<fees::Strategy> for Strategy {
+    fn from(strategy: fees::Strategy) -> Self {
+        match strategy {
+            fees::Strategy::Network => Self::Network,
+            fees::Strategy::Calibrated => Self::Calibrated,
+        }
+    }
+}
+
 /// Configured floors that raised the suggestion.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FloorsApplied {

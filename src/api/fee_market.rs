@@ -12,7 +12,7 @@ use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ServableSnapshot, StoredChain};
 use crate::wire::{
-    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType,
+    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, Strategy,
     SuggestionBody, Trend, Wei, percentile_numbers,
 };
 
@@ -41,10 +41,24 @@ pub(super) struct FeeMarketBody<'a> {
     base_fee_trend: Trend,
     suggestion: SuggestionBody<'a>,
     covers_full_blocks: FullBlocksCovered,
+    strategy: Strategy,
     /// Symbol of the coin that pays for gas; `null` if it is not configured.
     #[schema(required)]
     currency: Option<&'a str>,
+    /// What a transaction in the next block pays per gas: its base fee and the tip, at most the max fee.
+    expected_price_per_gas: ExpectedPrices,
     floors_above_market: FloorsAboveMarket,
+}
+
+/// Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ExpectedPrices)]
+struct ExpectedPrices {
+    /// For a transaction that can wait: with the lowest tip of the window's blocks, or under `calibrated` with a tip that
+    /// is enough for 80 % of the blocks.
+    low: Wei,
+    medium: Wei,
+    high: Wei,
 }
 
 /// The blocks that were averaged.
@@ -105,7 +119,13 @@ impl<'a> FeeMarketBody<'a> {
             base_fee_trend: market.base_fee_trend.into(),
             suggestion: SuggestionBody::new(config.name(), &market.suggestion),
             covers_full_blocks: (&market.covers_full_blocks).into(),
+            strategy: config.pricing.strategy.into(),
             currency: config.currency.as_deref(),
+            expected_price_per_gas: ExpectedPrices {
+                low: Wei(market.low.price_at(market.newest_known_base_fee)),
+                medium: Wei(market.suggestion.medium.price_at(market.newest_known_base_fee)),
+                high: Wei(market.suggestion.high.price_at(market.newest_known_base_fee)),
+            },
             floors_above_market: (&market.floors_above_market).into(),
         }
     }

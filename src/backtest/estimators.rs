@@ -122,11 +122,11 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
             // Without these percentiles no tip is quoted. The base fee does not depend on them.
-            None => return Some(Rewards { medium: 0, high: None }),
+            None => return Some(Rewards { medium: 0, high: None, graded: [0; 2] }),
             Some(columns) => (columns.first()?, columns.get(1)),
         };
         let high = high.map(|column| block.reward(*column));
-        Some(Rewards { medium: block.reward(*medium)?, high: high.flatten() })
+        Some(Rewards { medium: block.reward(*medium)?, high: high.flatten(), graded: [0; 2] })
     };
     let blocks = blocks.iter().map(|block| fees::Block {
         base_fee: block.base_fee,

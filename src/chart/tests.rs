@@ -8,7 +8,11 @@ use crate::fees::Tier;
 const GWEI: u128 = 1_000_000_000;
 
 fn block(base_fee: u128, medium: Option<u128>) -> Block {
-    let rewards = medium.map(|medium| Rewards { medium, high: Some(medium.saturating_mul(2)) });
+    let rewards = medium.map(|medium| Rewards {
+        medium,
+        high: Some(medium.saturating_mul(2)),
+        graded: [0; 2],
+    });
     Block { base_fee, gas_used_ratio: Some(0.5), rewards }
 }
 

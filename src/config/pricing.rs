@@ -17,6 +17,9 @@ pub(super) struct PricingSection {
     window_blocks: NonZeroUsize,
     #[serde(with = "percentiles")]
     reward_percentiles: Option<RewardPercentiles>,
+    /// Set from `score.percentiles`.
+    #[serde(skip)]
+    score_percentiles: fees::ScorePercentiles,
     #[serde(with = "units::amount")]
     base_fee_floor: u128,
     #[serde(with = "units::multiplier")]

@@ -65,6 +65,7 @@ fn to_document(config: &Config) -> DocumentMut {
         ("verification", section(&config.verification)),
         ("delegation", section(&config.delegation)),
         ("redis", section(&config.redis)),
+        ("score", section(&config.score)),
         ("cors", section(&config.cors)),
         ("log", section(&config.log)),
         ("tracing", section(&config.tracing)),

@@ -162,7 +162,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis",
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis, score",
         ),
         ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),

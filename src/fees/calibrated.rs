@@ -59,6 +59,11 @@ impl Target {
     }
 }
 
+impl Targets {
+    /// Target of the low tip.
+    pub(super) const LOW: Target = Target { millionths: 800_000 };
+}
+
 impl Default for Targets {
     fn default() -> Self {
         Self { medium: Target { millionths: 950_000 }, high: Target { millionths: 990_000 } }

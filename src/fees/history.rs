@@ -28,6 +28,9 @@ pub struct Rewards {
     pub medium: u128,
     /// At the second; `None` if only one was requested.
     pub high: Option<u128>,
+    /// At the percentiles that quotes are graded by besides, see [`Pricing::reward_at`](super::Pricing::reward_at); 0
+    /// where there is none.
+    pub graded: [u128; 2],
 }
 
 impl FeeHistory {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn block(gas_used_ratio: Option<f64>, reward: Option<u128>) -> Block {
-        let rewards = reward.map(|medium| Rewards { medium, high: None });
+        let rewards = reward.map(|medium| Rewards { medium, high: None, graded: [0; 2] });
         Block { base_fee: GWEI, gas_used_ratio, rewards }
     }
 

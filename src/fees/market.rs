@@ -8,6 +8,8 @@ use super::history::{Block, Rewards};
 pub struct Market {
     /// Suggested fees.
     pub suggestion: Suggestion,
+    /// Fees for a transaction that can wait: at most those of the medium tier.
+    pub low: Tier,
     /// Average over the window's mined blocks, before floor and factor.
     pub average_base_fee: u128,
     /// Average per percentile; `None` if no block had usable rewards.
@@ -48,6 +50,22 @@ pub struct Tier {
     pub max_priority_fee_per_gas: u128,
     /// Tip plus suggested base fee.
     pub max_fee_per_gas: u128,
+}
+
+impl Tier {
+    /// Returns the tip that a block with this base fee gets from a transaction with these fees; `None`: the max fee is
+    /// below the base fee.
+    #[must_use]
+    pub fn tip_paid(&self, base_fee: u128) -> Option<u128> {
+        let room = self.max_fee_per_gas.checked_sub(base_fee)?;
+        Some(self.max_priority_fee_per_gas.min(room))
+    }
+
+    /// Returns what a transaction with these fees pays per gas in a block with this base fee, at most its max fee.
+    #[must_use]
+    pub fn price_at(&self, base_fee: u128) -> u128 {
+        base_fee.saturating_add(self.max_priority_fee_per_gas).min(self.max_fee_per_gas)
+    }
 }
 
 /// Fee mechanism of the chain.

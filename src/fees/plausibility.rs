@@ -19,10 +19,14 @@ pub enum Continuity {
 /// Number of common blocks from which [`compare`] takes differences for another history.
 const MIN_COMMON_BLOCKS: usize = 4;
 
+/// Number of newest common blocks that [`compare`] looks at. Older ones would hide what has changed since.
+const COMPARED_BLOCKS: usize = 20;
+
 /// Compares `history` with an earlier one.
 #[must_use]
 pub fn compare(history: &FeeHistory, earlier: &FeeHistory) -> Continuity {
-    let common = common_blocks(history, earlier);
+    let mut common = common_blocks(history, earlier);
+    common.drain(..common.len().saturating_sub(COMPARED_BLOCKS));
     let base_fees = common.iter().filter(|(now, before)| now.base_fee != before.base_fee).count();
     let rewards = common.iter().filter(|(now, before)| now.rewards != before.rewards).count();
     let is_comparable = common.len() >= MIN_COMMON_BLOCKS;
@@ -59,7 +63,9 @@ pub fn suspicious_amounts(
         return None;
     }
     let rule = BaseFeeRule::new(pricing);
-    let mined = history.blocks().iter().map(|block| block.base_fee);
+    // The blocks before the window were checked when they were in it.
+    let window = history.newest(pricing.window_blocks.get());
+    let mined = window.iter().map(|block| block.base_fee);
     let following = mined.clone().skip(1).chain(history.next_base_fee());
     if mined.zip(following).any(|(one, other)| rule.is_leap(one, other)) {
         return Some(SuspiciousReply::BaseFeeLeap);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use super::calibrated::{self, Targets};
+use super::history::Rewards;
 
 /// One gwei in wei.
 const GWEI: u128 = 1_000_000_000;
@@ -22,6 +23,8 @@ pub struct Pricing {
     pub window_blocks: NonZeroUsize,
     /// Percentiles of the rewards; `None`: those of the strategy.
     pub reward_percentiles: Option<RewardPercentiles>,
+    /// Percentiles that quotes are graded by, besides those of the suggestion.
+    pub score_percentiles: ScorePercentiles,
     /// Minimum of the base fee of the strategy in wei.
     pub base_fee_floor: u128,
     /// Factor of the base fee of the strategy.
@@ -68,6 +71,10 @@ pub struct RewardPercentiles {
     high: Option<f64>,
 }
 
+/// Up to two reward percentiles from 0 to 100, in ascending order, that served quotes are graded by.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ScorePercentiles([Option<f64>; 2]);
+
 /// An exact factor from 1 to 1000. It is a fraction, so that amounts in wei never become floating point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiplier {
@@ -81,6 +88,9 @@ pub enum InvalidPricing {
     /// A percentile is not from 0 to 100, or the second is below the first.
     #[error("expected one or two percentiles from 0 to 100 in ascending order")]
     Percentiles,
+    /// There are more than two percentiles, they are not from 0 to 100, or not in ascending order.
+    #[error("expected at most two percentiles from 0 to 100 in ascending order, such as [10, 50]")]
+    ScorePercentiles,
     /// A factor is not from 1 to 1000.
     #[error("expected a factor from 1 to 1000")]
     Multiplier,
@@ -93,6 +103,7 @@ impl Default for Pricing {
             strategy: Strategy::Network,
             targets: Targets::default(),
             reward_percentiles: None,
+            score_percentiles: ScorePercentiles::default(),
             base_fee_floor: GWEI,
             base_fee_multiplier: Multiplier { numerator: 2, denominator: 1 },
             priority_fee_floor: 20 * GWEI,
@@ -116,6 +127,24 @@ impl Pricing {
             Strategy::Network => RewardPercentiles { medium: 60.0, high: None },
             Strategy::Calibrated => RewardPercentiles::CALIBRATED,
         })
+    }
+
+    /// Returns all percentiles that polls request, each once, in ascending order.
+    #[must_use]
+    pub fn polled_percentiles(&self) -> Vec<f64> {
+        let mut all: Vec<f64> =
+            self.percentiles().iter().chain(self.score_percentiles.iter()).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all.dedup();
+        all
+    }
+
+    /// Returns the reward at this percentile; `None` if polls do not request it.
+    #[must_use]
+    pub fn reward_at(&self, percentile: f64, rewards: &Rewards) -> Option<u128> {
+        let own = self.percentiles().iter().zip([Some(rewards.medium), rewards.high]);
+        let graded = self.score_percentiles.iter().zip(rewards.graded.map(Some));
+        own.chain(graded).find(|(requested, _)| requested.total_cmp(&percentile).is_eq())?.1
     }
 
     /// Returns the denominator of the base fee's changes: that of EIP-1559 unless another is configured.
@@ -164,6 +193,29 @@ impl RewardPercentiles {
     #[must_use]
     pub fn has_high(&self) -> bool {
         self.high.is_some()
+    }
+}
+
+impl ScorePercentiles {
+    /// Creates them from at most two values.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidPricing::ScorePercentiles`] unless there are at most two, from 0 to 100, in ascending order.
+    pub fn new(values: &[f64]) -> Result<Self, InvalidPricing> {
+        let percentiles = match *values {
+            [] => [None, None],
+            [one] => [Some(one), None],
+            [one, other] if one < other => [Some(one), Some(other)],
+            _ => return Err(InvalidPricing::ScorePercentiles),
+        };
+        let allowed = values.iter().all(|value| (0.0..=100.0).contains(value));
+        if allowed { Ok(Self(percentiles)) } else { Err(InvalidPricing::ScorePercentiles) }
+    }
+
+    /// Returns the percentiles in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = f64> + use<> {
+        self.0.into_iter().flatten()
     }
 }
 

@@ -14,7 +14,7 @@ fn without_floors() -> Pricing {
 }
 
 fn block(base_fee: u128, medium: u128) -> Block {
-    let rewards = Some(Rewards { medium, high: None });
+    let rewards = Some(Rewards { medium, high: None, graded: [0; 2] });
     Block { base_fee, gas_used_ratio: None, rewards }
 }
 
@@ -49,7 +49,7 @@ fn averages_round_down_and_exclude_the_next_block() {
     let blocks = vec![block(10, 3), block(11, 4)];
     let market = price(&history(blocks, Some(1_000_000)), &without_floors()).unwrap();
     assert_eq!(market.average_base_fee, 10);
-    assert_eq!(market.average_reward, Some(Rewards { medium: 3, high: None }));
+    assert_eq!(market.average_reward, Some(Rewards { medium: 3, high: None, graded: [0; 2] }));
     assert_eq!(amounts(&market.suggestion), (20, 3, 23, 3, 23));
     assert_eq!(market.next_base_fee, Some(1_000_000));
 }
@@ -62,7 +62,7 @@ fn with_two_percentiles_high_has_its_own_priority_fee() {
         ..Pricing::default()
     };
     let rewards = |medium, high| Block {
-        rewards: Some(Rewards { medium, high: Some(high) }),
+        rewards: Some(Rewards { medium, high: Some(high), graded: [0; 2] }),
         ..block(GWEI, 0)
     };
     let priced = |blocks| amounts(&price(&history(blocks, None), &two).unwrap().suggestion);
@@ -79,7 +79,7 @@ fn blocks_without_rewards_only_affect_the_reward_average() {
     let silent = Block { rewards: None, ..block(30, 0) };
     let market = price(&history(vec![block(10, 8), silent], None), &without_floors()).unwrap();
     assert_eq!(market.average_base_fee, 20);
-    assert_eq!(market.average_reward, Some(Rewards { medium: 8, high: None }));
+    assert_eq!(market.average_reward, Some(Rewards { medium: 8, high: None, graded: [0; 2] }));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_history_needs_a_block_and_64_bit_numbers() {
 
 /// A block with this gas used ratio and these rewards.
 fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
-    let rewards = Some(Rewards { medium, high: Some(high) });
+    let rewards = Some(Rewards { medium, high: Some(high), graded: [0; 2] });
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::report;
 use super::reporter::{PollError, PollReporter};
+use super::{report, with_earlier_blocks};
 use crate::config;
 use crate::fees::head_tracker::{
     Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
@@ -63,24 +63,13 @@ impl UpstreamCall<'_> {
         let polled_at = Instant::now();
         let history = candidate.upstream.fee_history(self.request, self.deadline).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
-        let history = self.with_earlier_blocks(history);
+        let history = with_earlier_blocks(history, self.earlier, &self.chain.pricing);
         let market = fees::price(&history, &self.chain.pricing)?;
         if let Some(since) = surprising_since {
             let left = self.deadline.saturating_sub(polled_at.elapsed());
             candidate.upstream.verify_chain_again(since, left).await?;
         }
         Ok((history, market))
-    }
-
-    /// Puts the known blocks before those of the reply if the strategy depends on more than one reply has.
-    fn with_earlier_blocks(&self, history: FeeHistory) -> FeeHistory {
-        let pricing = &self.chain.pricing;
-        match self.earlier {
-            Some(earlier) if pricing.history_blocks() > pricing.window_blocks.get() => {
-                history.after(earlier, pricing.history_blocks())
-            }
-            _ => history,
-        }
     }
 
     /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the

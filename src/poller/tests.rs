@@ -66,7 +66,7 @@ impl Harness {
 
 /// History whose only block is `head`.
 fn fee_history(head: u64, medium: u128) -> FeeHistory {
-    let rewards = Some(Rewards { medium, high: None });
+    let rewards = Some(Rewards { medium, high: None, graded: [0; 2] });
     let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
     FeeHistory::new(head, blocks, None).unwrap()
 }

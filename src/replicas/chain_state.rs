@@ -52,12 +52,12 @@ impl SharedChainState {
     ) -> Self {
         let pricing = &chain.pricing;
         let percentiles: Vec<_> =
-            pricing.percentiles().iter().map(|percentile| percentile.to_string()).collect();
+            pricing.polled_percentiles().iter().map(ToString::to_string).collect();
         let prefix = format!(
-            "gas:v3:{{{}:{}ms:{}:{}}}",
+            "gas:v4:{{{}:{}ms:{}:{}}}",
             chain.chain_id,
             chain.block_time.as_millis(),
-            pricing.window_blocks,
+            pricing.history_blocks(),
             percentiles.join(",")
         );
         Self {

@@ -55,9 +55,9 @@ struct Record {
     blocks: Vec<RecordBlock>,
 }
 
-/// Base fee, gas ratio, medium and high reward.
+/// Base fee, gas ratio, medium and high reward, and the rewards that quotes are graded by.
 #[derive(Serialize, Deserialize)]
-struct RecordBlock(Amount, Option<f64>, Option<Amount>, Option<Amount>);
+struct RecordBlock(Amount, Option<f64>, Option<Amount>, Option<Amount>, [Amount; 2]);
 
 /// Wei as a decimal string.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -88,7 +88,8 @@ impl SharedFeeHistory {
         let block = |block: &Block| {
             let medium = block.rewards.map(|rewards| Amount(rewards.medium));
             let high = block.rewards.and_then(|rewards| rewards.high).map(Amount);
-            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, medium, high)
+            let graded = block.rewards.map_or([0; 2], |rewards| rewards.graded).map(Amount);
+            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, medium, high, graded)
         };
         let Timestamps { observed_at, head_changed_at } = self.timestamps;
         let record = Record {
@@ -125,11 +126,13 @@ impl SharedFeeHistory {
 
 impl Record {
     fn history(&self) -> Option<FeeHistory> {
-        let block = |RecordBlock(base_fee, ratio, medium, high): &RecordBlock| {
+        let block = |RecordBlock(base_fee, ratio, medium, high, graded): &RecordBlock| {
             let rewards = match (medium, high) {
-                (Some(medium), high) => {
-                    Some(Rewards { medium: medium.0, high: high.map(|high| high.0) })
-                }
+                (Some(medium), high) => Some(Rewards {
+                    medium: medium.0,
+                    high: high.map(|high| high.0),
+                    graded: graded.map(|Amount(reward)| reward),
+                }),
                 (None, None) => None,
                 (None, Some(_)) => return None,
             };

@@ -18,7 +18,7 @@ fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
 
 /// Publishes `newest_block` with this base fee as the only block.
 fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
-    let rewards = Some(Rewards { medium: 1, high: None });
+    let rewards = Some(Rewards { medium: 1, high: None, graded: [0; 2] });
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
     let history = FeeHistory::new(newest_block, blocks, None).unwrap();
     let market = fees::price(&history, &publisher.chain().config().pricing).unwrap();

@@ -53,8 +53,11 @@ fn amount() -> impl Strategy<Value = u128> {
 }
 
 fn block() -> impl Strategy<Value = Block> {
-    let rewards = (amount(), proptest::option::of(amount()))
-        .prop_map(|(medium, high)| Rewards { medium, high });
+    let rewards = (amount(), proptest::option::of(amount())).prop_map(|(medium, high)| Rewards {
+        medium,
+        high,
+        graded: [0; 2],
+    });
     (amount(), proptest::option::of(0.0..=1.0), proptest::option::of(rewards))
         .prop_map(|(base_fee, gas_used_ratio, rewards)| Block { base_fee, gas_used_ratio, rewards })
 }

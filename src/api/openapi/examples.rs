@@ -14,7 +14,7 @@ use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route_table::RouteTable;
-use crate::api::{callers_fee, chains, fee_history, fee_market};
+use crate::api::{callers_fee, chains, fee_history, fee_market, score};
 use crate::config::{Chain, Config};
 use crate::delegation::{LookupError, PreparedTransaction};
 use crate::fees::{self, Block, FeeHistory, Rewards};
@@ -31,10 +31,15 @@ const OBSERVED_AT: &str = "2026-11-20T17:31:34.123Z";
 /// Writes the examples into the document.
 pub(super) fn write_examples(document: &mut OpenApi, config: &Config, first: &Chain) {
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(first));
-    if let (Some(publisher), Some(history)) = (publishers.first_mut(), example_fee_history(first))
-        && let Ok(market) = fees::price(&history, &first.pricing)
-    {
-        publisher.publish(&history, market);
+    if let Some(publisher) = publishers.first_mut() {
+        // The first suggestion is graded by the second block.
+        for oldest_block in [OLDEST_BLOCK - 1, OLDEST_BLOCK] {
+            if let Some(history) = example_fee_history(first, oldest_block)
+                && let Ok(market) = fees::price(&history, &first.pricing)
+            {
+                publisher.publish(&history, market);
+            }
+        }
     }
     for chain in store.chains() {
         let components = document.components.get_or_insert_default();
@@ -47,9 +52,10 @@ pub(super) fn write_examples(document: &mut OpenApi, config: &Config, first: &Ch
 }
 
 /// Builds a history as long as the chain's window.
-fn example_fee_history(chain: &Chain) -> Option<FeeHistory> {
+fn example_fee_history(chain: &Chain, oldest_block: u64) -> Option<FeeHistory> {
     let has_high = chain.pricing.percentiles().has_high();
-    let rewards = Rewards { medium: 20 * GWEI, high: has_high.then_some(24 * GWEI) };
+    let rewards =
+        Rewards { medium: 20 * GWEI, high: has_high.then_some(24 * GWEI), graded: [0; 2] };
     let block = |gas_used_ratio| Block {
         base_fee: GWEI,
         gas_used_ratio: Some(gas_used_ratio),
@@ -57,7 +63,7 @@ fn example_fee_history(chain: &Chain) -> Option<FeeHistory> {
     };
     let mut blocks = vec![block(0.25); chain.pricing.window_blocks.get()];
     *blocks.last_mut()? = block(0.5);
-    FeeHistory::new(OLDEST_BLOCK, blocks, Some(GWEI))
+    FeeHistory::new(oldest_block, blocks, Some(GWEI))
 }
 
 /// Writes examples that depend on the chain's data.
@@ -116,6 +122,8 @@ fn write_snapshot_examples(
         let replacement = callers_fee::ReplacementBody::new(market, pending);
         set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
     }
+    let score = score::ScoreBody::new(chain.config(), snapshot.newest_block, &chain.score());
+    set_response_example(document, "/v1/{chain}/score", json!(score));
     let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });
     if let Ok((from, change)) = transaction::parse_request(request.to_string().as_bytes()) {
         let registry = config.delegation.registry_address;

@@ -85,7 +85,7 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         let block = |medium: &u128| Block {
             base_fee: 1,
             gas_used_ratio: None,
-            rewards: Some(Rewards { medium: *medium, high: None }),
+            rewards: Some(Rewards { medium: *medium, high: None, graded: [0; 2] }),
         };
         FeeHistory::new(1, rewards.iter().map(block).collect(), None).unwrap()
     };

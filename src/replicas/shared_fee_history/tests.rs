@@ -4,7 +4,7 @@ const NOW: u64 = 1_700_000_000_000_000;
 
 fn history() -> FeeHistory {
     let block = |base_fee, gas_used_ratio, rewards| Block { base_fee, gas_used_ratio, rewards };
-    let rewards = |medium, high| Some(Rewards { medium, high });
+    let rewards = |medium, high| Some(Rewards { medium, high, graded: [0; 2] });
     let blocks = vec![
         block(0, None, None),
         block(u128::MAX, Some(0.1 + 0.2), rewards(1, None)),

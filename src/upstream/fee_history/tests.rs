@@ -100,7 +100,11 @@ fn a_row_missing_one_of_two_percentiles_has_no_rewards() {
         let result = two_block_reply_with("reward", json!([row, ["0x8", "0x9"]]));
         let history = two.parse(&to_raw_value(&result).unwrap()).unwrap();
         let rewards: Vec<_> = history.blocks().iter().map(|block| block.rewards).collect();
-        assert_eq!(rewards, [None, Some(Rewards { medium: 8, high: Some(9) })], "{row}");
+        assert_eq!(
+            rewards,
+            [None, Some(Rewards { medium: 8, high: Some(9), graded: [0; 2] })],
+            "{row}"
+        );
     }
 }
 
