@@ -109,6 +109,33 @@ metrics! {
     max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// 1 while a configured floor is more than ten times what the market pays
     floor_above_market: Family<FloorLabels, FloatGauge> = Family::default(),
+    /// Suggestions of the last hour (at least 100, at most 1,000) that the score_… gauges are computed from
+    score_heads: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Share of the suggestions whose max fee was at least the base fee of the block so many blocks later
+    score_covered_ratio: Family<DistanceLabels, FloatGauge> = Family::default(),
+    /// Share of the suggestions that paid at least the next block's reward at a percentile
+    score_outbid_ratio: Family<PercentileLabels, FloatGauge> = Family::default(),
+    /// Quantile of the price paid in the next block over that of the 10th percentile
+    score_price_over_fair: Family<QuantileLabels, FloatGauge> = Family::default(),
+    /// Quantile of the amount per gas in wei that was paid above the 10th percentile
+    score_overpaid_wei: Family<QuantileLabels, FloatGauge> = Family::default(),
+    /// Share of the suggestions that a configured floor decided
+    score_floor_decided_ratio: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Share of blocks whose 10th percentile a tier should reach, if the strategy has targets
+    score_target_ratio: Family<TierLabels, FloatGauge> = Family::default(),
+    /// The share that was reached, less the target
+    score_calibration_error: Family<TierLabels, FloatGauge> = Family::default(),
+    /// Lower end of the 95 % interval of score_calibration_error
+    score_calibration_error_low: Family<TierLabels, FloatGauge> = Family::default(),
+    /// Upper end of the 95 % interval of score_calibration_error: below 0, the target was missed by more than chance
+    score_calibration_error_high: Family<TierLabels, FloatGauge> = Family::default(),
+    /// Suggestions by whether their max fee was at least the base fee so many blocks later; counted when 25 blocks deep
+    score_covered_total: Family<DistanceOutcomeLabels, Counter> = Family::default(),
+    /// Suggestions by whether they paid at least the next block's reward at a percentile; counted when 25 blocks deep
+    score_outbid_total: Family<PercentileOutcomeLabels, Counter> = Family::default(),
+    /// Suggestions whose tip could not be judged, by reason: no_rewards, gap (the next block was never seen), or no_quote
+    /// (blocks at which nothing was suggested); counted when 25 blocks deep
+    score_unjudged_total: Family<ChainReasonLabels, Counter> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
     /// Polls of a chain with `agreement` in which upstreams disagreed
@@ -196,6 +223,12 @@ labels! {
     StatusLabels { chain: String, status: &'static str }
     TierLabels { chain: String, tier: &'static str }
     FloorLabels { chain: String, floor: &'static str }
+    DistanceLabels { chain: String, tier: &'static str, blocks: usize }
+    DistanceOutcomeLabels { chain: String, tier: &'static str, blocks: usize, outcome: &'static str }
+    PercentileLabels { chain: String, tier: &'static str, percentile: String }
+    PercentileOutcomeLabels { chain: String, tier: &'static str, percentile: String, outcome: &'static str }
+    QuantileLabels { chain: String, tier: &'static str, quantile: &'static str }
+    ChainReasonLabels { chain: String, reason: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }
     ReasonLabels { reason: &'static str }
@@ -287,6 +320,11 @@ impl Counter {
     /// Adds 1.
     pub(crate) fn increment(&self) {
         self.0.inc();
+    }
+
+    /// Raises the counter to a total that is counted elsewhere.
+    pub(crate) fn advance_to(&self, total: u64) {
+        self.0.inc_by(total.saturating_sub(self.0.get()));
     }
 
     /// Current value.

@@ -35,7 +35,8 @@ fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Inclusion)]
 pub(super) struct InclusionBody {
-    /// The tip is compared with each block's reward at this percentile.
+    /// The tip is compared with each block's reward at this percentile: 10, or the first one of the pricing if the service
+    /// does not poll percentile 10.
     #[schema(value_type = f64)]
     percentile: Option<serde_json::Number>,
     /// Blocks in which the tip was enough: it reached the reward, or the block had no transactions.
@@ -91,7 +92,7 @@ impl InclusionBody {
     ) -> Self {
         let pricing = &chain.config().pricing;
         let compared = fees::inclusion(blocks, market.newest_known_base_fee, offered, pricing);
-        let percentiles = percentile_numbers(pricing.percentiles().iter());
+        let percentiles = percentile_numbers([pricing.inclusion_percentile()]);
         Self {
             percentile: percentiles.into_iter().next(),
             enough_in: compared.enough_in,

@@ -9,7 +9,7 @@ const MAX_EMPTY_BLOCKS: u32 = 10_000;
 /// How one fee compares with the newest blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inclusion {
-    /// Blocks that had no transactions, or whose reward at the first configured percentile the tip reaches.
+    /// Blocks that had no transactions, or whose reward at [`Pricing::inclusion_percentile`] the tip reaches.
     pub enough_in: usize,
     /// Blocks that were compared: those without transactions, and those with usable rewards.
     pub of: usize,
@@ -30,12 +30,13 @@ pub fn inclusion(
     offered: Tier,
     pricing: &Pricing,
 ) -> Inclusion {
+    let percentile = pricing.inclusion_percentile();
     let is_empty = |block: &Block| block.gas_used_ratio == Some(0.0);
     let compared = blocks.iter().filter(|block| is_empty(block) || block.rewards.is_some());
     let outcomes: Vec<bool> = compared
         .map(|block| {
-            let reward = block.rewards.map_or(0, |rewards| rewards.medium);
-            is_empty(block) || offered.max_priority_fee_per_gas >= reward
+            let reward = block.rewards.and_then(|rewards| pricing.reward_at(percentile, &rewards));
+            is_empty(block) || offered.max_priority_fee_per_gas >= reward.unwrap_or_default()
         })
         .collect();
     Inclusion {

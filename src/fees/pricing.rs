@@ -139,6 +139,15 @@ impl Pricing {
         all
     }
 
+    /// Returns the percentile that a caller's tip is compared with: 10 if polls request it, else that of the medium tip.
+    #[must_use]
+    pub fn inclusion_percentile(&self) -> f64 {
+        const FAIR: f64 = 10.0;
+        let is_polled =
+            self.polled_percentiles().iter().any(|known| known.total_cmp(&FAIR).is_eq());
+        if is_polled { FAIR } else { self.percentiles().medium }
+    }
+
     /// Returns the reward at this percentile; `None` if polls do not request it.
     #[must_use]
     pub fn reward_at(&self, percentile: f64, rewards: &Rewards) -> Option<u128> {
