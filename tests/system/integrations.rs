@@ -167,7 +167,7 @@ impl Drop for Workspace {
 
 /// A running program. Killed when dropped.
 #[derive(Debug)]
-struct Program {
+pub(crate) struct Program {
     line: String,
     process: Child,
     stdout: UnboundedReceiver<String>,
@@ -190,7 +190,7 @@ async fn all(lines: &mut UnboundedReceiver<String>) -> String {
 }
 
 impl Program {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let line = format!("{command:?}");
         let mut process = command.spawn().unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -204,7 +204,7 @@ impl Program {
     }
 
     /// Returns the next line of standard output.
-    async fn next_line(&mut self) -> String {
+    pub(crate) async fn next_line(&mut self) -> String {
         let next_line = timeout(TIMEOUT, self.stdout.recv()).await;
         next_line.ok().flatten().unwrap_or_else(|| panic!("no more output of {}", self.line))
     }
