@@ -369,6 +369,40 @@ async fn sends_suggested_legacy_fees(file: &str, with_zero_base_fee: &str) {
     .await;
 }
 
+#[tokio::test]
+async fn viem_replaces_a_stuck_transaction() {
+    let market = NodeAndService::start(&[]).await;
+    let transaction = json!({
+        "from": SENDER, "to": "0x00000000000000000000000000000000c0ffee00", "value": "0x7",
+        "input": "0xabcd", "gas": "0x7000", "nonce": "0x0",
+    });
+    let mut stuck = transaction.clone();
+    stuck["maxPriorityFeePerGas"] = json!(format!("{:#x}", 25_000_000_001_u128));
+    stuck["maxFeePerGas"] = json!(format!("{:#x}", 100_000_000_009_u128));
+    let stuck = market.node.call("eth_sendTransaction", json!([stuck])).await;
+    let workspace = market.workspace();
+    let replace = workspace.module(&format!(
+        "import {{ createWalletClient, publicActions }} from 'viem';
+         import {{ privateKeyToAccount }} from 'viem/accounts';
+         import {{ ronin as chain, transport }} from './ronin.js';
+         import {{ replace }} from './replace.js';
+         const account = privateKeyToAccount(process.env.PRIVATE_KEY);
+         const wallet = createWalletClient({{ account, chain, transport }}).extend(publicActions);
+         print(await replace(wallet, {stuck}));"
+    ));
+    let printed = replace.success().await;
+    mine(&market.node).await;
+    let block = market.node.call("eth_getBlockByNumber", json!(["latest", true])).await;
+    let transactions = block["transactions"].as_array().unwrap();
+    assert_eq!(transactions.len(), 1, "{block:#}");
+    let replacement = &transactions[0];
+    assert_eq!(printed, replacement["hash"].to_string());
+    assert_eq!(fees(replacement), [27_500_000_002, 110_000_000_010]);
+    for (member, value) in transaction.as_object().unwrap() {
+        assert_eq!(replacement[member], *value, "{member}");
+    }
+}
+
 /// Modules that print each library's own estimate from the node: tip and maximum fee.
 const OWN_ESTIMATES: [(&str, &str); 2] = [
     (

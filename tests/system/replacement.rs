@@ -25,7 +25,7 @@ const ACCOUNTS: usize = COUNT + 1;
 /// The tip of the blocks that the suggestion is computed from.
 const MARKET_TIP: u128 = 300_000_007;
 
-/// What a node demands of a replacement.
+/// A node's demand on the fees of a replacement.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
     /// A higher max fee, with any tip.
