@@ -7,6 +7,7 @@
     reason = "a test ends at the first unexpected value"
 )]
 
+mod calibrated;
 mod callers_fee;
 mod chart;
 mod command;

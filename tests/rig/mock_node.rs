@@ -73,6 +73,8 @@ pub(crate) enum Reply {
     IntegerCountOnly(Value),
     /// A result for this many blocks at most, counted from the first one, otherwise error −32602.
     YoungChain(u64),
+    /// The newest blocks of this fee history, as many as requested.
+    Newest(Arc<Value>),
     /// A result after a pause, which also delays `eth_chainId`.
     Slow(Duration, Value),
     /// A 307 redirect to this URL.
@@ -233,6 +235,12 @@ impl MockNode {
         self.state().polls.iter().filter(|call| call.params.get().starts_with("[\"")).count()
     }
 
+    /// Returns the number of polls for this many blocks.
+    pub(crate) fn requested_blocks(&self, count: usize) -> usize {
+        let start = format!("[\"{count:#x}\"");
+        self.state().polls.iter().filter(|call| call.params.get().starts_with(&start)).count()
+    }
+
     /// Returns the reads so far.
     pub(crate) fn reads(&self) -> Vec<Read> {
         self.state().reads.clone()
@@ -291,6 +299,9 @@ impl NodeState {
             "eth_chainId" => params == json!([]),
             "eth_blockNumber" => self.read_replies.is_none() && params == json!([]),
             "eth_feeHistory" if let Reply::YoungChain(_) = self.poll_reply => true,
+            "eth_feeHistory" if let Reply::Newest(_) = self.poll_reply => {
+                params[1] == "latest" && params[2] == *percentiles
+            }
             "eth_feeHistory" => {
                 params == json!(["0x14", "latest", percentiles])
                     || params == json!([20, "latest", percentiles])
@@ -406,6 +417,10 @@ async fn respond(call: &Call, reply: Reply) -> Response {
                 error(-32602)
             }
         }
+        Reply::Newest(history) => {
+            let params: Value = serde_json::from_str(call.params.get()).unwrap();
+            envelope("result", &newest_blocks(&history, &params[0]).to_string())
+        }
         Reply::Slow(pause, result) => {
             tokio::time::sleep(pause).await;
             envelope("result", &result.to_string())
@@ -439,6 +454,22 @@ fn short_fee_history(blocks: u64) -> Value {
         history[member].as_array_mut().unwrap().truncate(count + more);
     }
     history
+}
+
+/// Returns the newest blocks of `history`: `count` of them, a hex quantity, or all.
+fn newest_blocks(history: &Value, count: &Value) -> Value {
+    let hex = |value: &Value| {
+        usize::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    };
+    let blocks = history["gasUsedRatio"].as_array().unwrap().len();
+    let skipped = blocks.saturating_sub(hex(count));
+    let rest = |member: &str| history[member].as_array().unwrap()[skipped..].to_vec();
+    json!({
+        "oldestBlock": format!("{:#x}", hex(&history["oldestBlock"]) + skipped),
+        "baseFeePerGas": rest("baseFeePerGas"),
+        "gasUsedRatio": rest("gasUsedRatio"),
+        "reward": rest("reward"),
+    })
 }
 
 /// Builds 20 equal blocks up to `newest` with this base fee and reward in gwei. The next base fee is the same.

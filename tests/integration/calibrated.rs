@@ -1,0 +1,139 @@
+//! The calibrated strategy in the running service: it remembers the blocks that one poll does not return.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use flate2::read::GzDecoder;
+use gas_suggestion::demo::DemoRecording;
+use serde_json::{Value, json};
+
+use crate::fixtures;
+use crate::mock_node::{MockNode, Reply};
+use crate::test_server::TestServer;
+
+/// Blocks that the tips depend on.
+const BLOCKS: usize = 200;
+
+fn recording() -> DemoRecording {
+    DemoRecording::from_gzip(&fixtures::read("src/demo/recordings/ethereum.json.gz")).unwrap()
+}
+
+/// The first `count` recorded blocks as a fee history with percentiles 10 and 60. From index `dearer_from` on, each tip
+/// is tripled.
+fn blocks(recording: &DemoRecording, count: usize, dearer_from: usize) -> Reply {
+    let hex = |number: u64| json!(format!("{number:#x}"));
+    let column = |wanted: f64| {
+        recording.reward_percentiles.iter().position(|percentile| *percentile == wanted).unwrap()
+    };
+    let columns = [column(10.0), column(60.0)];
+    let row = |(index, row): (usize, &Vec<u64>)| {
+        let factor = if index >= dearer_from { 3 } else { 1 };
+        columns.iter().map(|column| hex(row[*column] * factor)).collect::<Vec<Value>>()
+    };
+    let base_fees = recording.base_fee_per_gas[..=count].iter().map(|fee| hex(*fee));
+    Reply::Newest(Arc::new(json!({
+        "oldestBlock": hex(recording.oldest_block),
+        "baseFeePerGas": base_fees.collect::<Vec<_>>(),
+        "gasUsedRatio": recording.gas_used_ratio[..count],
+        "reward": recording.reward[..count].iter().enumerate().map(row).collect::<Vec<_>>(),
+    })))
+}
+
+async fn start_service(node: &MockNode) -> TestServer {
+    TestServer::start(&format!(
+        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n\
+         pricing.strategy = \"calibrated\"\n",
+        node.url()
+    ))
+    .await
+}
+
+/// Waits for the suggestion at the block with this index, and returns it.
+async fn suggestion_at(
+    service: &TestServer,
+    recording: &DemoRecording,
+    index: usize,
+    is_expected: impl Fn(&Value) -> bool,
+) -> Value {
+    let number = (recording.oldest_block + index as u64).to_string();
+    let response = service.wait_for("/v1/a/gas-suggestion", |response| {
+        response.status == 200
+            && response.headers["x-newest-block"] == number.as_str()
+            && is_expected(&response.json())
+    });
+    response.await.json()
+}
+
+fn tips(suggestion: &Value) -> [String; 2] {
+    ["medium", "high"]
+        .map(|tier| suggestion[tier]["max_priority_fee_per_gas"].as_str().unwrap().to_owned())
+}
+
+/// Reads the expected tips of both tiers after each block.
+fn expected_tips() -> Vec<[String; 2]> {
+    let file = fixtures::read("tests/fixtures/expected/calibrated-ethereum.csv.gz");
+    let mut text = String::new();
+    GzDecoder::new(&*file).read_to_string(&mut text).unwrap();
+    let rows = text.lines().skip(1).map(|line| {
+        let columns: Vec<_> = line.split(',').collect();
+        [columns[1].to_owned(), columns[2].to_owned()]
+    });
+    rows.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_starts_later_suggests_the_same() {
+    let recording = recording();
+    let reply = |head: usize| blocks(&recording, head + 1, usize::MAX);
+    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(30)).await;
+    let first = start_service(&node).await;
+    let expected = expected_tips();
+    for head in 30..230 {
+        node.set_reply(reply(head));
+        let suggestion = suggestion_at(&first, &recording, head, |_| true).await;
+        assert_eq!(tips(&suggestion), expected[head], "{head}");
+    }
+    let later = start_service(&node).await;
+    for head in 230..250 {
+        node.set_reply(reply(head));
+        let suggestion = suggestion_at(&first, &recording, head, |_| true).await;
+        assert_eq!(suggestion_at(&later, &recording, head, |_| true).await, suggestion, "{head}");
+        assert_eq!(tips(&suggestion), expected[head], "{head}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_reorg_of_five_blocks_the_suggestion_is_that_of_a_fresh_start() {
+    const HEAD: usize = 300;
+    let recording = recording();
+    let node =
+        MockNode::with_percentiles(7, json!([10, 60]), blocks(&recording, HEAD + 1, usize::MAX));
+    let node = node.await;
+    let service = start_service(&node).await;
+    let before = suggestion_at(&service, &recording, HEAD, |_| true).await;
+    // The newest five blocks are replaced, and one follows.
+    node.set_reply(blocks(&recording, HEAD + 2, HEAD - 4));
+    let after = suggestion_at(&service, &recording, HEAD + 1, |_| true).await;
+    let fresh = start_service(&node).await;
+    assert_eq!(suggestion_at(&fresh, &recording, HEAD + 1, |_| true).await, after);
+    assert_ne!(tips(&after), tips(&before));
+    assert_ne!(tips(&after), expected_tips()[HEAD + 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_large_request_is_sent_at_the_start_and_after_a_gap() {
+    let recording = recording();
+    let reply = |head: usize| blocks(&recording, head + 1, usize::MAX);
+    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(300)).await;
+    let service = start_service(&node).await;
+    suggestion_at(&service, &recording, 300, |_| true).await;
+    node.wait_for_poll().await;
+    assert_eq!(node.requested_blocks(BLOCKS), 1);
+    // Thirty blocks later, the twenty of a usual poll do not adjoin the known ones.
+    node.set_reply(reply(330));
+    let expected = expected_tips()[330].clone();
+    let is_expected = |suggestion: &Value| tips(suggestion) == expected;
+    suggestion_at(&service, &recording, 330, is_expected).await;
+    node.wait_for_poll().await;
+    assert_eq!(node.requested_blocks(BLOCKS), 2);
+}
