@@ -21,22 +21,14 @@ fn recording() -> DemoRecording {
 /// The first `count` recorded blocks as a fee history with percentiles 10 and 60. From index `dearer_from` on, each tip
 /// is tripled.
 fn blocks(recording: &DemoRecording, count: usize, dearer_from: usize) -> Reply {
-    let hex = |number: u64| json!(format!("{number:#x}"));
-    let column = |wanted: f64| {
-        recording.reward_percentiles.iter().position(|percentile| *percentile == wanted).unwrap()
-    };
-    let columns = [column(10.0), column(60.0)];
-    let row = |(index, row): (usize, &Vec<u64>)| {
-        let factor = if index >= dearer_from { 3 } else { 1 };
-        columns.iter().map(|column| hex(row[*column] * factor)).collect::<Vec<Value>>()
-    };
-    let base_fees = recording.base_fee_per_gas[..=count].iter().map(|fee| hex(*fee));
-    Reply::Newest(Arc::new(json!({
-        "oldestBlock": hex(recording.oldest_block),
-        "baseFeePerGas": base_fees.collect::<Vec<_>>(),
-        "gasUsedRatio": recording.gas_used_ratio[..count],
-        "reward": recording.reward[..count].iter().enumerate().map(row).collect::<Vec<_>>(),
-    })))
+    let mut history = fixtures::recorded_history(recording, count, &[10.0, 60.0]);
+    for row in history["reward"].as_array_mut().unwrap().iter_mut().skip(dearer_from) {
+        for tip in row.as_array_mut().unwrap() {
+            let wei = u64::from_str_radix(&tip.as_str().unwrap()[2..], 16).unwrap();
+            *tip = json!(format!("{:#x}", 3 * wei));
+        }
+    }
+    Reply::Newest(Arc::new(history))
 }
 
 async fn start_service(node: &MockNode) -> TestServer {

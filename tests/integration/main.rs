@@ -61,6 +61,7 @@ mod reads;
 mod recorded_base;
 mod recorded_node_replies;
 mod rpc_bodies;
+mod score;
 mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]

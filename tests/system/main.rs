@@ -62,6 +62,7 @@ mod registry;
 mod replacement;
 mod replicas;
 mod restart;
+mod score;
 mod smuggling;
 mod test_contract;
 #[path = "../rig/test_server.rs"]

@@ -1,0 +1,150 @@
+//! `GET /v1/{chain}/score` of the running service. Its grades have unit tests; a script compares them in tests/system.
+
+use serde_json::{Value, json};
+
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::test_server::{Response, TestServer};
+
+const CHAIN: &str = "[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nmax_age = \"3s\"\n";
+
+/// Builds a reply with rewards of 5 gwei (percentile 10), 20 (50) and 40 (60).
+fn blocks(newest: u64) -> Reply {
+    let mut history = fee_history(newest, 3, 40);
+    let row = ["0x12a05f200", "0x4a817c800", "0x9502f9000"];
+    history["reward"] = json!(vec![row; 20]);
+    Reply::Result(history)
+}
+
+async fn score_with_heads(service: &TestServer, heads: u64) -> Response {
+    let has_heads =
+        |response: &Response| response.status == 200 && response.json()["window"]["heads"] == heads;
+    service.wait_for("/v1/a/score", has_heads).await
+}
+
+#[tokio::test]
+async fn without_further_percentiles_the_own_one_is_graded_and_the_rest_has_reasons() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let service = TestServer::start(&format!("{CHAIN}rpc_urls = [\"{}\"]\n", node.url())).await;
+    score_with_heads(&service, 1).await;
+    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    let response = score_with_heads(&service, 2).await;
+    assert_eq!(response.header("x-newest-block"), "1001");
+    let tier = json!({
+        "target": null, "calibration_error": null, "calibration_interval": null,
+        "covered": { "1": 1.0, "5": null, "25": null },
+        "outbid": { "10": null, "50": null, "60": 1.0 },
+        "price_over_fair": { "p50": null, "p95": null },
+        "overpaid_per_gas": { "p50": null, "p95": null },
+        "floor_decided": 0.0, "judged": 1,
+        "unjudged": { "no_rewards": 0, "gap": 0, "no_quote": 0 },
+        "null_reasons": {
+            "calibration_error": "strategy_without_target", "covered.25": "not_mined_yet",
+            "covered.5": "not_mined_yet", "outbid.10": "percentile_not_polled",
+            "outbid.50": "percentile_not_polled", "overpaid_per_gas": "percentile_not_polled",
+            "price_over_fair": "percentile_not_polled", "target": "strategy_without_target",
+        },
+    });
+    assert_eq!(
+        response.json(),
+        json!({
+            "chain_name": "a", "chain_id": 7, "newest_block": 1001,
+            "window": { "seconds": 3600, "heads": 2 }, "strategy": "network", "tips_decide": null,
+            "tiers": { "medium": tier, "high": tier },
+        })
+    );
+}
+
+#[tokio::test]
+async fn with_percentiles_10_and_50_the_score_is_complete() {
+    let node = MockNode::with_percentiles(7, json!([10, 50, 60]), blocks(1000)).await;
+    let chain =
+        format!("[score]\npercentiles = [10, 50]\n{CHAIN}rpc_urls = [\"{}\"]\n", node.url());
+    let service = TestServer::start(&chain).await;
+    score_with_heads(&service, 1).await;
+    for newest in 1001..=1026 {
+        node.set_reply(blocks(newest));
+        score_with_heads(&service, newest - 999).await;
+    }
+    let score = score_with_heads(&service, 27).await.json();
+    assert_eq!(score["tips_decide"], true);
+    let medium = &score["tiers"]["medium"];
+    assert_eq!(medium["covered"], json!({ "1": 1.0, "5": 1.0, "25": 1.0 }));
+    assert_eq!(medium["outbid"], json!({ "10": 1.0, "50": 1.0, "60": 1.0 }));
+    // The tip is 40 gwei, the fair one 5, the base fee 3.
+    assert_eq!(medium["overpaid_per_gas"], json!({ "p50": "35000000000", "p95": "35000000000" }));
+    assert_eq!(medium["price_over_fair"], json!({ "p50": 5.375, "p95": 5.375 }));
+    assert_eq!(medium["judged"], 26);
+    // A caller's tip is compared with percentile 10, and the suggestion still with percentile 60.
+    let query = "max_fee_per_gas=20000000000&max_priority_fee_per_gas=5000000000";
+    let inclusion = service.get(&format!("/v1/a/inclusion?{query}")).await.json();
+    assert_eq!((&inclusion["percentile"], &inclusion["enough_in"]), (&json!(10), &json!(20)));
+    let market = service.get("/v1/a/fee-market").await.json();
+    assert_eq!(market["window"]["reward_percentiles"], json!([60]));
+    assert_eq!(
+        market["expected_price_per_gas"],
+        json!({ "low": "43000000000", "medium": "43000000000", "high": "51000000000" })
+    );
+
+    let metrics = service.admin("/metrics").await.body;
+    for sample in [
+        "score_heads{chain=\"a\"} 27",
+        "score_covered_ratio{chain=\"a\",tier=\"high\",blocks=\"25\"} 1",
+        "score_outbid_ratio{chain=\"a\",tier=\"medium\",percentile=\"10\"} 1",
+        "score_price_over_fair{chain=\"a\",tier=\"medium\",quantile=\"0.5\"} 5.375",
+        "score_overpaid_wei{chain=\"a\",tier=\"medium\",quantile=\"0.95\"} 35000000000",
+        "score_floor_decided_ratio{chain=\"a\"} 0",
+        // Two heads are 25 deep.
+        "score_covered_total{chain=\"a\",tier=\"medium\",blocks=\"5\",outcome=\"hit\"} 2",
+        "score_covered_total{chain=\"a\",tier=\"medium\",blocks=\"5\",outcome=\"miss\"} 0",
+        "score_outbid_total{chain=\"a\",tier=\"high\",percentile=\"50\",outcome=\"hit\"} 2",
+        "score_unjudged_total{chain=\"a\",reason=\"gap\"} 0",
+    ] {
+        let line = format!("gas_suggestion_{sample}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    assert!(!metrics.contains("score_target_ratio{"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_calibrated_chain_shows_its_targets() {
+    let node = MockNode::with_percentiles(7, json!([10, 60]), Reply::Newest(history(1000))).await;
+    let strategy = "pricing.strategy = \"calibrated\"\npricing.targets = { high = 0.98 }\n";
+    let chain = format!("{CHAIN}rpc_urls = [\"{}\"]\n{strategy}", node.url());
+    let service = TestServer::start(&chain).await;
+    score_with_heads(&service, 1).await;
+    node.set_reply(Reply::Newest(history(1001)));
+    let score = score_with_heads(&service, 2).await.json();
+    let [medium, high] = ["medium", "high"].map(|tier| &score["tiers"][tier]);
+    assert_eq!((&score["strategy"], &medium["target"]), (&json!("calibrated"), &json!(0.95)));
+    assert_eq!(high["target"], 0.98);
+    assert_eq!(medium["outbid"], json!({ "10": 1.0, "50": null, "60": 0.0 }));
+    assert!((medium["calibration_error"].as_f64().unwrap() - 0.05).abs() < 1e-9);
+    // Wilson's interval of 1 of 1 is from 0.2065 to 1.
+    let interval: Vec<f64> =
+        serde_json::from_value(medium["calibration_interval"].clone()).unwrap();
+    assert!((interval[0] - (0.2065 - 0.95)).abs() < 1e-4 && (interval[1] - 0.05).abs() < 1e-9);
+    let metrics = service.admin("/metrics").await.body;
+    let line = "gas_suggestion_score_target_ratio{chain=\"a\",tier=\"high\"} 0.98\n";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+/// Builds 250 blocks with rewards of 5 and 40 gwei.
+fn history(newest: u64) -> std::sync::Arc<Value> {
+    std::sync::Arc::new(json!({
+        "oldestBlock": format!("{:#x}", newest - 249),
+        "baseFeePerGas": vec!["0xb2d05e00"; 251],
+        "gasUsedRatio": vec![0.5; 250],
+        "reward": vec![["0x12a05f200", "0x9502f9000"]; 250],
+    }))
+}
+
+#[tokio::test]
+async fn an_expired_chain_has_no_score() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let service = TestServer::start(&format!("{CHAIN}rpc_urls = [\"{}\"]\n", node.url())).await;
+    score_with_heads(&service, 1).await;
+    node.set_reply(Reply::Error(-32000));
+    let response = service.wait_for("/v1/a/score", |response| response.status == 503).await;
+    assert_eq!(response.json()["code"], "stale_data");
+    assert_eq!(service.get("/v1/b/score").await.status, 404);
+}
