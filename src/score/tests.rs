@@ -119,6 +119,17 @@ fn the_max_fee_limits_the_tip_that_is_paid() {
 }
 
 #[test]
+fn equal_amounts_are_enough() {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, [(10, 110), (20, 100)]);
+    chain.mine([block(USUAL)]);
+    let [medium, high] = chain.score().tiers;
+    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1)), (60.0, share(0, 1))]);
+    assert_eq!(medium.overpaid, Some(Quantiles { p50: 0, p95: 0 }));
+    assert_eq!((high.covered[0], high.outbid[0].1), (share(1, 1), share(0, 1)));
+}
+
+#[test]
 fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
     let mut chain = Chain::new();
     chain.publish(20);

@@ -80,17 +80,17 @@ async fn a_replica_that_starts_later_suggests_the_same() {
     let node = MockNode::with_percentiles(7, json!([10, 60]), reply(30)).await;
     let first = start_service(&node).await;
     let expected = expected_tips();
-    for head in 30..230 {
+    for (head, expected) in expected.iter().enumerate().take(230).skip(30) {
         node.set_reply(reply(head));
         let suggestion = suggestion_at(&first, &recording, head, |_| true).await;
-        assert_eq!(tips(&suggestion), expected[head], "{head}");
+        assert_eq!(tips(&suggestion), *expected, "{head}");
     }
     let later = start_service(&node).await;
-    for head in 230..250 {
+    for (head, expected) in expected.iter().enumerate().take(250).skip(230) {
         node.set_reply(reply(head));
         let suggestion = suggestion_at(&first, &recording, head, |_| true).await;
         assert_eq!(suggestion_at(&later, &recording, head, |_| true).await, suggestion, "{head}");
-        assert_eq!(tips(&suggestion), expected[head], "{head}");
+        assert_eq!(tips(&suggestion), *expected, "{head}");
     }
 }
 
