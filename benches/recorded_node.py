@@ -1,5 +1,5 @@
 """A mock node of any number of chains: chain N is at /N and has a recorded block of Ethereum every 2 s. Prints the
-free loopback port on which it listens. Usage: recorded_node.py [seconds per response]"""
+free loopback port on which it listens. Usage: recorded_node.py [seconds per response] [seconds per block]"""
 
 import gzip
 import json
@@ -11,19 +11,20 @@ import json_rpc_node
 with gzip.open("src/demo/recordings/ethereum.json.gz") as file:
     RECORDED = json.load(file)
 PAUSE = float(sys.argv[1]) if len(sys.argv) > 1 else 0
-# Column of percentile 60: the recorded percentiles are 0, 5, ...
-COLUMN = 60 // 5
+BLOCK_TIME = float(sys.argv[2]) if len(sys.argv) > 2 else 2
 
 
-def history(count):
-    head = int(time.time() / 2)
+def history(count, percentiles):
+    head = int(time.time() / BLOCK_TIME)
+    # The recorded percentiles are 0, 5, ...
+    columns = [percentile // 5 for percentile in percentiles]
     first = head % (len(RECORDED["gasUsedRatio"]) - count)
     blocks = slice(first, first + count)
     return {
         "oldestBlock": hex(head - count + 1),
         "baseFeePerGas": RECORDED["baseFeePerGas"][first : first + count + 1],
         "gasUsedRatio": RECORDED["gasUsedRatio"][blocks],
-        "reward": [[row[COLUMN]] for row in RECORDED["reward"][blocks]],
+        "reward": [[row[column] for column in columns] for row in RECORDED["reward"][blocks]],
     }
 
 
@@ -31,7 +32,8 @@ def answer(chain, call):
     time.sleep(PAUSE)
     if call["method"] == "eth_chainId":
         return hex(int(chain))
-    return history(int(call["params"][0], 16))
+    count, _, percentiles = call["params"]
+    return history(int(count, 16), percentiles)
 
 
 server = json_rpc_node.node(answer)

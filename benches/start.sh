@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Startup time of the service and the cost of 200 chains: see start.py.
-# Usage: benches/start.sh [starts] [seconds to measure 200 chains]
+# Usage: benches/start.sh [starts] [seconds to measure 200 chains] [seconds per block]
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 need python3 "apt-get install python3"
 need_files 2000
 cargo build --release --quiet
-exec python3 benches/start.py target/release/gas-suggestion benches/recorded_node.py "${1:-21}" "${2:-60}"
+exec python3 benches/start.py target/release/gas-suggestion benches/recorded_node.py "${1:-21}" "${2:-60}" "${3:-2}"

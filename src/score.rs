@@ -52,7 +52,7 @@ pub struct Scorer {
     /// Heads that are [`FINAL_DEPTH`] blocks deep, oldest first.
     graded: VecDeque<GradedHead>,
     /// Numbers without a quote since the last of `graded`.
-    skipped: u32,
+    skipped: u16,
     totals: Totals,
 }
 
@@ -72,7 +72,7 @@ struct GradedHead {
     /// Seconds since the start.
     published_after: u32,
     /// Numbers without a quote right before this one.
-    skipped_before: u32,
+    skipped_before: u16,
 }
 
 /// Counts over final grades since the start. The outer index of tiers: medium, high. The inner one: misses, hits.
@@ -101,7 +101,7 @@ impl Scorer {
             oldest_open: 0,
             newest: 0,
             open: VecDeque::new(),
-            graded: VecDeque::new(),
+            graded: VecDeque::with_capacity(MAX_QUOTES),
             skipped: 0,
             totals: Totals::default(),
         }
@@ -174,6 +174,9 @@ impl Scorer {
         if let Some((grade, (_, published_after))) = grade.zip(head.quote) {
             self.totals.count(&grade, self.percentiles.len());
             let skipped_before = std::mem::take(&mut self.skipped);
+            if self.graded.len() >= MAX_QUOTES {
+                self.graded.pop_front();
+            }
             self.graded.push_back(GradedHead { grade, published_after, skipped_before });
         } else {
             self.totals.no_quote = self.totals.no_quote.saturating_add(1);
@@ -192,8 +195,7 @@ impl Scorer {
     fn forget_old(&mut self, now: u32) {
         while let Some(first) = self.graded.front() {
             let is_old = !is_within_window(first.published_after, now);
-            let least = if is_old { MIN_QUOTES } else { MAX_QUOTES };
-            if self.graded.len() <= least {
+            if !is_old || self.graded.len() <= MIN_QUOTES {
                 return;
             }
             self.graded.pop_front();
@@ -210,7 +212,7 @@ impl Scorer {
             let (_, published_after) = self.open.get(index)?.quote?;
             Some((self.grade_open(index)?, published_after))
         });
-        let skipped = |count: u32| (0..count).map(|_| None);
+        let skipped = |count: u16| (0..count).map(|_| None);
         let final_grades = self.graded.iter().rev().flat_map(|head| {
             let quote = Some((head.grade, head.published_after));
             std::iter::once(quote).chain(skipped(head.skipped_before))

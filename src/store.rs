@@ -33,6 +33,9 @@ use crate::wire::SuggestionBody;
 use crate::{config, etag};
 use recent_blocks::RecentBlocks;
 
+/// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.
+pub const COMPARED_BLOCKS: usize = RecentBlocks::GRADED_BLOCKS;
+
 /// All chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ChainStore {

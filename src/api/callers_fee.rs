@@ -14,11 +14,8 @@ use super::openapi::components::{
 use super::parameters::{Parameters, invalid_parameter, parse_wei};
 use super::problem::{Problem, ProblemCode};
 use crate::fees::{self, Block, Market, Tier};
-use crate::store::StoredChain;
+use crate::store::{COMPARED_BLOCKS, StoredChain};
 use crate::wire::{TierBody, percentile_numbers};
-
-/// Number of blocks that a fee is compared with. More blocks say less of the next one.
-const COMPARED_BLOCKS: usize = 20;
 
 /// Returns the fee of the query. Its tip is not above its max fee.
 fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {

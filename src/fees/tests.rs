@@ -278,6 +278,35 @@ fn each_miss_raises_a_calibrated_tip() {
 }
 
 #[test]
+fn the_low_tip_is_the_lowest_reward_between_the_floor_and_the_medium_tip() {
+    let blocks = vec![block(100, 30), block(100, 9), block(100, 21)];
+    let low = |pricing| {
+        let market = price(&history(blocks.clone(), Some(100)), &pricing).unwrap();
+        (market.low, market.suggestion.medium.max_priority_fee_per_gas)
+    };
+    let tier = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: tip + 200 };
+    assert_eq!(low(without_floors()), (tier(9), 20));
+    assert_eq!(low(with_floors(0, 15)), (tier(15), 20));
+    assert_eq!(low(with_floors(0, 50)), (tier(50), 50));
+    // Of the asks 1 to 100, 80 % are at most 80.
+    let asks: Vec<_> = (1..=100).map(|ask| block_with_ratio(Some(0.5), ask, 1000)).collect();
+    let market = price_calibrated(asks, Some(100), without_floors());
+    let tips = [market.low, market.suggestion.medium, market.suggestion.high];
+    assert_eq!(tips.map(|tier| tier.max_priority_fee_per_gas), [81, 96, 100]);
+}
+
+#[test]
+fn the_price_in_a_block_is_the_base_fee_and_what_is_left_for_the_tip() {
+    let tier = Tier { max_priority_fee_per_gas: 20, max_fee_per_gas: 110 };
+    for (base_fee, price, tip) in
+        [(80, 100, Some(20)), (90, 110, Some(20)), (95, 110, Some(15)), (111, 110, None)]
+    {
+        assert_eq!((tier.price_at(base_fee), tier.tip_paid(base_fee)), (price, tip), "{base_fee}");
+    }
+    assert_eq!(tier.price_at(u128::MAX), 110);
+}
+
+#[test]
 fn the_calibrated_base_fee_rises_at_once_and_falls_slowly() {
     let blocks = |base_fees: [u128; 4]| {
         base_fees.map(|base_fee| Block { base_fee, ..block_with_ratio(Some(0.5), 1, 1) }).to_vec()

@@ -42,8 +42,8 @@ pub(super) struct Grade {
 /// Comparison of one tier. `None`: it could not be compared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TierGrade {
-    /// In wei per gas; meaningful if the tier outbid the fair tip.
-    pub(super) overpaid: u128,
+    /// In wei per gas, as two halves, which take less memory; meaningful if the tier outbid the fair tip.
+    overpaid: [u64; 2],
     /// Meaningful if the tier outbid the fair tip; NaN if the fair price is 0.
     pub(super) price_over_fair: f64,
     /// By distance, in the order of [`DISTANCES`].
@@ -96,7 +96,7 @@ pub(super) fn grade<'a>(
         let base_fee = judged.map_or(0, |block| block.base_fee);
         let price = |tip: Option<u128>| to_f64(base_fee.saturating_add(tip.unwrap_or_default()));
         TierGrade {
-            overpaid: overpaid.unwrap_or_default(),
+            overpaid: halves(overpaid.unwrap_or_default()),
             price_over_fair: overpaid.map_or(f64::NAN, |_| price(paid) / price(fair)),
             covered: DISTANCES
                 .map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee)),
@@ -105,4 +105,18 @@ pub(super) fn grade<'a>(
     });
     let has_tips = reward_at(MEDIAN).map(|reward| reward > 0);
     Grade { tiers, tips, is_floor: quote.is_floor, has_tips }
+}
+
+impl TierGrade {
+    /// What was paid above the fair tip, in wei per gas; meaningful if the tier outbid it.
+    pub(super) fn overpaid(&self) -> u128 {
+        let [high, low] = self.overpaid.map(u128::from);
+        (high << u64::BITS) | low
+    }
+}
+
+/// Returns the upper and the lower 64 bits.
+fn halves(amount: u128) -> [u64; 2] {
+    let low = amount & u128::from(u64::MAX);
+    [amount >> u64::BITS, low].map(|half| u64::try_from(half).unwrap_or(u64::MAX))
 }
