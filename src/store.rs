@@ -329,13 +329,16 @@ impl Publisher {
         let was_servable = last.is_some_and(|last| {
             last.timestamps.observed_at.elapsed().saturating_add(EXPIRY_MARGIN) < last.max_age
         });
+        let window = history.newest(inner.config.pricing.window_blocks.get());
+        let before_window = history.blocks().len().saturating_sub(window.len());
+        let before_window = u64::try_from(before_window).unwrap_or_default();
         let snapshot = Arc::new(Snapshot {
             newest_block,
             body,
             etag,
             market,
-            oldest_block: history.oldest_block(),
-            block_count: history.blocks().len(),
+            oldest_block: history.oldest_block().saturating_add(before_window),
+            block_count: window.len(),
             observed_time: to_wall_clock(observed_at),
             timestamps: Timestamps { observed_at, head_changed_at },
             max_age: inner.config.max_age,

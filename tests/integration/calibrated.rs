@@ -119,6 +119,11 @@ async fn one_large_request_is_sent_at_the_start_and_after_a_gap() {
     let node = MockNode::with_percentiles(7, json!([10, 60]), reply(300)).await;
     let service = start_service(&node).await;
     suggestion_at(&service, &recording, 300, |_| true).await;
+    // Averages are those of the window, not of all blocks that the tips depend on.
+    let market = service.get("/v1/a/fee-market").await.json();
+    let oldest = recording.oldest_block + 281;
+    let window = json!({ "oldest_block": oldest, "blocks": 20, "reward_percentiles": [10, 60] });
+    assert_eq!(market["window"], window);
     node.wait_for_poll().await;
     assert_eq!(node.requested_blocks(BLOCKS), 1);
     // Thirty blocks later, the twenty of a usual poll do not adjoin the known ones.

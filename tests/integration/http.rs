@@ -166,7 +166,10 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
             "base_fee_trend": "stable",
             "suggestion": suggestion,
             "covers_full_blocks": { "medium": 23, "high": 59 },
+            "strategy": "network",
             "currency": "RON",
+            "expected_price_per_gas":
+                { "low": "21000000000", "medium": "21000000000", "high": "25000000000" },
             "floors_above_market": { "base_fee": false, "priority_fee": false },
         })
     );
