@@ -19,9 +19,12 @@ const BLOCK_TIME: u128 = 500;
 /// Returns replies of a node whose chain has a new block every [`BLOCK_TIME`].
 pub(super) fn advancing_chain() -> Reply {
     let start = Instant::now();
-    Reply::computed(move |_| {
+    Reply::computed(move |columns| {
         let blocks = u64::try_from(start.elapsed().as_millis() / BLOCK_TIME).unwrap();
-        fee_history(1000 + blocks, 3, 40)
+        let mut history = fee_history(1000 + blocks, 3, 40);
+        let rewards = history["reward"].as_array_mut().unwrap();
+        rewards.iter_mut().for_each(|reward| *reward = json!(vec![reward[0].clone(); columns]));
+        history
     })
 }
 
@@ -32,7 +35,7 @@ pub(super) fn chain(key: &str, id: u64, urls: &[String], more: &str) -> String {
     )
 }
 
-/// A healthy service with two chains.
+/// A healthy service with two chains. The strategy of `steady` has targets.
 #[derive(Debug)]
 pub(super) struct HealthyService {
     pub(super) service: TestServer,
@@ -45,7 +48,7 @@ impl HealthyService {
     pub(super) async fn start() -> Self {
         let steady = MockNode::start(7, advancing_chain()).await;
         let silent = MockNode::start(8, advancing_chain()).await;
-        let chains = chain("steady", 7, &[steady.url()], "")
+        let chains = chain("steady", 7, &[steady.url()], "pricing.strategy = \"calibrated\"")
             + &chain("silent", 8, &[silent.url()], "max_age = \"6s\"");
         let service = TestServer::start(&chains).await;
         for key in ["steady", "silent"] {
