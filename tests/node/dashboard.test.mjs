@@ -84,7 +84,7 @@ test("a score shows how each tier did", () => {
             { label: "Covered the base fee 5 blocks later", cells: [{ text: "100 %" }, { text: "99.9 %" }] },
             { label: "Outbid a tenth of the next block", cells: [{ text: "99.6 %" }, { text: "100 %" }] },
             { label: "Outbid half of the next block", cells: [{ text: "62 %" }, { text: "0.1 %" }] },
-            { label: "Paid times the fair price (median)", cells: [{ text: "1.36 ×" }, { text: "1235 ×" }] },
+            { label: "Multiple of the fair price paid (median)", cells: [{ text: "1.36 ×" }, { text: "1235 ×" }] },
         ],
         notes: [NOTE],
     });

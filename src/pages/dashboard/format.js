@@ -33,7 +33,7 @@ const SCORE_ROWS = [
         format: shareText,
     },
     {
-        label: "Paid times the fair price (median)",
+        label: "Multiple of the fair price paid (median)",
         name: "price_over_fair",
         value: ({ price_over_fair: price }) => price.p50,
         format: timesText,
