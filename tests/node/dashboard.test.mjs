@@ -93,6 +93,7 @@ test("a score shows how each tier did", () => {
     assert.equal(none.rows[1].cells[0].text, "0 %");
     const free = view(2, scored(), high, { tips_decide: false }).notes;
     assert.deepEqual(free, ["No block paid a tip at its median: any tip is enough.", NOTE]);
+    assert.deepEqual(view(2, scored(), high, { tips_decide: null }).notes, [NOTE]);
     assert.doesNotMatch(JSON.stringify([shown, free]), /included|confirmed/);
 });
 
