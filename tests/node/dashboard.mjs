@@ -254,7 +254,8 @@ scenario("scores of cards in view are loaded once a minute, not per block", asyn
     const viewport = { width: 360, height: 500 };
     await open(`${service.url}/`, async (dashboard, { requests }) => {
         const { page } = dashboard;
-        const paths = () => requests.map((request) => new URL(request.url()).pathname).filter((path) => path.endsWith("/score"));
+        const paths = () => requests.map((request) => new URL(request.url()).pathname)
+            .filter((path) => path.endsWith("/score"));
         const asked = (count) => until(() => paths().length, (found) => found === count);
         const shown = () => page.evaluate(scores);
         const { when } = await dashboard.waitForLive("ethereum");

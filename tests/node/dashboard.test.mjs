@@ -27,8 +27,8 @@ const market = (block, changes = {}) => ({
     suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, ...changes,
 });
 const scored = (changes = {}) => ({
-    covered: { 1: 1, 5: 1, 25: 0.9 }, outbid: { 10: 0.996, 50: 0.62, 60: 0.5 }, price_over_fair: { p50: 1.3641, p95: 2 },
-    null_reasons: {}, ...changes,
+    covered: { 1: 1, 5: 1, 25: 0.9 }, outbid: { 10: 0.996, 50: 0.62, 60: 0.5 },
+    price_over_fair: { p50: 1.3641, p95: 2 }, null_reasons: {}, ...changes,
 });
 const score = (heads, medium, high, changes = {}) =>
     ({ window: { seconds: 3600, heads }, tips_decide: true, tiers: { medium, high }, ...changes });
@@ -71,8 +71,8 @@ test("a floor far above the market is said on the card", () => {
     );
 });
 
-const NOTE = "The blocks that followed are compared with the suggestions; no transaction was sent. The fair price is the " +
-    "next block’s base fee and the tip that outbids a tenth of it.";
+const NOTE = "The blocks that followed are compared with the suggestions; no transaction was sent. The fair price is " +
+    "the next block’s base fee and the tip that outbids a tenth of it.";
 
 test("a score shows how each tier did", () => {
     const high = scored({ covered: { 5: 0.9996 }, outbid: { 10: 1, 50: 0.0002 }, price_over_fair: { p50: 1234.5 } });
@@ -110,11 +110,13 @@ test("a score shows unknown values as a dash with the reason", () => {
         "no block to compare with yet", "no suggestion outbid a tenth of the next block",
     ];
     const { rows, notes } = cardView(known({ score: score(3, unknown, unknown) }), "live", 200).score;
-    assert.deepEqual(rows.map(({ cells }) => cells), reasons.map((reason) => [{ text: "–", reason }, { text: "–", reason }]));
+    const dashes = reasons.map((reason) => [{ text: "–", reason }, { text: "–", reason }]);
+    assert.deepEqual(rows.map(({ cells }) => cells), dashes);
     assert.deepEqual(notes, [...reasons.map((reason) => `–: ${reason}`), NOTE]);
     // A reason of a later version.
     const other = { ...unknown, null_reasons: {} };
-    assert.equal(cardView(known({ score: score(3, other, other) }), "live", 200).score.rows[0].cells[0].reason, "not known");
+    const later = cardView(known({ score: score(3, other, other) }), "live", 200).score;
+    assert.equal(later.rows[0].cells[0].reason, "not known");
 });
 
 test("a score is requested once a minute, and sooner only if there is none", () => {
