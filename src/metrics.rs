@@ -115,10 +115,10 @@ metrics! {
     score_covered_ratio: Family<DistanceLabels, FloatGauge> = Family::default(),
     /// Share of the suggestions that paid at least the next block's reward at a percentile
     score_outbid_ratio: Family<PercentileLabels, FloatGauge> = Family::default(),
-    /// Quantile of the price paid in the next block over that of the 10th percentile
-    score_price_over_fair: Family<QuantileLabels, FloatGauge> = Family::default(),
-    /// Quantile of the amount per gas in wei that was paid above the 10th percentile
-    score_overpaid_wei: Family<QuantileLabels, FloatGauge> = Family::default(),
+    /// Median and 95th percentile of the price paid in the next block over that of its 10th percentile
+    score_price_over_fair: Family<StatisticLabels, FloatGauge> = Family::default(),
+    /// Median and 95th percentile of the amount per gas in wei that was paid above the 10th percentile
+    score_overpaid_wei: Family<StatisticLabels, FloatGauge> = Family::default(),
     /// Share of the suggestions that a configured floor decided
     score_floor_decided_ratio: Family<ChainLabels, FloatGauge> = Family::default(),
     /// Share of blocks whose 10th percentile a tier should reach, if the strategy has targets
@@ -227,7 +227,7 @@ labels! {
     DistanceOutcomeLabels { chain: String, tier: &'static str, blocks: usize, outcome: &'static str }
     PercentileLabels { chain: String, tier: &'static str, percentile: String }
     PercentileOutcomeLabels { chain: String, tier: &'static str, percentile: String, outcome: &'static str }
-    QuantileLabels { chain: String, tier: &'static str, quantile: &'static str }
+    StatisticLabels { chain: String, tier: &'static str, statistic: &'static str }
     ChainReasonLabels { chain: String, reason: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }

@@ -1,8 +1,8 @@
 //! How the quotes that were served did: each is graded by the blocks that followed it.
 //!
 //! "Covered" means that the max fee was at least the base fee of a later block. "Outbid" means that the tip, as far as
-//! the max fee leaves room for it, was at least the next block's reward at a percentile. Nobody sent a transaction with
-//! these fees, so nothing here says that one was included.
+//! the max fee leaves room for it, was at least the next block's reward at a percentile. No transaction was sent
+//! with these fees, so nothing here says that one was included.
 //!
 //! A score covers the last hour: at least 100 and at most 1,000 quotes. A restart begins anew. With replicas, each
 //! replica grades what it served itself. Until a head is 25 blocks deep, a reorg replaces its blocks by number.
@@ -56,7 +56,7 @@ pub struct Scorer {
     totals: Totals,
 }
 
-/// What is known of one block number.
+/// Known block and quote of one block number.
 #[derive(Debug, Clone, Copy, Default)]
 struct OpenHead {
     /// The block as it was seen last; `None`: never seen, or removed by a reorg.

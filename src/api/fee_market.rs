@@ -45,7 +45,7 @@ pub(super) struct FeeMarketBody<'a> {
     /// Symbol of the coin that pays for gas; `null` if it is not configured.
     #[schema(required)]
     currency: Option<&'a str>,
-    /// What a transaction in the next block pays per gas: its base fee and the tip, at most the max fee.
+    /// Price per gas of a transaction in the next block: its base fee and the tip, at most the max fee.
     expected_price_per_gas: ExpectedPrices,
     floors_above_market: FloorsAboveMarket,
 }

@@ -68,9 +68,9 @@ struct TierScoreBody {
     covered: SharesByNumber,
     /// Share of suggestions that paid at least the next block's reward at each percentile.
     outbid: SharesByNumber,
-    /// What was paid in the next block over what the 10th percentile paid, of the suggestions that outbid it.
+    /// Price paid in the next block over the price that the 10th percentile paid, of the suggestions that outbid it.
     price_over_fair: NumberQuantiles,
-    /// What was paid in the next block above the 10th percentile, of the same suggestions.
+    /// Amount paid in the next block above the 10th percentile, of the same suggestions.
     overpaid_per_gas: WeiQuantiles,
     /// Share of suggestions that a configured floor decided.
     #[schema(required)]

@@ -2,7 +2,7 @@
 
 use crate::metrics::{
     ChainLabels, ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, Metrics,
-    PercentileLabels, PercentileOutcomeLabels, QuantileLabels, TierLabels, to_f64,
+    PercentileLabels, PercentileOutcomeLabels, StatisticLabels, TierLabels, to_f64,
 };
 use crate::score::{DISTANCES, Share, TierScore, Totals};
 use crate::store::StoredChain;
@@ -39,11 +39,11 @@ fn update_tier(metrics: &Metrics, key: &str, tier: &'static str, score: &TierSco
     }
     if has_fair_percentile {
         let (prices, overpaid) = (score.price_over_fair, score.overpaid);
-        for (quantile, price, wei) in [
-            ("0.5", prices.map(|prices| prices.p50), overpaid.map(|overpaid| overpaid.p50)),
-            ("0.95", prices.map(|prices| prices.p95), overpaid.map(|overpaid| overpaid.p95)),
+        for (statistic, price, wei) in [
+            ("p50", prices.map(|prices| prices.p50), overpaid.map(|overpaid| overpaid.p50)),
+            ("p95", prices.map(|prices| prices.p95), overpaid.map(|overpaid| overpaid.p95)),
         ] {
-            let labels = QuantileLabels { chain: chain(), tier, quantile };
+            let labels = StatisticLabels { chain: chain(), tier, statistic };
             metrics.score_price_over_fair.get_or_create(&labels).set(price.unwrap_or(f64::NAN));
             metrics.score_overpaid_wei.get_or_create(&labels).set(wei.map_or(f64::NAN, to_f64));
         }

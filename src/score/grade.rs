@@ -52,7 +52,7 @@ pub(super) struct TierGrade {
     pub(super) outbid: [Option<bool>; MAX_PERCENTILES],
 }
 
-/// What the next block says of the tips.
+/// Comparison of the tips with the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TipOutcome {
     /// They were compared.

@@ -31,9 +31,9 @@ pub struct TierScore {
     pub covered: [Option<Share>; 3],
     /// By requested percentile.
     pub outbid: Vec<(f64, Option<Share>)>,
-    /// What was paid over the fair price, of the quotes that outbid the fair tip; `None` without percentile 10.
+    /// Price paid over the fair price, of the quotes that outbid the fair tip; `None` without percentile 10.
     pub price_over_fair: Option<Quantiles<f64>>,
-    /// What was paid above the fair tip, in wei per gas, of the same quotes.
+    /// Amount paid above the fair tip, in wei per gas, of the same quotes.
     pub overpaid: Option<Quantiles<u128>>,
     /// Share of blocks that the strategy should outbid; `None`: the strategy has no target.
     pub target: Option<f64>,

@@ -90,8 +90,8 @@ async fn with_percentiles_10_and_50_the_score_is_complete() {
         "score_heads{chain=\"a\"} 27",
         "score_covered_ratio{chain=\"a\",tier=\"high\",blocks=\"25\"} 1",
         "score_outbid_ratio{chain=\"a\",tier=\"medium\",percentile=\"10\"} 1",
-        "score_price_over_fair{chain=\"a\",tier=\"medium\",quantile=\"0.5\"} 5.375",
-        "score_overpaid_wei{chain=\"a\",tier=\"medium\",quantile=\"0.95\"} 35000000000",
+        "score_price_over_fair{chain=\"a\",tier=\"medium\",statistic=\"p50\"} 5.375",
+        "score_overpaid_wei{chain=\"a\",tier=\"medium\",statistic=\"p95\"} 35000000000",
         "score_floor_decided_ratio{chain=\"a\"} 0",
         // Two heads are 25 deep.
         "score_covered_total{chain=\"a\",tier=\"medium\",blocks=\"5\",outcome=\"hit\"} 2",

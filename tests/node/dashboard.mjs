@@ -239,6 +239,82 @@ scenario("prices follow the blocks without a reload and match the API", async ()
     });
 });
 
+// Runs in the page: returns the visible texts of each card's score.
+function scores() {
+    return [...document.querySelectorAll("#cards > article")].map((card) => {
+        const score = card.querySelector(".score");
+        if (!score.checkVisibility()) return null;
+        const texts = (selector) => [...score.querySelectorAll(selector)].map((node) => node.textContent);
+        return { title: texts("summary")[0], cells: texts("tbody td"), notes: texts("p").length };
+    });
+}
+
+scenario("scores of cards in view are loaded once a minute, not per block", async () => {
+    const service = await start({ demo: ["--block-time", "200ms"] });
+    const viewport = { width: 360, height: 500 };
+    await open(`${service.url}/`, async (dashboard, { requests }) => {
+        const { page } = dashboard;
+        const paths = () => requests.map((request) => new URL(request.url()).pathname)
+            .filter((path) => path.endsWith("/score"));
+        const asked = (count) => until(() => paths().length, (found) => found === count);
+        const shown = () => page.evaluate(scores);
+        const { when } = await dashboard.waitForLive("ethereum");
+        await asked(1);
+        await dashboard.waitForBlockAbove("ethereum", Number(when.Block) + 30);
+        assert.deepEqual(paths(), ["/v1/ethereum/score"]);
+        assert.equal((await shown())[1], null);
+        await page.getByRole("article", { name: "base" }).scrollIntoViewIfNeeded();
+        await asked(2);
+        assert.equal(paths()[1], "/v1/base/score");
+        // A minute later.
+        await page.evaluate(() => {
+            for (const clock of [Date, performance]) {
+                const now = clock.now.bind(clock);
+                clock.now = () => now() + 60_000;
+            }
+        });
+        await page.setViewportSize({ width: 1280, height: 2000 });
+        await asked(4);
+        const last = await Promise.all(["ethereum", "base"].map(async (key) => {
+            const request = requests.findLast((request) => request.url().endsWith(`/v1/${key}/score`));
+            return (await request.response()).json();
+        }));
+        const titles = last.map(({ window }) => `How the last ${window.heads} suggestions did`);
+        await until(async () => (await shown()).map((one) => one?.title), (found) => String(found) === String(titles));
+        for (const [index, { tiers: { medium, high }, tips_decide: tipsDecide }] of last.entries()) {
+            const share = (value) => `${Math.round(value * 1000) / 10} %`;
+            const times = ({ price_over_fair: { p50 } }) => (p50 === null ? "–" : `${p50.toFixed(2)} ×`);
+            const { cells, notes } = (await shown())[index];
+            assert.deepEqual(cells, [
+                ...[medium, high].map(({ covered }) => share(covered[5])),
+                ...[10, 50].flatMap((p) => [medium, high].map(({ outbid }) => share(outbid[p]))),
+                ...[medium, high].map(times),
+            ]);
+            assert(notes >= (tipsDecide ? 1 : 2));
+        }
+        for (const summary of await page.locator(".score summary").all()) await summary.press("Enter");
+        assert.equal(await page.getByRole("row", { name: /^Covered the base fee 5 blocks later / }).count(), 2);
+        await dashboard.checkLayout("score", { shots, widths: [320, 360, 900, 1440], unseen: [320] });
+        assert.equal(paths().length, 4);
+    }, { viewport });
+});
+
+scenario("a score without the needed percentiles says why it is incomplete", async () => {
+    const chain = nodes.chain(26);
+    const service = await start({ config: chainConfig({ still: { ...chain, more: STILL } }) });
+    await open(`${service.url}/`, async (dashboard) => {
+        const { page } = dashboard;
+        await page.locator(".score summary").filter({ hasText: "How the last suggestion did" }).click();
+        assert.deepEqual((await page.evaluate(scores))[0].cells, Array(8).fill("–"));
+        const cell = page.getByRole("row", { name: "Outbid a tenth of the next block" }).getByRole("cell").last();
+        const reason = "the service does not request this reward percentile (score.percentiles)";
+        assert.equal(await cell.getAttribute("title"), reason);
+        await page.getByText(`–: ${reason}`).waitFor();
+        await page.getByText("–: the block is not mined yet").waitFor();
+        await dashboard.checkLayout("score-unknown", { shots, widths: [320, 360, 900, 1440], unseen: [320] });
+    });
+});
+
 scenario("charts follow the blocks, without concurrent duplicate requests", async () => {
     const CHART = "/v1/ethereum/fee-history.svg";
     const service = await start({ demo: ["--block-time", "200ms"] });
@@ -705,6 +781,7 @@ const SNAPSHOT = `\
     - definition: 50 %, on average 50 %
     - term: Full blocks covered
     - definition: medium 6, high 16
+    - group: How the last suggestion did
     - figure:
       - 'img "Chart of ronin’s recent blocks. At block 100: base fee stable, 1 gwei over 20 blocks, next 1 gwei; gas used 50 %, on average 50 %."'
   - status`;
@@ -716,6 +793,7 @@ scenario("screen readers get names and roles, and no announced numbers", async (
         const { page } = dashboard;
         await dashboard.waitForLive("ronin");
         await page.getByRole("img").waitFor();
+        await page.getByText("How the last suggestion did").waitFor();
         await dashboard.waitForNoBanner();
         const snapshot = await page.locator("main").ariaSnapshot();
         const compared = snapshot.slice(0, snapshot.indexOf("\n  - paragraph: \"Medium should"));

@@ -8,8 +8,8 @@ import {
     windowTitle,
 } from "../../src/pages/dashboard/format.js";
 import {
-    applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, isList, isMarket,
-    isStreamSilent, marketKey, needsMarket, newChain, pollInterval, readEvent, retryDelay, staleAfter,
+    applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, isList, isMarket, isScore,
+    isStreamSilent, marketKey, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, staleAfter,
 } from "../../src/pages/dashboard/state.js";
 
 const ENTRY = {
@@ -26,6 +26,12 @@ const market = (block, changes = {}) => ({
     gas_used_ratio: { latest: 0.51, average: 0.434 }, base_fee_trend: "rising",
     suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, ...changes,
 });
+const scored = (changes = {}) => ({
+    covered: { 1: 1, 5: 1, 25: 0.9 }, outbid: { 10: 0.996, 50: 0.62, 60: 0.5 },
+    price_over_fair: { p50: 1.3641, p95: 2 }, null_reasons: {}, ...changes,
+});
+const score = (heads, medium, high, changes = {}) =>
+    ({ window: { seconds: 3600, heads }, tips_decide: true, tiers: { medium, high }, ...changes });
 // Returns a chain after an event and a fee market response for block 7.
 const known = (changes = {}) => {
     const response = { market: market(7), ageMs: 1000, sentAt: 100 };
@@ -63,6 +69,64 @@ test("a floor far above the market is said on the card", () => {
         warning({ base_fee: true, priority_fee: true }),
         `The configured minimum of the base fee and of the priority fee ${rest}`,
     );
+});
+
+const NOTE = "The blocks that followed are compared with the suggestions; no transaction was sent. The fair price is " +
+    "the next block’s base fee and the tip that outbids a tenth of it.";
+
+test("a score shows how each tier did", () => {
+    const high = scored({ covered: { 5: 0.9996 }, outbid: { 10: 1, 50: 0.0002 }, price_over_fair: { p50: 1234.5 } });
+    const view = (...parts) => cardView(known({ score: score(...parts) }), "live", 200).score;
+    const shown = view(312, scored(), high);
+    assert.deepEqual(shown, {
+        title: "How the last 312 suggestions did",
+        rows: [
+            { label: "Covered the base fee 5 blocks later", cells: [{ text: "100 %" }, { text: "99.9 %" }] },
+            { label: "Outbid a tenth of the next block", cells: [{ text: "99.6 %" }, { text: "100 %" }] },
+            { label: "Outbid half of the next block", cells: [{ text: "62 %" }, { text: "0.1 %" }] },
+            { label: "Multiple of the fair price paid (median)", cells: [{ text: "1.36 ×" }, { text: "1235 ×" }] },
+        ],
+        notes: [NOTE],
+    });
+    assert.equal(view(1, scored(), high).title, "How the last suggestion did");
+    const none = view(2, scored({ outbid: { 10: 0, 50: 0 } }), high);
+    assert.equal(none.rows[1].cells[0].text, "0 %");
+    const free = view(2, scored(), high, { tips_decide: false }).notes;
+    assert.deepEqual(free, ["No block paid a tip at its median: any tip is enough.", NOTE]);
+    assert.deepEqual(view(2, scored(), high, { tips_decide: null }).notes, [NOTE]);
+    assert.doesNotMatch(JSON.stringify([shown, free]), /included|confirmed/);
+});
+
+test("a score shows unknown values as a dash with the reason", () => {
+    const unknown = scored({
+        covered: { 5: null }, outbid: { 10: null, 50: null }, price_over_fair: { p50: null, p95: null },
+        null_reasons: {
+            "covered.5": "not_mined_yet", "outbid.10": "percentile_not_polled", "outbid.50": "nothing_judged",
+            price_over_fair: "none_outbid",
+        },
+    });
+    const reasons = [
+        "the block is not mined yet", "the service does not request this reward percentile (score.percentiles)",
+        "no block to compare with yet", "no suggestion outbid a tenth of the next block",
+    ];
+    const { rows, notes } = cardView(known({ score: score(3, unknown, unknown) }), "live", 200).score;
+    const dashes = reasons.map((reason) => [{ text: "–", reason }, { text: "–", reason }]);
+    assert.deepEqual(rows.map(({ cells }) => cells), dashes);
+    assert.deepEqual(notes, [...reasons.map((reason) => `–: ${reason}`), NOTE]);
+    // A reason of a later version.
+    const other = { ...unknown, null_reasons: {} };
+    const later = cardView(known({ score: score(3, other, other) }), "live", 200).score;
+    assert.equal(later.rows[0].cells[0].reason, "not known");
+});
+
+test("a score is requested once a minute, and sooner only if there is none", () => {
+    const bare = known();
+    const shown = known({ score: score(1, scored(), scored()) });
+    const due = (chain) => [9_999, 10_000, 59_999, 60_000].map((now) => needsScore(chain, 0, now));
+    assert.deepEqual(due(bare), [false, true, true, true]);
+    assert.deepEqual(due(shown), [false, false, false, true]);
+    assert(needsScore(bare, -Infinity, 0) && !needsScore(newChain(ENTRY), -Infinity, 0));
+    assert.equal(applyEvent(shown, event(8), 200).score, shown.score);
 });
 
 test("durations show their two largest units, rounded down", () => {
@@ -118,6 +182,12 @@ test("responses without a displayed member are rejected", () => {
         assert(!isMarket(market(7, { [member]: undefined })), member);
     }
     assert(!isMarket(undefined) && !isMarket(market(7, { suggestion: {} })));
+    assert(isScore(score(0, scored(), scored())));
+    for (const member of Object.keys(scored())) {
+        const tier = scored({ [member]: undefined });
+        assert(!isScore(score(1, tier, scored())) && !isScore(score(1, scored(), tier)), member);
+    }
+    assert(!isScore(undefined) && !isScore({ window: { heads: 1 } }) && !isScore(score("1", scored(), scored())));
     assert(isList([]) && isList([ENTRY]));
     assert(!isList({}) && !isList(undefined) && !isList([{}]) && !isList([null]));
 });
@@ -128,7 +198,7 @@ describe("a chain", () => {
         assert.deepEqual(card, {
             name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
             block: undefined, age: undefined, bar: undefined, next: undefined, tiers: undefined,
-            baseFee: undefined, market: undefined,
+            baseFee: undefined, market: undefined, score: undefined,
         });
     });
 
@@ -152,6 +222,7 @@ describe("a chain", () => {
                 trend: "rising", gasUsed: "51 %, on average 43 %",
                 covers: { medium: "6", high: "100 or more" }, warning: "",
             },
+            score: undefined,
         });
         const behind = (block) => cardView({ ...known(), block }, "live", 120).market.behind;
         assert.deepEqual([behind(7), behind(9), behind(10)], ["", "", ", 3 blocks behind"]);
@@ -246,7 +317,7 @@ describe("a chain", () => {
     test("that cannot be served has no numbers", () => {
         const nothing = {
             state: "none", block: undefined, next: undefined, age: undefined, tiers: undefined, baseFee: undefined,
-            market: undefined, bar: undefined,
+            market: undefined, score: undefined, bar: undefined,
         };
         const problems = {
             no_data: "No data received yet.",
@@ -254,7 +325,8 @@ describe("a chain", () => {
             undefined: "No data available.",
         };
         for (const [code, problem] of Object.entries(problems)) {
-            const chain = applyMarketResponse(known(), { code, sentAt: 200 }, true, 210);
+            const withScore = known({ score: score(1, scored(), scored()) });
+            const chain = applyMarketResponse(withScore, { code, sentAt: 200 }, true, 210);
             for (const connection of ["live", "disconnected"]) {
                 const card = cardView(chain, connection, 300);
                 assert.deepEqual(pick(card, ...Object.keys(nothing), "problem"), { ...nothing, problem });

@@ -4,7 +4,7 @@
 mod expressions;
 mod faults;
 mod prometheus;
-mod services;
+pub(crate) mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 
 use gas_suggestion::config::{Config, ConfigError};
 
+use crate::alerts::services::start_calibrated_node;
 use crate::fixtures;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
@@ -82,9 +83,16 @@ async fn operations_guide_lists_exactly_the_exported_metrics() {
     let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
     assert_eq!(response.status(), 200);
     let (mut names, mut exposed) = exported_metrics(&service).await;
-    // The WebSocket metrics exist only without Redis.
-    let announced = chain + "ws_urls = [\"ws://127.0.0.1:1\"]\n";
-    let (more, also_exposed) = exported_metrics(&TestServer::start(&announced).await).await;
+    // The WebSocket metrics exist only without Redis, those of targets only with a strategy that has them.
+    let calibrated = start_calibrated_node(7).await;
+    let announced = format!(
+        "{chain}ws_urls = [\"ws://127.0.0.1:1\"]\n[chains.b]\nchain_id = 7\nrpc_urls = [\"{}\"]\n\
+         pricing.strategy = \"calibrated\"\n",
+        calibrated.url()
+    );
+    let announced = TestServer::start(&announced).await;
+    announced.wait_for("/v1/b/score", |response| response.status == 200).await;
+    let (more, also_exposed) = exported_metrics(&announced).await;
     names.extend(more);
     exposed += &also_exposed;
     assert_eq!(documented_names("Metrics"), names);
@@ -137,7 +145,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
         let path = format!("/registry/v2/check/all?from=0x{delegator:040}&to=0x{:040}", 0);
         service.wait_for(&path, |response| response.status != 429).await;
     }
-    let keys = redis.keys("gas:v3:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
+    let keys = redis.keys("gas:v4:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
     let record = keys.into_iter().find(|key| key.ends_with(":record")).unwrap();
     let is_foreign = || redis.command(&["GET", &record]).into_bytes() == b"foreign";
     redis.command(&["SET", &record, "foreign"]);

@@ -44,6 +44,7 @@ export class Card {
             element("dl", { className: "base" }, this.base),
         );
         this.market = new Market();
+        this.score = new Score();
         this.chart = new Chart();
         const title = element("div", { className: "chain" }, this.name, this.id);
         this.node = element(
@@ -61,9 +62,15 @@ export class Card {
             this.problem,
             this.prices,
             this.market.node,
+            this.score.node,
             this.chart.node,
         );
         this.node.setAttribute("aria-labelledby", this.name.id);
+        this.isInView = false;
+        const observer = new IntersectionObserver((changes) => {
+            this.isInView = changes.at(-1).isIntersecting;
+        });
+        observer.observe(this.node);
     }
 
     show(view) {
@@ -81,6 +88,7 @@ export class Card {
         this.base.parentElement.hidden = view.baseFee === undefined;
         if (view.baseFee !== undefined) this.baseFee.show(view.baseFee);
         this.market.show(view.market);
+        this.score.show(view.score);
         this.chart.node.hidden = !view.market;
         this.#runBar(view);
     }
@@ -217,6 +225,37 @@ class Market {
         this.values.trend.dataset.trend = trend;
         setText(this.values.gasUsed, market.gasUsed);
         setText(this.values.covers, `medium ${covers.medium}, high ${covers.high}`);
+    }
+}
+
+/** How the suggestions that were served did. */
+class Score {
+    constructor() {
+        this.title = element("summary");
+        const heads = ["Medium", "High"].map((title) => element("th", { scope: "col" }, title));
+        this.rows = element("tbody");
+        this.notes = element("div");
+        this.node = element(
+            "details",
+            { className: "score" },
+            this.title,
+            element("table", {}, element("thead", {}, element("tr", {}, element("td"), ...heads)), this.rows),
+            this.notes,
+        );
+    }
+
+    show(score) {
+        this.node.hidden = !score;
+        const key = JSON.stringify(score);
+        if (!score || key === this.shownKey) return;
+        this.shownKey = key;
+        setText(this.title, score.title);
+        const rows = score.rows.map(({ label, cells }) => {
+            const texts = cells.map(({ text, reason = "" }) => element("td", { title: reason }, text));
+            return element("tr", {}, element("th", { scope: "row" }, label), ...texts);
+        });
+        this.rows.replaceChildren(...rows);
+        this.notes.replaceChildren(...score.notes.map((note) => element("p", {}, note)));
     }
 }
 

@@ -1,7 +1,16 @@
 // Receives updates from the service: a stream with the events of all chains, polls of the list of chains for changes
-// without an event, and fee markets on request. Has no access to the page.
+// without an event, and fee markets and scores on request. Has no access to the page.
 
-import { connectionState, isList, isMarket, isStreamSilent, pollInterval, readEvent, retryDelay } from "./state.js";
+import {
+    connectionState,
+    isList,
+    isMarket,
+    isScore,
+    isStreamSilent,
+    pollInterval,
+    readEvent,
+    retryDelay,
+} from "./state.js";
 
 // Timeout of a request.
 const TIMEOUT_MS = 5000;
@@ -21,6 +30,7 @@ const UNAVAILABLE = ["no_data", "stale_data"];
  * @property {(event: object, now: number) => void} onEvent
  * @property {(list: object[], sentAt: number, pollMs: number) => void} onList
  * @property {(key: string, response: object) => void} onMarket
+ * @property {(key: string, score: object) => void} onScore
  * @property {() => void} onGap blocks may be missed from now on
  * @property {(connection: import('./state.js').Connection, reason?: string) => void} onConnection
  */
@@ -92,6 +102,12 @@ export class LiveUpdates {
             if (this.#abort.signal.aborted) return;
         } while (this.#marketRequests.get(key));
         this.#marketRequests.delete(key);
+    }
+
+    /** Requests the score of a chain. */
+    async requestScore(key) {
+        const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/score`);
+        if (status === 200 && isScore(json)) this.#listener.onScore(key, json);
     }
 
     #openStream() {

@@ -10,6 +10,7 @@ import {
     applyMarketResponse,
     marketKey,
     needsMarket,
+    needsScore,
     newChain,
 } from "./state.js";
 
@@ -23,7 +24,11 @@ const CHART_BLOCKS = 60;
 
 const base = new URL(document.baseURI);
 const [cards, banner, announcer] = ["cards", "banner", "news"].map((id) => document.getElementById(id));
-/** @type {Map<string, { chain: import('./state.js').Chain, card: Card, view: object }>} by the chain's key */
+/**
+ * By the chain's key.
+ *
+ * @type {Map<string, { chain: import('./state.js').Chain, card: Card, view: object, scoreAskedAt: number }>}
+ */
 const entries = new Map();
 /** @type {LiveUpdates | undefined} */
 let live;
@@ -58,6 +63,10 @@ const listener = {
         const isStreaming = connection === "live";
         setChain(key, applyMarketResponse(entry.chain, response, isStreaming, performance.now()));
         if (entry.chain.market) showChart(entry);
+    },
+    onScore(key, score) {
+        const chain = entries.get(key)?.chain;
+        if (chain?.suggestion) setChain(key, { ...chain, score });
     },
     onGap() {
         for (const [key, { chain }] of entries) setChain(key, applyGap(chain));
@@ -121,7 +130,17 @@ function tick() {
         stop();
         start();
     }
+    requestScores(performance.now());
     render();
+}
+
+/** Requests the scores that are due and in view. They change little with a block. */
+function requestScores(now) {
+    for (const [key, entry] of entries) {
+        if (!entry.card.isInView || !needsScore(entry.chain, entry.scoreAskedAt, now)) continue;
+        entry.scoreAskedAt = now;
+        live.requestScore(key);
+    }
 }
 
 /** Adds and removes cards so that they match the list of chains. */
@@ -139,7 +158,7 @@ function updateCards(list, sentAt) {
         if (!entries.has(key)) {
             const card = new Card(listed.chain_id, announce);
             cards.insertBefore(card.node, cards.children[index] ?? null);
-            entries.set(key, { chain: newChain(listed), card, view: {} });
+            entries.set(key, { chain: newChain(listed), card, view: {}, scoreAskedAt: -Infinity });
         }
         setChain(key, applyListEntry(entries.get(key).chain, listed, sentAt));
         if (needsMarket(entries.get(key).chain, listed, now, pollMs)) live.requestMarket(key);

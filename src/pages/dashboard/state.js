@@ -14,6 +14,7 @@
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
+ * @property {object} [score] the body of the score route
  * @property {{ atLeast: number, at: number }} [age] minimum age of the data in milliseconds, at the time `at`
  * @property {number} [blockArrivedAt] when the newest block arrived; absent if this page did not see it arrive
  * @property {number} [blockSeenAt] when this page first saw the newest block
@@ -28,6 +29,9 @@ const MIN_POLL_MS = 2000;
 const MAX_POLL_MS = 5000;
 const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 15_000;
+const SCORE_INTERVAL_MS = 60_000;
+// Delay before a score that could not be loaded is requested again.
+const SCORE_RETRY_MS = 10_000;
 
 /** Returns the age in milliseconds above which the service reports a chain's data as stale. */
 export function staleAfter({ blockTimeMs }) {
@@ -73,6 +77,13 @@ export function isMarket(market) {
         Number.isInteger(market.window?.blocks) &&
         [market.gas_used_ratio, market.covers_full_blocks].every((one) => one instanceof Object)
     );
+}
+
+/** Returns true if `score` has every member that the page shows. */
+export function isScore(score) {
+    const isKnownTier = (tier) =>
+        [tier?.covered, tier?.outbid, tier?.price_over_fair, tier?.null_reasons].every((one) => one instanceof Object);
+    return Number.isInteger(score?.window?.heads) && isKnownTier(score.tiers?.medium) && isKnownTier(score.tiers.high);
 }
 
 /** Returns a short key that changes when anything in the fee market except `observed_at` changes. */
@@ -197,11 +208,18 @@ export function needsMarket(chain, entry, now, pollMs) {
     return chain.age === undefined || now - chain.age.at >= pollMs;
 }
 
+/** Returns true if the page must request the score of a visible card, which it last requested at `askedAt`. */
+export function needsScore(chain, askedAt, now) {
+    const interval = chain.score === undefined ? SCORE_RETRY_MS : SCORE_INTERVAL_MS;
+    return chain.suggestion !== undefined && now - askedAt >= interval;
+}
+
 /** Empty members for a chain whose data must no longer be shown. */
 const NO_DATA = {
     block: undefined,
     suggestion: undefined,
     market: undefined,
+    score: undefined,
     age: undefined,
     blockArrivedAt: undefined,
     blockSeenAt: undefined,

@@ -32,11 +32,18 @@ pub(super) fn chain(key: &str, id: u64, urls: &[String], more: &str) -> String {
     )
 }
 
-/// A healthy service with two chains.
+/// Starts a node for the strategy `calibrated`. Its newest block does not change.
+pub(crate) async fn start_calibrated_node(chain_id: u64) -> MockNode {
+    let mut history = fee_history(1000, 3, 40);
+    history["reward"] = json!(vec![["0x1", "0x2"]; 20]);
+    MockNode::with_percentiles(chain_id, json!([10, 60]), Reply::Newest(Arc::new(history))).await
+}
+
+/// A healthy service with three chains. One has targets: `calibrated`, whose block does not change.
 #[derive(Debug)]
 pub(super) struct HealthyService {
     pub(super) service: TestServer,
-    _steady: MockNode,
+    _others: [MockNode; 2],
     /// Node of the chain `silent`, whose suggestions expire after 6 s.
     pub(super) silent: MockNode,
 }
@@ -45,14 +52,17 @@ impl HealthyService {
     pub(super) async fn start() -> Self {
         let steady = MockNode::start(7, advancing_chain()).await;
         let silent = MockNode::start(8, advancing_chain()).await;
+        let calibrated = start_calibrated_node(9).await;
+        let strategy = "pricing.strategy = \"calibrated\"\nstall_after = \"0s\"";
         let chains = chain("steady", 7, &[steady.url()], "")
-            + &chain("silent", 8, &[silent.url()], "max_age = \"6s\"");
+            + &chain("silent", 8, &[silent.url()], "max_age = \"6s\"")
+            + &chain("calibrated", 9, &[calibrated.url()], strategy);
         let service = TestServer::start(&chains).await;
-        for key in ["steady", "silent"] {
+        for key in ["steady", "silent", "calibrated"] {
             let path = format!("/v1/{key}/gas-suggestion");
             service.wait_for(&path, |response| response.status == 200).await;
         }
-        Self { service, _steady: steady, silent }
+        Self { service, _others: [steady, calibrated], silent }
     }
 
     /// Sends typical requests, one of them for an unknown chain.
