@@ -109,6 +109,8 @@ metrics! {
     max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// 1 while a configured floor is more than ten times what the market pays
     floor_above_market: Family<FloorLabels, FloatGauge> = Family::default(),
+    /// 1 while a configured constant differs from what the chain's headers state
+    chain_parameters_disagree: Family<ParameterLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
     /// Polls of a chain with `agreement` in which upstreams disagreed
@@ -196,6 +198,7 @@ labels! {
     StatusLabels { chain: String, status: &'static str }
     TierLabels { chain: String, tier: &'static str }
     FloorLabels { chain: String, floor: &'static str }
+    ParameterLabels { chain: String, parameter: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }
     ReasonLabels { reason: &'static str }

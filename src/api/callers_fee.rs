@@ -90,7 +90,13 @@ impl InclusionBody {
         offered: Tier,
     ) -> Self {
         let pricing = &chain.config().pricing;
-        let compared = fees::inclusion(blocks, market.newest_known_base_fee, offered, pricing);
+        let compared = fees::inclusion(
+            blocks,
+            market.newest_known_base_fee,
+            offered,
+            pricing.priority_fee_floor,
+            &market.chain_parameters,
+        );
         let percentiles = percentile_numbers(pricing.percentiles().iter());
         Self {
             percentile: percentiles.into_iter().next(),

@@ -12,8 +12,8 @@ use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ServableSnapshot, StoredChain};
 use crate::wire::{
-    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType,
-    SuggestionBody, Trend, Wei, percentile_numbers,
+    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
+    PricingType, SuggestionBody, Trend, Wei, percentile_numbers,
 };
 
 /// How a suggestion was calculated.
@@ -45,6 +45,7 @@ pub(super) struct FeeMarketBody<'a> {
     #[schema(required)]
     currency: Option<&'a str>,
     floors_above_market: FloorsAboveMarket,
+    chain_parameters: ChainParameters,
 }
 
 /// The blocks that were averaged.
@@ -107,6 +108,7 @@ impl<'a> FeeMarketBody<'a> {
             covers_full_blocks: (&market.covers_full_blocks).into(),
             currency: config.currency.as_deref(),
             floors_above_market: (&market.floors_above_market).into(),
+            chain_parameters: (&market.chain_parameters).into(),
         }
     }
 }

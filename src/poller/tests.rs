@@ -26,7 +26,7 @@ impl Harness {
         let client = JsonRpcClient::new(&config).unwrap();
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
-        let poller = Poller::new(upstreams, publisher, metrics.clone());
+        let poller = Poller::new(upstreams, publisher, None, metrics.clone());
         Self { poller, metrics, now: Instant::now() }
     }
 

@@ -8,6 +8,7 @@
 )]
 
 mod callers_fee;
+mod chain_parameters;
 mod chart;
 mod command;
 mod command_line;
