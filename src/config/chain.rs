@@ -77,14 +77,14 @@ pub struct Chain {
     pub pricing: Pricing,
 }
 
-/// Whether the service reads the parameters of a chain's base fee from the chain's headers.
+/// Sources of the parameters of a chain's base fee beside the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChainParameters {
-    /// It does, about every hundred blocks. Only OP Stack chains have them there.
+    /// The headers, at the start and about every hundred blocks. Only OP Stack chains have them there.
     #[default]
     Auto,
-    /// It does not.
+    /// None.
     Off,
 }
 

@@ -168,6 +168,10 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
             "covers_full_blocks": { "medium": 23, "high": 59 },
             "currency": "RON",
             "floors_above_market": { "base_fee": false, "priority_fee": false },
+            "chain_parameters": {
+                "base_fee_change_denominator": "32", "minimum_base_fee": "1000000000",
+                "source": "configuration",
+            },
         })
     );
     let names: Vec<_> = response
