@@ -105,6 +105,12 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
     wait_for_parameters(&service, ("8", None, "unknown")).await;
     wait_for_gauges(&service, "NaN", "NaN").await;
     assert_eq!(node.header_reads(), 4);
+
+    // A chain that was reset.
+    node.set_header_reply(header(50, 0));
+    advance_to(&service, &node, 1200).await;
+    wait_for_parameters(&service, ("50", Some("0"), "header")).await;
+    assert_eq!(node.header_reads(), 5);
 }
 
 #[tokio::test]
