@@ -26,8 +26,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-pub use chain::Chain;
 pub(crate) use chain::parse_hex_chain_id;
+pub use chain::{Chain, ChainParameters};
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
@@ -224,6 +224,8 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         }
         chain.set_key(key);
         let mut section = mistakes.section(&[CHAINS, &chain.key]);
+        let denominator = "pricing.base_fee_change_denominator";
+        chain.pricing.is_denominator_explicit = section.is_configured(denominator);
         chain.check(&mut section);
         let id = chain.chain_id;
         let Some(other) = by_id.get(&id) else {

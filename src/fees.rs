@@ -6,6 +6,7 @@
 //! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
 mod calibrated;
+mod chain_parameters;
 pub mod head_tracker;
 mod history;
 mod inclusion;
@@ -15,6 +16,9 @@ mod pricing;
 mod replacement;
 
 pub use calibrated::{Target, Targets};
+pub use chain_parameters::{
+    ChainParameters, Contradiction, Contradictions, DenominatorSource, HeaderParameters,
+};
 pub use history::{Block, FeeHistory, Rewards};
 pub use inclusion::{Inclusion, inclusion};
 pub use market::{
@@ -62,6 +66,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     let average_base_fee = average(window.iter().map(|block| block.base_fee))?.unwrap_or_default();
     let average_reward = average_rewards(window)?;
     let pricing_type = pricing_type(history, pricing);
+    let chain_parameters = ChainParameters::new(pricing);
     let newest_known_base_fee = history.newest_known_base_fee();
 
     let (typical_base_fee, priority_fees) = match pricing.strategy {
@@ -86,6 +91,9 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
     if highest_base_fee > pricing.max_base_fee || medium.max(high) > pricing.max_priority_fee {
         return Err(PricingError::AboveMaximum);
     }
+    let count_covered = |tier| {
+        covered_blocks(tier, newest_known_base_fee, pricing.priority_fee_floor, &chain_parameters)
+    };
     let suggestion = Suggestion {
         pricing_type,
         base_fee_per_gas,
@@ -114,9 +122,10 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
         gas_used_ratio: GasUsedRatios::from_blocks(window),
         base_fee_trend: Trend::from_base_fees(average_base_fee, newest_known_base_fee)?,
         covers_full_blocks: FullBlocksCovered {
-            medium: covered_blocks(suggestion.medium, newest_known_base_fee, pricing),
-            high: covered_blocks(suggestion.high, newest_known_base_fee, pricing),
+            medium: count_covered(suggestion.medium),
+            high: count_covered(suggestion.high),
         },
+        chain_parameters,
         suggestion,
     })
 }
@@ -193,15 +202,20 @@ fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, 
 
 /// Returns the number of coming blocks, all of them full, in which the tier's max fee covers the base fee and the
 /// minimum tip. `base_fee` is that of the first block.
-fn covered_blocks(tier: Tier, mut base_fee: u128, pricing: &Pricing) -> u8 {
+fn covered_blocks(
+    tier: Tier,
+    mut base_fee: u128,
+    minimum_tip: u128,
+    parameters: &ChainParameters,
+) -> u8 {
     let mut covered = 0;
     while covered < FullBlocksCovered::MAX {
-        let required_fee = base_fee.checked_add(pricing.priority_fee_floor);
+        let required_fee = base_fee.checked_add(minimum_tip);
         if required_fee.is_none_or(|due| tier.max_fee_per_gas < due) {
             break;
         }
         covered += 1;
-        let rise = (base_fee / pricing.base_fee_change_denominator()).max(1);
+        let rise = (base_fee / parameters.denominator()).max(1);
         base_fee = base_fee.saturating_add(rise);
     }
     covered

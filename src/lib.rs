@@ -20,6 +20,7 @@
 mod address;
 pub mod api;
 pub mod backtest;
+mod chain_parameters;
 mod chart;
 mod circuit_breaker;
 pub mod cli;

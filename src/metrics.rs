@@ -136,6 +136,8 @@ metrics! {
     /// Suggestions whose tip could not be judged, by reason: no_rewards, gap (the next block was never seen), or no_quote
     /// (blocks at which nothing was suggested); counted when 25 blocks deep
     score_unjudged_total: Family<ChainReasonLabels, Counter> = Family::default(),
+    /// 1 while a configured constant differs from what the chain's headers state
+    chain_parameters_disagree: Family<ParameterLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
     /// Polls of a chain with `agreement` in which upstreams disagreed
@@ -229,6 +231,7 @@ labels! {
     PercentileOutcomeLabels { chain: String, tier: &'static str, percentile: String, outcome: &'static str }
     StatisticLabels { chain: String, tier: &'static str, statistic: &'static str }
     ChainReasonLabels { chain: String, reason: &'static str }
+    ParameterLabels { chain: String, parameter: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }
     ReasonLabels { reason: &'static str }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::config;
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, FeeHistory, Pricing};
+use crate::fees::{self, FeeHistory, HeaderParameters, Pricing};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory};
@@ -38,6 +38,8 @@ pub struct Poller {
     upstreams: Arc<ChainUpstreams>,
     head_tracker: HeadTracker,
     publisher: Publisher,
+    /// Newest parameters in the chain's headers; `None`: the headers are not read.
+    header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
     reporter: PollReporter,
     /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
@@ -57,9 +59,15 @@ pub enum PollTiming {
 }
 
 impl Poller {
-    /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`.
+    /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
+    /// parameters in its headers if they are read.
     #[must_use]
-    pub fn new(upstreams: Arc<ChainUpstreams>, publisher: Publisher, metrics: Metrics) -> Self {
+    pub fn new(
+        upstreams: Arc<ChainUpstreams>,
+        publisher: Publisher,
+        header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
+        metrics: Metrics,
+    ) -> Self {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
@@ -69,6 +77,7 @@ impl Poller {
             head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
             publisher,
+            header_parameters,
             last_history: None,
             trusts_replicas: true,
             unchecked_records: 0,
@@ -163,6 +172,7 @@ impl Poller {
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
+        self.update_header_parameters();
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
             return AdoptOutcome::Rejected;
         };
@@ -181,6 +191,13 @@ impl Poller {
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
         AdoptOutcome::Adopted
+    }
+
+    /// Prices what follows with the newest parameters of the chain's headers.
+    fn update_header_parameters(&mut self) {
+        if let Some(newest) = &self.header_parameters {
+            self.chain.pricing.header_parameters = *newest.borrow();
+        }
     }
 
     fn remote_report(&self, history: &FeeHistory) -> Report {
@@ -272,6 +289,7 @@ impl Poller {
         let is_full_request = !self.was_full_request
             && self.last_history.as_ref().is_none_or(|last| last.blocks().len() <= window_blocks);
         self.was_full_request = is_full_request;
+        self.update_header_parameters();
         let Self {
             chain,
             request,

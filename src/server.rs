@@ -26,6 +26,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::api::{self, ReadinessState};
+use crate::chain_parameters::HeaderReader;
 use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
@@ -137,7 +138,12 @@ impl Server {
             None => self.start_new_heads(&metrics).context("cannot set up the HTTP client")?,
         };
         for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
-            let poller = Poller::new(upstreams, publisher, metrics.clone());
+            let header_reader = HeaderReader::new(publisher.chain(), &upstreams, &memory, &metrics);
+            let header_parameters = header_reader.map(|(reader, parameters)| {
+                self.background.spawn(reader.run().map(|never| match never {}));
+                parameters
+            });
+            let poller = Poller::new(upstreams, publisher, header_parameters, metrics.clone());
             self.background.spawn(poller.run(timing).map(|never| match never {}));
         }
         for chain in store.chains() {

@@ -203,6 +203,46 @@ impl From<&fees::FullBlocksCovered> for FullBlocksCovered {
     }
 }
 
+/// How the chain moves its base fee.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ChainParameters {
+    /// A full block raises the base fee by 1/n of it. An OP Stack chain's own n is its denominator divided by its
+    /// elasticity less 1.
+    #[schema(pattern = "^[1-9][0-9]*$")]
+    base_fee_change_denominator: String,
+    /// Lowest base fee of the chain: that of its headers, else the configured floor; `null` if neither is known.
+    #[schema(required)]
+    minimum_base_fee: Option<Wei>,
+    /// Source of `base_fee_change_denominator`.
+    source: DenominatorSource,
+}
+
+/// Source of the denominator. It says nothing about the minimum base fee.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DenominatorSource {
+    /// The configuration or a preset.
+    Configuration,
+    /// The chain's headers.
+    Header,
+    /// Nowhere: 8 is assumed.
+    Unknown,
+}
+
+impl From<&fees::ChainParameters> for ChainParameters {
+    fn from(parameters: &fees::ChainParameters) -> Self {
+        Self {
+            base_fee_change_denominator: parameters.base_fee_change_denominator.to_string(),
+            minimum_base_fee: parameters.minimum_base_fee.map(Wei),
+            source: match parameters.source {
+                fees::DenominatorSource::Configuration => DenominatorSource::Configuration,
+                fees::DenominatorSource::Header => DenominatorSource::Header,
+                fees::DenominatorSource::Unknown => DenominatorSource::Unknown,
+            },
+        }
+    }
+}
+
 /// Returns percentiles as JSON numbers: whole ones without the decimal point, which some nodes reject.
 pub(crate) fn percentile_numbers(
     percentiles: impl IntoIterator<Item = f64>,

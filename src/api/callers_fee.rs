@@ -88,7 +88,13 @@ impl InclusionBody {
         offered: Tier,
     ) -> Self {
         let pricing = &chain.config().pricing;
-        let compared = fees::inclusion(blocks, market.newest_known_base_fee, offered, pricing);
+        let compared = fees::inclusion(
+            blocks,
+            market.newest_known_base_fee,
+            offered,
+            pricing,
+            &market.chain_parameters,
+        );
         let percentiles = percentile_numbers([pricing.inclusion_percentile()]);
         Self {
             percentile: percentiles.into_iter().next(),

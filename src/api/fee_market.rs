@@ -12,8 +12,8 @@ use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ServableSnapshot, StoredChain};
 use crate::wire::{
-    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, Strategy,
-    SuggestionBody, Trend, Wei, percentile_numbers,
+    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
+    PricingType, Strategy, SuggestionBody, Trend, Wei, percentile_numbers,
 };
 
 /// How a suggestion was calculated.
@@ -48,6 +48,7 @@ pub(super) struct FeeMarketBody<'a> {
     /// Price per gas of a transaction in the next block: its base fee and the tip, at most the max fee.
     expected_price_per_gas: ExpectedPrices,
     floors_above_market: FloorsAboveMarket,
+    chain_parameters: ChainParameters,
 }
 
 /// Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown.
@@ -127,6 +128,7 @@ impl<'a> FeeMarketBody<'a> {
                 high: Wei(market.suggestion.high.price_at(market.newest_known_base_fee)),
             },
             floors_above_market: (&market.floors_above_market).into(),
+            chain_parameters: (&market.chain_parameters).into(),
         }
     }
 }

@@ -69,9 +69,23 @@ pub struct Chain {
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
+    /// Source of the parameters of the base fee beside the configuration.
+    #[serde(default)]
+    pub chain_parameters: ChainParameters,
     /// Constants of the fee rules.
     #[serde(default = "PricingSection::default_pricing", with = "PricingSection")]
     pub pricing: Pricing,
+}
+
+/// Sources of the parameters of a chain's base fee beside the configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChainParameters {
+    /// The headers, at the start and about every hundred blocks. Only OP Stack chains have them there.
+    #[default]
+    Auto,
+    /// None.
+    Off,
 }
 
 /// Block time of the network (network document, section 8).

@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
     use crate::config::layers::{Layers, Overrides};
-    use crate::config::{Chain, Config, DelegationSource};
+    use crate::config::{Chain, ChainParameters, Config, DelegationSource};
     use crate::fees::ZeroBaseFee;
 
     fn chain_ids() -> Vec<u64> {
@@ -110,6 +110,9 @@ mod tests {
             assert_eq!(is_really_zero, id == 56, "{name}");
             assert_eq!(chain.stall_after().is_none(), id == 31_337, "{name}");
             assert!(!chain.json_rpc, "{name}");
+            let are_read = chain.chain_parameters == ChainParameters::Auto;
+            let may_be_op_stack = [10, 2020, 8453, 31_337, 42_220, 202_601].contains(&id);
+            assert_eq!(are_read, may_be_op_stack, "{name}");
         }
     }
 

@@ -31,6 +31,10 @@ pub(super) struct PricingSection {
     #[serde(with = "ZeroBaseFeeName")]
     zero_base_fee: fees::ZeroBaseFee,
     base_fee_change_denominator: Option<NonZeroU64>,
+    #[serde(skip)]
+    is_denominator_explicit: bool,
+    #[serde(skip)]
+    header_parameters: Option<fees::HeaderParameters>,
     check_base_fees: bool,
     #[serde(with = "units::amount")]
     max_base_fee: u128,

@@ -17,6 +17,13 @@ fn error_text(text: &str) -> String {
     Config::from_toml(text).map(|_| ()).expect_err("the configuration is wrong").to_string()
 }
 
+/// Reads the built-in configuration and these variables.
+fn load(variables: &[(&str, &str)]) -> Config {
+    let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+    let layers = Layers::load(None, variables, &Overrides::default()).unwrap();
+    Config::from_layers(&layers).unwrap()
+}
+
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 #[test]
@@ -40,7 +47,7 @@ fn the_built_in_file_configures_the_two_networks() {
 
 #[test]
 fn the_built_in_file_matches_the_preset_and_the_defaults() {
-    let config = Config::from_toml(DEFAULTS).unwrap();
+    let config = load(&[]);
     let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
     assert_eq!(ronin.pricing, testnet.pricing);
     let network =
@@ -272,7 +279,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, pricing",
+            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, chain_parameters, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",
@@ -346,6 +353,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.max_priority_fee: must be at least 24000000000 wei, from the floor",
         ),
         ("agreement = 2", "agreement: must be from 1 to 1, the number of rpc_urls"),
+        ("chain_parameters = \"on\"", "chain_parameters: found \"on\", expected one of: auto, off"),
         (
             "pricing.base_fee_change_denominator = 0",
             "pricing.base_fee_change_denominator: found 0, expected a whole number, 1 or more",
@@ -354,6 +362,17 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     for (more, expected) in cases {
         assert_eq!(error_text(&chain_toml("a", 7, more)), format!("chains.a.{expected}"), "{more}");
     }
+}
+
+#[test]
+fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
+    let is_explicit = |config: &Config| config.chains[0].pricing.is_denominator_explicit;
+    let of_file = |more| Config::from_toml(&chain_toml("a", 2020, more)).unwrap();
+    assert!(is_explicit(&of_file("pricing.base_fee_change_denominator = 32")));
+    assert!(!is_explicit(&of_file("")));
+    assert!(!is_explicit(&load(&[])));
+    let variable = "GAS_CHAINS__RONIN__PRICING__BASE_FEE_CHANGE_DENOMINATOR";
+    assert!(is_explicit(&load(&[(variable, "32")])));
 }
 
 #[test]

@@ -1,7 +1,6 @@
-//! The number of newest blocks in which a fee would have been enough. It is a count, not a
-//! forecast.
+//! The number of newest blocks in which a fee would have been enough. It is a count, not a forecast.
 
-use super::{Block, Pricing, Tier, covered_blocks};
+use super::{Block, ChainParameters, Pricing, Tier, covered_blocks};
 
 /// Empty blocks after which a fee that is still too low is said to wait for ever.
 const MAX_EMPTY_BLOCKS: u32 = 10_000;
@@ -17,18 +16,20 @@ pub struct Inclusion {
     pub covers_next_base_fee: bool,
     /// Number of coming blocks that the max fee covers if all of them are full, at most 100.
     pub covers_full_blocks: u8,
-    /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by one
-    /// part of the configured denominator. `None`: the base fee cannot fall so far.
+    /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by
+    /// 1/denominator of it. `None`: the base fee cannot fall so far.
     pub not_before_blocks: Option<u32>,
 }
 
-/// Compares the fee `offered` with `blocks`, and with the base fee of the next block in wei.
+/// Compares the fee `offered` with `blocks`, and with the base fee of the next block in wei. Full blocks are covered if
+/// the fee also pays the priority fee floor of `pricing`.
 #[must_use]
 pub fn inclusion(
     blocks: &[Block],
     next_base_fee: u128,
     offered: Tier,
     pricing: &Pricing,
+    parameters: &ChainParameters,
 ) -> Inclusion {
     let percentile = pricing.inclusion_percentile();
     let is_empty = |block: &Block| block.gas_used_ratio == Some(0.0);
@@ -43,20 +44,33 @@ pub fn inclusion(
         enough_in: outcomes.iter().filter(|is_enough| **is_enough).count(),
         of: outcomes.len(),
         covers_next_base_fee: offered.max_fee_per_gas >= next_base_fee,
-        covers_full_blocks: covered_blocks(offered, next_base_fee, pricing),
-        not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, pricing),
+        covers_full_blocks: covered_blocks(
+            offered,
+            next_base_fee,
+            pricing.priority_fee_floor,
+            parameters,
+        ),
+        not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, parameters),
     }
 }
 
 /// Returns the number of empty blocks after which the base fee is at most `max_fee`.
-fn empty_blocks_until(mut base_fee: u128, max_fee: u128, pricing: &Pricing) -> Option<u32> {
-    let denominator = pricing.base_fee_change_denominator();
+fn empty_blocks_until(
+    mut base_fee: u128,
+    max_fee: u128,
+    parameters: &ChainParameters,
+) -> Option<u32> {
+    // A configured floor above the base fee is not the chain's minimum.
+    let minimum = parameters.minimum_base_fee.filter(|minimum| *minimum <= base_fee).unwrap_or(0);
     for blocks in 0..MAX_EMPTY_BLOCKS {
         if base_fee <= max_fee {
             return Some(blocks);
         }
-        let fall = base_fee.checked_div(denominator).filter(|fall| *fall > 0)?;
-        base_fee = base_fee.saturating_sub(fall);
+        let lower = base_fee.saturating_sub(base_fee / parameters.denominator()).max(minimum);
+        if lower == base_fee {
+            return None;
+        }
+        base_fee = lower;
     }
     None
 }
@@ -66,12 +80,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::Rewards;
+    use crate::fees::{HeaderParameters, Pricing, Rewards};
 
     const GWEI: u128 = 1_000_000_000;
 
     fn offer(max_priority_fee_per_gas: u128, max_fee_per_gas: u128) -> Tier {
         Tier { max_priority_fee_per_gas, max_fee_per_gas }
+    }
+
+    fn parameters(pricing: &Pricing) -> ChainParameters {
+        ChainParameters::new(pricing)
     }
 
     fn block(gas_used_ratio: Option<f64>, reward: Option<u128>) -> Block {
@@ -91,20 +109,23 @@ mod tests {
             block(None, Some(3 * GWEI)),
         ];
         let pricing = Pricing::default();
-        let compare = |tip, max_fee| inclusion(&blocks, GWEI, offer(tip, max_fee), &pricing);
+        let parameters = parameters(&pricing);
+        let compare =
+            |tip, max_fee| inclusion(&blocks, GWEI, offer(tip, max_fee), &pricing, &parameters);
         let compared = compare(GWEI, 30 * GWEI);
         assert_eq!((compared.enough_in, compared.of), (3, 5));
         assert_eq!(compare(GWEI - 1, 30 * GWEI).enough_in, 2);
         assert_eq!(compare(3 * GWEI, 30 * GWEI).enough_in, 5);
-        let none = inclusion(&[], GWEI, offer(1, GWEI), &pricing);
+        let none = inclusion(&[], GWEI, offer(1, GWEI), &pricing, &parameters);
         assert_eq!((none.enough_in, none.of), (0, 0));
     }
 
     #[test]
     fn a_base_fee_above_the_max_fee_has_to_fall() {
-        let pricing = Pricing { priority_fee_floor: 0, ..Pricing::default() };
+        let pricing = Pricing { base_fee_floor: 0, ..Pricing::default() };
+        let parameters = parameters(&pricing);
         let compare = |next, max_fee| {
-            let inclusion = inclusion(&[], next, offer(0, max_fee), &pricing);
+            let inclusion = inclusion(&[], next, offer(0, max_fee), &pricing, &parameters);
             (inclusion.covers_next_base_fee, inclusion.not_before_blocks)
         };
         assert_eq!(compare(8 * GWEI, 8 * GWEI), (true, Some(0)));
@@ -115,6 +136,29 @@ mod tests {
         // An eighth of 7 wei is 0, so the base fee stays.
         assert_eq!(compare(7, 6), (false, None));
         assert_eq!(compare(9, 8), (false, Some(1)));
+    }
+
+    #[test]
+    fn a_base_fee_does_not_fall_below_the_minimum() {
+        let after = |base_fee_floor, minimum: Option<u64>, next, max_fee| {
+            let header_parameters = minimum.and_then(|minimum: u64| {
+                let rule = [1, 0, 0, 0, 8, 0, 0, 0, 2];
+                let extra_data = [&rule[..], &minimum.to_be_bytes()].concat();
+                HeaderParameters::from_extra_data(&extra_data)
+            });
+            let pricing = Pricing { base_fee_floor, header_parameters, ..Pricing::default() };
+            let parameters = parameters(&pricing);
+            inclusion(&[], next, offer(0, max_fee), &pricing, &parameters).not_before_blocks
+        };
+        let seven = Some(7_000_000_000);
+        assert_eq!(after(0, seven, 8 * GWEI, 7 * GWEI), Some(1));
+        assert_eq!(after(0, seven, 8 * GWEI, 7 * GWEI - 1), None);
+        assert_eq!(after(0, seven, 7 * GWEI, 7 * GWEI - 1), None);
+        // The last step ends at the minimum.
+        assert_eq!(after(0, seven, 7 * GWEI + 1, 7 * GWEI), Some(1));
+        assert_eq!(after(7 * GWEI, None, 8 * GWEI, 7 * GWEI - 1), None);
+        // A floor above the base fee is not the chain's.
+        assert_eq!(after(9 * GWEI, None, 8 * GWEI, 7 * GWEI), Some(1));
     }
 
     proptest! {
@@ -128,9 +172,10 @@ mod tests {
         ) {
             let blocks: Vec<_> = rewards.iter().map(|reward| block(Some(0.5), *reward)).collect();
             let pricing = Pricing::default();
-            let lower = inclusion(&blocks, next, offer(tip, max_fee), &pricing);
+            let parameters = parameters(&pricing);
+            let lower = inclusion(&blocks, next, offer(tip, max_fee), &pricing, &parameters);
             let raised = offer(tip.saturating_add(more), max_fee.saturating_add(more));
-            let higher = inclusion(&blocks, next, raised, &pricing);
+            let higher = inclusion(&blocks, next, raised, &pricing, &parameters);
             prop_assert!(lower.enough_in <= higher.enough_in && higher.enough_in <= higher.of);
             prop_assert!(lower.covers_full_blocks <= higher.covers_full_blocks);
             prop_assert!(lower.covers_next_base_fee <= higher.covers_next_base_fee);

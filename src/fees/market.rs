@@ -1,6 +1,7 @@
 //! The result of pricing: the suggestion, and the values that it was computed from.
 
 use super::PricingError;
+use super::chain_parameters::ChainParameters;
 use super::history::{Block, Rewards};
 
 /// Values computed from one fee history. Amounts are wei per gas.
@@ -28,6 +29,8 @@ pub struct Market {
     pub base_fee_trend: Trend,
     /// Number of full blocks ahead that each tier's max fee covers.
     pub covers_full_blocks: FullBlocksCovered,
+    /// How the base fee moves.
+    pub chain_parameters: ChainParameters,
 }
 
 /// Suggested fees: a base fee that both tiers share, and two tiers.

@@ -93,6 +93,7 @@ impl BaseFeeRule {
     const UNKNOWN_RULE_FACTOR: u128 = 8;
 
     fn new(pricing: &Pricing) -> Self {
+        // Not the denominator of a header: a lying node could loosen the rule with it, or tighten it for the others.
         match pricing.base_fee_change_denominator {
             Some(denominator) => {
                 let denominator = u128::from(denominator.get());

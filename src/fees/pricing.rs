@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use super::HeaderParameters;
 use super::calibrated::{self, Targets};
 use super::history::Rewards;
 
@@ -37,6 +38,10 @@ pub struct Pricing {
     pub zero_base_fee: ZeroBaseFee,
     /// A full block raises the base fee by 1/denominator of it; `None`: unknown.
     pub base_fee_change_denominator: Option<NonZeroU64>,
+    /// True if the operator set the denominator, so that the one of a header does not replace it.
+    pub is_denominator_explicit: bool,
+    /// Parameters in the chain's headers; `None`: unknown, or not an OP Stack chain.
+    pub header_parameters: Option<HeaderParameters>,
     /// True if a base fee that changes more than the denominator allows is suspicious.
     pub check_base_fees: bool,
     /// Highest base fee of a block in wei. A reply with a higher one is rejected.
@@ -110,6 +115,8 @@ impl Default for Pricing {
             high_multiplier: Multiplier { numerator: 12, denominator: 10 },
             zero_base_fee: ZeroBaseFee::Legacy,
             base_fee_change_denominator: None,
+            is_denominator_explicit: false,
+            header_parameters: None,
             check_base_fees: true,
             max_base_fee: COIN,
             max_priority_fee: COIN,
@@ -154,11 +161,6 @@ impl Pricing {
         let own = self.percentiles().iter().zip([Some(rewards.medium), rewards.high]);
         let graded = self.score_percentiles.iter().zip(rewards.graded.map(Some));
         own.chain(graded).find(|(requested, _)| requested.total_cmp(&percentile).is_eq())?.1
-    }
-
-    /// Returns the denominator of the base fee's changes: that of EIP-1559 unless another is configured.
-    pub(super) fn base_fee_change_denominator(&self) -> u128 {
-        self.base_fee_change_denominator.map_or(8, |denominator| denominator.get().into())
     }
 
     /// Returns true if the percentiles are those that the strategy needs.

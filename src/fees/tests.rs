@@ -158,7 +158,7 @@ fn the_trend_has_a_five_percent_dead_band() {
 fn covered_blocks_end_at_100_and_assume_a_rise_of_at_least_1_wei() {
     let covered = |max_fee_per_gas, base_fee| {
         let tier = Tier { max_priority_fee_per_gas: 0, max_fee_per_gas };
-        covered_blocks(tier, base_fee, &with_floors(GWEI, 10))
+        covered_blocks(tier, base_fee, 10, &ChainParameters::new(&Pricing::default()))
     };
     assert_eq!(covered(16, 7), 0);
     assert_eq!(covered(17, 7), 1);

@@ -13,6 +13,7 @@ const FIRST_AGE: u64 = 30;
 struct Harness {
     poller: Poller,
     metrics: Metrics,
+    header_parameters: watch::Sender<Option<HeaderParameters>>,
     now: Instant,
 }
 
@@ -26,8 +27,9 @@ impl Harness {
         let client = JsonRpcClient::new(&config).unwrap();
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
-        let poller = Poller::new(upstreams, publisher, metrics.clone());
-        Self { poller, metrics, now: Instant::now() }
+        let (header_parameters, newest) = watch::channel(None);
+        let poller = Poller::new(upstreams, publisher, Some(newest), metrics.clone());
+        Self { poller, metrics, header_parameters, now: Instant::now() }
     }
 
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
@@ -142,4 +144,18 @@ fn announced_blocks_up_to_128_ahead_are_plausible() {
     {
         assert_eq!(is_plausible(&harness, number), expected, "{number}");
     }
+}
+
+#[test]
+fn records_are_priced_with_the_newest_header_parameters() {
+    let mut harness = Harness::with_block_100();
+    let denominator = |harness: &Harness| {
+        let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
+        current.snapshot.market.chain_parameters.base_fee_change_denominator.get()
+    };
+    assert_eq!(denominator(&harness), 8);
+    let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
+    harness.header_parameters.send_replace(header);
+    assert_eq!(harness.merge(101, 20), AdoptOutcome::Adopted);
+    assert_eq!(denominator(&harness), 50);
 }

@@ -19,7 +19,8 @@ HISTORY = {
 
 
 def result_for(method, chain_id):
-    return {"eth_chainId": hex(chain_id), "eth_feeHistory": HISTORY, "eth_blockNumber": "0x23"}[method]
+    results = {"eth_chainId": hex(chain_id), "eth_feeHistory": HISTORY, "eth_blockNumber": "0x23"}
+    return results.get(method)
 
 
 def serve(chain_id, port):

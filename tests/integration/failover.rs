@@ -96,7 +96,8 @@ async fn slow_node_is_used_unless_another_is_faster() {
 async fn only_the_preferred_url_is_polled_while_it_is_healthy() {
     let first = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let second = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::start(&chain(&[first.url(), second.url()])).await;
+    let text = chain(&[first.url(), second.url()]) + "chain_parameters = \"off\"\n";
+    let service = TestServer::start(&text).await;
     service.wait_for("/v1/a/gas-suggestion", |_| first.calls("eth_feeHistory") >= 3).await;
     assert_eq!(second.calls("eth_chainId") + second.calls("eth_feeHistory"), 0);
 

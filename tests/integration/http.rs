@@ -171,6 +171,10 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
             "expected_price_per_gas":
                 { "low": "21000000000", "medium": "21000000000", "high": "25000000000" },
             "floors_above_market": { "base_fee": false, "priority_fee": false },
+            "chain_parameters": {
+                "base_fee_change_denominator": "32", "minimum_base_fee": "1000000000",
+                "source": "configuration",
+            },
         })
     );
     let names: Vec<_> = response

@@ -9,6 +9,7 @@
 
 mod calibrated;
 mod callers_fee;
+mod chain_parameters;
 mod chart;
 mod command;
 mod command_line;

@@ -100,9 +100,13 @@ export class Nodes {
         const chunks = await request.toArray();
         const { id, method, params } = JSON.parse(Buffer.concat(chunks));
         const chain = this.chains.get(request.url.slice(1));
-        const result = method === "eth_chainId" ? hex(chain.id) : history(chain, Number(params[0]));
+        const results = {
+            eth_chainId: () => hex(chain.id),
+            eth_feeHistory: () => history(chain, Number(params[0])),
+        };
         const error = { code: -32000, message: "no" };
-        const outcome = chain.isHealthy ? { result } : { error };
+        const isKnown = chain.isHealthy && method in results;
+        const outcome = isKnown ? { result: results[method]() } : { error };
         response.end(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
     }
 }

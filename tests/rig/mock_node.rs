@@ -43,12 +43,16 @@ struct NodeState {
     percentiles: Value,
     /// Reply to polls.
     poll_reply: Reply,
+    /// Reply to requests of the newest header.
+    header_reply: Reply,
     /// Replies to the next reads. The last one is repeated. `None`: reads are unexpected.
     read_replies: Option<VecDeque<Reply>>,
     /// Requests of any kind until the node returns 429. `None`: no limit.
     quota: Option<usize>,
     /// Calls of polls and checks of the chain id.
     polls: Vec<Call>,
+    /// Number of requests of the newest header.
+    header_reads: usize,
     /// All other calls.
     reads: Vec<Read>,
     pending_reads: usize,
@@ -155,9 +159,11 @@ impl MockNode {
             chain_id,
             percentiles,
             poll_reply,
+            header_reply: Reply::Error(-32601),
             read_replies,
             quota: None,
             polls: Vec::new(),
+            header_reads: 0,
             reads: Vec::new(),
             pending_reads: 0,
             max_pending_reads: 0,
@@ -181,6 +187,16 @@ impl MockNode {
     /// Sets the reply to polls.
     pub(crate) fn set_reply(&self, reply: Reply) {
         self.state().poll_reply = reply;
+    }
+
+    /// Sets the reply to requests of the newest header, which is an error by default.
+    pub(crate) fn set_header_reply(&self, reply: Reply) {
+        self.state().header_reply = reply;
+    }
+
+    /// Returns the number of requests of the newest header.
+    pub(crate) fn header_reads(&self) -> usize {
+        self.state().header_reads
     }
 
     /// Sets the reply to reads.
@@ -294,6 +310,10 @@ impl NodeState {
     /// Checks a call and records it. Returns the reply to a poll; `None`: the call is a read.
     fn receive(&mut self, call: &Call, path_chain_id: Option<u64>) -> Option<Reply> {
         let params: Value = serde_json::from_str(call.params.get()).unwrap();
+        if call.method == "eth_getBlockByNumber" && params == json!(["latest", false]) {
+            self.header_reads += 1;
+            return Some(self.header_reply.clone());
+        }
         let percentiles = &self.percentiles;
         let is_poll = match call.method.as_str() {
             "eth_chainId" => params == json!([]),
@@ -498,7 +518,7 @@ pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
         if is_set("block_time =") { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
     let flashblocks = if is_set("flashblock_time =") { "" } else { "flashblock_time = \"0s\"\n" };
     format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nchain_parameters = \"off\"\nrpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
     )
 }
 

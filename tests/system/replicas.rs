@@ -41,7 +41,9 @@ fn redis_section(url: &str) -> String {
 
 /// Returns the section of a chain with a block time of 1 s, followed by `more`.
 fn chain_section(key: &str, id: u64, node: &str, more: &str) -> String {
-    format!("[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nrpc_urls = [\"{node}\"]\n{more}")
+    format!(
+        "[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nchain_parameters = \"off\"\nrpc_urls = [\"{node}\"]\n{more}"
+    )
 }
 
 /// Replicas that serve one chain, `a`, and share one Redis, each with a monitor that reads it.

@@ -94,6 +94,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     prometheus.wait_for_alerts(is_only_stale, exceed_limits).await;
     let expected = [
         "GasSuggestionChainHalted chain=halted instance=faulty",
+        "GasSuggestionChainParametersDisagree chain=misled parameter=base_fee_change_denominator",
         "GasSuggestionChainPollsFailing chain=silent instance=healthy",
         "GasSuggestionChainPollsFailing chain=unread instance=faulty",
         "GasSuggestionChainStale chain=silent instance=healthy",
@@ -131,12 +132,13 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
         println!("{}", text(&alert["annotations"], "description"));
     }
 
-    // Only the node of the wrong chain stays faulty.
+    // Only the chain with a node of the wrong chain, and with wrong constants, stays faulty.
     healthy.silent.set_reply(advancing_chain());
     faulty.repair();
     forwarding.release_read_slot();
     drop((first, connection));
     let wrong_chain = [
+        "GasSuggestionChainParametersDisagree chain=misled parameter=base_fee_change_denominator",
         "GasSuggestionFloorAboveMarket chain=misled floor=priority_fee",
         "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
     ];

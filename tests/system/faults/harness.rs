@@ -408,7 +408,8 @@ fn configuration(
          [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
-         stall_after = \"0s\"\npricing.reward_percentiles = {percentiles}\n\
+         stall_after = \"0s\"\nchain_parameters = \"off\"\n\
+         pricing.reward_percentiles = {percentiles}\n\
          pricing.base_fee_floor = \"1 gwei\"\n{tip_floor}{}\n",
         settings.block.as_millis(),
         MAX_AGE.as_secs(),
@@ -422,7 +423,7 @@ fn configuration(
         let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
         write!(
             text,
-            "[chains.h{id}]\nchain_id = {id}\nblock_time = \"{}ms\"\n\
+            "[chains.h{id}]\nchain_id = {id}\nchain_parameters = \"off\"\nblock_time = \"{}ms\"\n\
              rpc_urls = [\"{base}/{id}/canary-path?key=canary-query\"]\n",
             HEALTHY_BLOCK.as_millis(),
         )

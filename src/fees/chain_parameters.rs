@@ -1,0 +1,299 @@
+//! How a chain moves its base fee: from the configuration, or from the `extraData` of an OP Stack chain's headers.
+
+use std::num::NonZeroU64;
+
+use super::Pricing;
+
+/// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
+const DEFAULT_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
+
+/// Parameters in the header of an OP Stack block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderParameters {
+    /// A full block raises the base fee by 1/denominator of it.
+    pub base_fee_change_denominator: NonZeroU64,
+    /// Lowest base fee in wei; `None`: the chain has none yet (before Jovian).
+    pub minimum_base_fee: Option<u128>,
+}
+
+impl HeaderParameters {
+    /// Parses the `extraData` of a header. Holocene: version 0, denominator and elasticity as 32-bit numbers. Jovian:
+    /// version 1, the same, and the minimum base fee as a 64-bit number. Returns `None` for any other content, and for
+    /// numbers that are no rule.
+    #[must_use]
+    pub fn from_extra_data(bytes: &[u8]) -> Option<Self> {
+        let (version, rest) = bytes.split_first()?;
+        let (denominator, rest) = rest.split_first_chunk()?;
+        let (elasticity, rest) = rest.split_first_chunk()?;
+        let minimum_base_fee = match version {
+            0 if rest.is_empty() => None,
+            1 => Some(u64::from_be_bytes(rest.try_into().ok()?).into()),
+            _ => return None,
+        };
+        let denominator = NonZeroU64::new(u32::from_be_bytes(*denominator).into())?;
+        // Rises are (elasticity - 1)/denominator of the base fee. An elasticity of 1 or 0 is no rule.
+        let growth = u64::from(u32::from_be_bytes(*elasticity)).checked_sub(1)?;
+        let denominator = denominator.get().checked_div(growth)?;
+        Some(Self {
+            base_fee_change_denominator: NonZeroU64::new(denominator).unwrap_or(NonZeroU64::MIN),
+            minimum_base_fee,
+        })
+    }
+
+    /// Compares the configured constants with these parameters.
+    #[must_use]
+    pub fn contradictions(&self, pricing: &Pricing) -> Contradictions {
+        let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
+        let denominator = pricing.base_fee_change_denominator;
+        let stated = self.base_fee_change_denominator.get().into();
+        Contradictions {
+            base_fee_floor: Contradiction::find(floor, self.minimum_base_fee),
+            base_fee_change_denominator: Contradiction::find(
+                denominator.map(|denominator| denominator.get().into()),
+                Some(stated),
+            ),
+        }
+    }
+}
+
+/// Configured constants that differ from what a chain's headers state; `None`: equal, or one of them is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contradictions {
+    /// The configured floor and the minimum base fee, in wei.
+    pub base_fee_floor: Option<Contradiction>,
+    /// The denominators.
+    pub base_fee_change_denominator: Option<Contradiction>,
+}
+
+/// A configured constant, and what the chain's headers state instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Value of the configuration.
+    pub assumed: u128,
+    /// Value of the headers.
+    pub header: u128,
+}
+
+impl Contradiction {
+    fn find(assumed: Option<u128>, header: Option<u128>) -> Option<Self> {
+        let (assumed, header) = assumed.zip(header)?;
+        (assumed != header).then_some(Self { assumed, header })
+    }
+}
+
+/// Parameters of a chain's base fee that are in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainParameters {
+    /// A full block raises the base fee by 1/denominator of it.
+    pub base_fee_change_denominator: NonZeroU64,
+    /// Lowest base fee in wei, of the header or else of the configured floor; `None`: neither is known.
+    pub minimum_base_fee: Option<u128>,
+    /// Source of the denominator.
+    pub source: DenominatorSource,
+}
+
+/// Where the denominator of a chain's base fee comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DenominatorSource {
+    /// The configuration or a preset.
+    Configuration,
+    /// The chain's headers.
+    Header,
+    /// Nowhere: 8 is assumed.
+    Unknown,
+}
+
+impl ChainParameters {
+    /// Chooses the parameters. An explicit denominator wins, then the header's, then the preset's.
+    #[must_use]
+    pub fn new(pricing: &Pricing) -> Self {
+        let header = pricing.header_parameters;
+        let stated = header.map(|header| header.base_fee_change_denominator);
+        let stated = stated.filter(|_| !pricing.is_denominator_explicit);
+        let (base_fee_change_denominator, source) =
+            match (stated, pricing.base_fee_change_denominator) {
+                (Some(stated), _) => (stated, DenominatorSource::Header),
+                (None, Some(assumed)) => (assumed, DenominatorSource::Configuration),
+                (None, None) => (DEFAULT_DENOMINATOR, DenominatorSource::Unknown),
+            };
+        let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
+        Self {
+            base_fee_change_denominator,
+            minimum_base_fee: header.and_then(|header| header.minimum_base_fee).or(floor),
+            source,
+        }
+    }
+
+    /// Returns the denominator as an amount to divide by.
+    pub(super) fn denominator(&self) -> u128 {
+        self.base_fee_change_denominator.get().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GWEI: u128 = 1_000_000_000;
+
+    fn holocene(denominator: u32, elasticity: u32) -> Vec<u8> {
+        [&[0][..], &denominator.to_be_bytes(), &elasticity.to_be_bytes()].concat()
+    }
+
+    fn jovian(denominator: u32, elasticity: u32, minimum: u64) -> Vec<u8> {
+        let start = holocene(denominator, elasticity);
+        [&[1], &start[1..], &minimum.to_be_bytes()].concat()
+    }
+
+    fn parsed(bytes: &[u8]) -> Option<(u64, Option<u128>)> {
+        let header = HeaderParameters::from_extra_data(bytes)?;
+        Some((header.base_fee_change_denominator.get(), header.minimum_base_fee))
+    }
+
+    fn denominator(n: u64) -> Option<NonZeroU64> {
+        NonZeroU64::new(n)
+    }
+
+    #[test]
+    fn holocene_and_jovian_headers_have_parameters() {
+        // OP Mainnet and Base before Jovian, byte by byte.
+        assert_eq!(parsed(&[0, 0, 0, 0, 250, 0, 0, 0, 2]), Some((250, None)));
+        assert_eq!(parsed(&[0, 0, 0, 0, 50, 0, 0, 0, 3]), Some((25, None)));
+        let minimum = [1, 0, 0, 0, 250, 0, 0, 0, 6, 0, 0, 0, 4, 168, 23, 200, 0];
+        assert_eq!(parsed(&minimum), Some((50, Some(20 * GWEI))));
+        assert_eq!(parsed(&jovian(32, 2, 0)), Some((32, Some(0))));
+        // Rounded down, and at least 1.
+        assert_eq!(parsed(&holocene(50, 4)), Some((16, None)));
+        assert_eq!(parsed(&holocene(1, u32::MAX)), Some((1, None)));
+        assert_eq!(parsed(&holocene(u32::MAX, 2)), Some((u32::MAX.into(), None)));
+        assert_eq!(parsed(&jovian(8, 2, u64::MAX)), Some((8, Some(u64::MAX.into()))));
+    }
+
+    #[test]
+    fn other_extra_data_is_ignored() {
+        let with_version = |version, mut bytes: Vec<u8>| {
+            bytes[0] = version;
+            bytes
+        };
+        for bytes in [
+            vec![],
+            vec![0],
+            // A client's name, as on Ethereum, and the vanity of a clique header.
+            b"beaverbuild.org".to_vec(),
+            vec![0; 32],
+            vec![0; 97],
+            // The zeros that stand for the constants of the configuration.
+            holocene(0, 0),
+            holocene(0, 2),
+            holocene(250, 0),
+            holocene(250, 1),
+            jovian(0, 2, 1),
+            jovian(250, 1, 1),
+            holocene(250, 2)[..8].to_vec(),
+            [holocene(250, 2), vec![0]].concat(),
+            jovian(250, 2, 1)[..16].to_vec(),
+            [jovian(250, 2, 1), vec![0]].concat(),
+            with_version(1, holocene(250, 2)),
+            with_version(0, jovian(250, 2, 1)),
+            with_version(2, jovian(250, 2, 1)),
+            with_version(2, holocene(250, 2)),
+            with_version(255, holocene(250, 2)),
+        ] {
+            assert_eq!(parsed(&bytes), None, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_extra_data_is_parsed_or_ignored(
+            version in 0..4_u8,
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let bytes = [&[version][..], &rest].concat();
+            let has_known_length = matches!((version, bytes.len()), (0, 9) | (1, 17));
+            match HeaderParameters::from_extra_data(&bytes) {
+                Some(header) => {
+                    prop_assert!(has_known_length);
+                    prop_assert!(header.base_fee_change_denominator.get() <= u32::MAX.into());
+                    prop_assert_eq!(header.minimum_base_fee.is_some(), version == 1);
+                }
+                None if has_known_length => {
+                    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+                    prop_assert!(number(1) == 0 || number(5) < 2);
+                }
+                None => {}
+            }
+        }
+
+        #[test]
+        fn the_denominator_is_the_quotient(d in 1..u32::MAX, e in 2..u32::MAX) {
+            let expected = u64::from((d / (e - 1)).max(1));
+            prop_assert_eq!(parsed(&holocene(d, e)), Some((expected, None)));
+            prop_assert_eq!(parsed(&jovian(d, e, 7)), Some((expected, Some(7))));
+        }
+    }
+
+    #[test]
+    fn an_explicit_denominator_wins_then_the_header_then_the_preset() {
+        use DenominatorSource::{Configuration, Header, Unknown};
+        let header = HeaderParameters::from_extra_data(&jovian(250, 6, 7)).unwrap();
+        let choose = |assumed, is_denominator_explicit, header_parameters| {
+            let parameters = ChainParameters::new(&Pricing {
+                base_fee_change_denominator: denominator(assumed),
+                is_denominator_explicit,
+                header_parameters,
+                ..Pricing::default()
+            });
+            (parameters.base_fee_change_denominator.get(), parameters.source)
+        };
+        assert_eq!(choose(32, true, Some(header)), (32, Configuration));
+        assert_eq!(choose(32, false, Some(header)), (50, Header));
+        assert_eq!(choose(32, false, None), (32, Configuration));
+        assert_eq!(choose(0, false, Some(header)), (50, Header));
+        assert_eq!(choose(0, false, None), (8, Unknown));
+    }
+
+    #[test]
+    fn the_minimum_base_fee_is_the_headers_or_else_the_floor() {
+        let minimum = |base_fee_floor, extra_data: &[u8]| {
+            let header_parameters = HeaderParameters::from_extra_data(extra_data);
+            let pricing = Pricing { base_fee_floor, header_parameters, ..Pricing::default() };
+            ChainParameters::new(&pricing).minimum_base_fee
+        };
+        assert_eq!(minimum(GWEI, &jovian(250, 6, 7)), Some(7));
+        assert_eq!(minimum(GWEI, &jovian(250, 6, 0)), Some(0));
+        assert_eq!(minimum(GWEI, &holocene(250, 6)), Some(GWEI));
+        assert_eq!(minimum(GWEI, &[]), Some(GWEI));
+        assert_eq!(minimum(0, &holocene(250, 6)), None);
+        // An explicit denominator says nothing about the minimum.
+        let explicit = Pricing {
+            base_fee_change_denominator: denominator(32),
+            is_denominator_explicit: true,
+            header_parameters: HeaderParameters::from_extra_data(&jovian(250, 6, 7)),
+            ..Pricing::default()
+        };
+        assert_eq!(ChainParameters::new(&explicit).minimum_base_fee, Some(7));
+    }
+
+    #[test]
+    fn only_known_and_different_values_contradict() {
+        let compare = |base_fee_floor, assumed, extra_data: &[u8]| {
+            let header = HeaderParameters::from_extra_data(extra_data).unwrap();
+            let found = header.contradictions(&Pricing {
+                base_fee_floor,
+                base_fee_change_denominator: denominator(assumed),
+                ..Pricing::default()
+            });
+            let pair = |it: Contradiction| (it.assumed, it.header);
+            (found.base_fee_floor.map(pair), found.base_fee_change_denominator.map(pair))
+        };
+        let minimum = jovian(32, 2, 7);
+        assert_eq!(compare(7, 32, &minimum), (None, None));
+        assert_eq!(compare(0, 0, &minimum), (None, None));
+        assert_eq!(compare(GWEI, 32, &minimum), (Some((GWEI, 7)), None));
+        assert_eq!(compare(GWEI, 25, &holocene(32, 2)), (None, Some((25, 32))));
+        assert_eq!(compare(GWEI, 25, &jovian(32, 2, 0)), (Some((GWEI, 0)), Some((25, 32))));
+    }
+}

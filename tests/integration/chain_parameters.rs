@@ -1,0 +1,242 @@
+//! Parameters of the base fee in the headers of an OP Stack chain.
+
+use serde_json::{Value, json};
+
+use crate::http_message::get;
+use crate::logged_process::LoggedProcess;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::raw_client::RawClient;
+use crate::test_server::{TestServer, wait_until};
+
+const GWEI: u64 = 1_000_000_000;
+const MARKET: &str = "/v1/a/fee-market";
+
+/// Returns the header of a Jovian block with elasticity 2.
+fn header(denominator: u32, minimum_base_fee: u64) -> Reply {
+    let extra_data = format!("0x01{denominator:08x}00000002{minimum_base_fee:016x}");
+    Reply::Result(json!({ "number": "0x3e8", "extraData": extra_data, "transactions": ["0x12"] }))
+}
+
+/// Starts a node of this chain at block 1000 with a base fee of 30 gwei, and with this header.
+async fn node(chain_id: u64, header: Reply) -> MockNode {
+    let node = MockNode::start(chain_id, Reply::Result(fee_history(1000, 30, 30))).await;
+    node.set_header_reply(header);
+    node
+}
+
+fn chain(chain_id: u64, nodes: &[&MockNode], more: &str) -> String {
+    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
+    format!(
+        "[chains.a]\nchain_id = {chain_id}\nrpc_urls = {urls:?}\nblock_time = \"50ms\"\n\
+         flashblock_time = \"0s\"\nstall_after = \"0s\"\n{more}\n"
+    )
+}
+
+/// Waits until the fee market has these parameters: denominator, minimum base fee in wei, source.
+async fn wait_for_parameters(service: &TestServer, (denominator, minimum, source): Parameters<'_>) {
+    let expected = json!({
+        "base_fee_change_denominator": denominator, "minimum_base_fee": minimum, "source": source,
+    });
+    let are_expected = |market: &crate::test_server::Response| {
+        market.status == 200 && market.json()["chain_parameters"] == expected
+    };
+    service.wait_for(MARKET, are_expected).await;
+}
+
+type Parameters<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// Publishes this block, and waits for two polls after it.
+async fn advance_to(service: &TestServer, node: &MockNode, newest_block: u64) {
+    node.set_reply(Reply::Result(fee_history(newest_block, 30, 30)));
+    let newest = newest_block.to_string();
+    service.wait_for(MARKET, |market| market.header("x-newest-block") == newest).await;
+    node.wait_for_poll().await;
+    node.wait_for_poll().await;
+}
+
+fn gauge(parameter: &str, value: &str) -> String {
+    format!(
+        "gas_suggestion_chain_parameters_disagree{{chain=\"a\",parameter=\"{parameter}\"}} {value}\n"
+    )
+}
+
+async fn wait_for_gauges(service: &TestServer, floor: &str, denominator: &str) {
+    let expected =
+        [gauge("base_fee_floor", floor), gauge("base_fee_change_denominator", denominator)];
+    let are_set = |page: &crate::test_server::Response| {
+        expected.iter().all(|sample| page.body.contains(sample))
+    };
+    service.wait_for_admin("/metrics", are_set).await;
+}
+
+#[tokio::test]
+async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
+    let node = node(7, header(25, GWEI)).await;
+    let service = TestServer::start(&chain(7, &[&node], "")).await;
+    wait_for_parameters(&service, ("25", Some("1000000000"), "header")).await;
+    wait_for_gauges(&service, "0", "0").await;
+    let market = service.get(MARKET).await.json();
+    // The max fee of 2 x 30 + 30 gwei covers 1.04 to the power of 28, and of an eighth 1.125 to the power of 9.
+    assert_eq!(market["covers_full_blocks"]["medium"], 29);
+    let inclusion = async |max_fee_gwei: u64| {
+        let query = format!("max_fee_per_gas={}&max_priority_fee_per_gas=0", max_fee_gwei * GWEI);
+        let body = service.get(&format!("/v1/a/inclusion?{query}")).await.json();
+        [body["covers_full_blocks"].clone(), body["not_before_blocks"].clone()]
+    };
+    assert_eq!(inclusion(90).await, [json!(29), json!(0)]);
+    assert_eq!(inclusion(19).await, [json!(0), json!(12)]);
+
+    node.set_header_reply(header(100, 20 * GWEI));
+    advance_to(&service, &node, 1099).await;
+    assert_eq!(node.header_reads(), 1);
+    advance_to(&service, &node, 1100).await;
+    wait_for_parameters(&service, ("100", Some("20000000000"), "header")).await;
+    assert_eq!(inclusion(20).await, [json!(0), json!(41)]);
+    // The base fee stays above the minimum.
+    assert_eq!(inclusion(19).await, [json!(0), Value::Null]);
+    assert_eq!(node.header_reads(), 2);
+
+    // A header without parameters takes them back, a failure does not.
+    node.set_header_reply(Reply::Error(-32000));
+    advance_to(&service, &node, 1200).await;
+    wait_for_parameters(&service, ("100", Some("20000000000"), "header")).await;
+    node.set_header_reply(Reply::Result(json!({ "extraData": "0x" })));
+    advance_to(&service, &node, 1300).await;
+    wait_for_parameters(&service, ("8", None, "unknown")).await;
+    wait_for_gauges(&service, "NaN", "NaN").await;
+    assert_eq!(node.header_reads(), 4);
+
+    // A chain that was reset.
+    node.set_header_reply(header(50, 0));
+    advance_to(&service, &node, 1200).await;
+    wait_for_parameters(&service, ("50", Some("0"), "header")).await;
+    assert_eq!(node.header_reads(), 5);
+}
+
+#[tokio::test]
+async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
+    let node = node(2020, header(32, GWEI)).await;
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+         [log]\nformat = \"json\"\n{}",
+        chain(2020, &[&node], "")
+    );
+    let service = LoggedProcess::start("chain-parameters", &config);
+    let [public, admin] = service.addresses;
+    let mut client = RawClient::connect(admin).await;
+    let mut wait_for_gauge = async |parameter, value: &str| {
+        let sample = gauge(parameter, value);
+        let reads_value = async || {
+            let page = client.request(get("/metrics", "")).await;
+            String::from_utf8_lossy(&page.body).contains(&sample)
+        };
+        wait_until(&sample, reads_value).await;
+    };
+    wait_for_gauge("base_fee_floor", "0").await;
+    let mut client = RawClient::connect(public).await;
+    for (newest, denominator, minimum) in
+        [(1100, 32, 20), (1200, 32, 20), (1300, 250, 20), (1400, 250, 25), (1500, 250, 25)]
+    {
+        let reads = node.header_reads();
+        node.set_header_reply(header(denominator, minimum * GWEI));
+        node.set_reply(Reply::Result(fee_history(newest, 30, 30)));
+        wait_until("a read", async || node.header_reads() > reads).await;
+        wait_for_gauge("base_fee_floor", "1").await;
+        let minimum = format!("\"minimum_base_fee\":\"{}\"", minimum * GWEI);
+        let has_minimum = async || {
+            let market = client.request(get(MARKET, "")).await;
+            String::from_utf8_lossy(&market.body).contains(&minimum)
+        };
+        wait_until(&minimum, has_minimum).await;
+    }
+    wait_for_gauge("base_fee_change_denominator", "1").await;
+    let log = service.stop();
+    let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let warnings = entries.filter(|entry| {
+        entry["level"] == "WARN" && entry["message"].as_str().unwrap().contains("headers")
+    });
+    let fields = ["chain", "key", "configured", "header", "configured_gwei", "header_gwei"];
+    let warnings: Vec<_> = warnings.map(|entry| fields.map(|field| entry[field].clone())).collect();
+    let floor = |minimum| {
+        let key = "chains.a.pricing.base_fee_floor";
+        [json!("a"), json!(key), Value::Null, Value::Null, json!("1"), json!(minimum)]
+    };
+    let key = "chains.a.pricing.base_fee_change_denominator";
+    let denominator = [json!("a"), json!(key), json!("32"), json!("250"), Value::Null, Value::Null];
+    assert_eq!(warnings, [floor("20"), denominator, floor("25")]);
+}
+
+#[tokio::test]
+async fn without_the_key_no_header_is_requested() {
+    let node = node(2020, header(250, GWEI)).await;
+    let more = "chain_parameters = \"off\"";
+    let service = TestServer::start(&chain(2020, &[&node], more)).await;
+    wait_for_parameters(&service, ("32", Some("1000000000"), "configuration")).await;
+    advance_to(&service, &node, 1200).await;
+    wait_for_parameters(&service, ("32", Some("1000000000"), "configuration")).await;
+    assert_eq!(node.header_reads(), 0);
+    let metrics = service.admin("/metrics").await.body;
+    assert!(!metrics.contains("gas_suggestion_chain_parameters_disagree{"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_preset_that_is_not_of_the_op_stack_has_the_key_off() {
+    let node = node(1, header(250, GWEI)).await;
+    let service = TestServer::start(&chain(1, &[&node], "")).await;
+    advance_to(&service, &node, 1200).await;
+    wait_for_parameters(&service, ("8", None, "configuration")).await;
+    assert_eq!(node.header_reads(), 0);
+}
+
+#[tokio::test]
+async fn an_explicit_denominator_wins_over_the_header() {
+    let node = node(7, header(250, GWEI)).await;
+    let more = "pricing.base_fee_change_denominator = 25";
+    let service = TestServer::start(&chain(7, &[&node], more)).await;
+    wait_for_parameters(&service, ("25", Some("1000000000"), "configuration")).await;
+    wait_for_gauges(&service, "0", "1").await;
+    assert_eq!(service.get(MARKET).await.json()["covers_full_blocks"]["medium"], 29);
+}
+
+#[tokio::test]
+async fn a_failed_read_changes_nothing() {
+    let in_header = |extra_data: Value| Reply::Result(json!({ "extraData": extra_data }));
+    for header in [
+        Reply::Error(-32601),
+        Reply::Error(-32000),
+        Reply::Raw(502, "<html>".into()),
+        Reply::Raw(200, "{".into()),
+        Reply::NoResponse,
+        Reply::RawResult("null".into()),
+        Reply::RawResult("[]".into()),
+        Reply::RawResult("7".into()),
+        Reply::Result(json!({ "number": "0x3e8" })),
+        in_header(json!(null)),
+        in_header(json!(17)),
+        in_header(json!("0x0")),
+        in_header(json!("text")),
+        in_header(json!("0x00000000fa00000001")),
+        in_header(json!(format!("0x{}", "00".repeat(97)))),
+    ] {
+        let named = format!("{header:?}");
+        let node = node(7, header.clone()).await;
+        let service = TestServer::start(&chain(7, &[&node], "")).await;
+        wait_for_parameters(&service, ("8", None, "unknown")).await;
+        wait_until(&named, async || node.header_reads() == 1).await;
+        advance_to(&service, &node, 1001).await;
+        wait_for_parameters(&service, ("8", None, "unknown")).await;
+        assert_eq!(node.header_reads(), 1, "{named}");
+    }
+    let node = node(2020, Reply::Error(-32601)).await;
+    let service = TestServer::start(&chain(2020, &[&node], "")).await;
+    wait_until("a read", async || node.header_reads() == 1).await;
+    wait_for_parameters(&service, ("32", Some("1000000000"), "configuration")).await;
+}
+
+#[tokio::test]
+async fn another_node_is_asked_when_one_lacks_the_method() {
+    let nodes = [node(7, Reply::Error(-32601)).await, node(7, header(25, 0)).await];
+    let service = TestServer::start(&chain(7, &[&nodes[0], &nodes[1]], "")).await;
+    wait_for_parameters(&service, ("25", Some("0"), "header")).await;
+    assert_eq!(nodes.each_ref().map(MockNode::header_reads), [1, 1]);
+}
