@@ -12,11 +12,17 @@ const DEFAULT_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 pub struct HeaderParameters {
     /// A full block raises the base fee by 1/denominator of it.
     pub base_fee_change_denominator: NonZeroU64,
-    /// Lowest base fee in wei; `None`: the chain has none yet (before Jovian).
-    pub minimum_base_fee: Option<u128>,
+    /// In wei, with the width of the header's field.
+    minimum_base_fee: Option<u64>,
 }
 
 impl HeaderParameters {
+    /// Returns the lowest base fee in wei; `None`: the header has none (before Jovian).
+    #[must_use]
+    pub fn minimum_base_fee(&self) -> Option<u128> {
+        self.minimum_base_fee.map(u128::from)
+    }
+
     /// Parses the `extraData` of a header. Holocene: version 0, denominator and elasticity as 32-bit numbers. Jovian:
     /// version 1, the same, and the minimum base fee as a 64-bit number. Returns `None` for any other content, and for
     /// numbers that are no rule.
@@ -27,7 +33,7 @@ impl HeaderParameters {
         let (elasticity, rest) = rest.split_first_chunk()?;
         let minimum_base_fee = match version {
             0 if rest.is_empty() => None,
-            1 => Some(u64::from_be_bytes(rest.try_into().ok()?).into()),
+            1 => Some(u64::from_be_bytes(rest.try_into().ok()?)),
             _ => return None,
         };
         let denominator = NonZeroU64::new(u32::from_be_bytes(*denominator).into())?;
@@ -47,7 +53,7 @@ impl HeaderParameters {
         let denominator = pricing.base_fee_change_denominator;
         let stated = self.base_fee_change_denominator.get().into();
         Contradictions {
-            base_fee_floor: Contradiction::find(floor, self.minimum_base_fee),
+            base_fee_floor: Contradiction::find(floor, self.minimum_base_fee()),
             base_fee_change_denominator: Contradiction::find(
                 denominator.map(|denominator| denominator.get().into()),
                 Some(stated),
@@ -119,7 +125,7 @@ impl ChainParameters {
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         Self {
             base_fee_change_denominator,
-            minimum_base_fee: header.and_then(|header| header.minimum_base_fee).or(floor),
+            minimum_base_fee: header.and_then(|header| header.minimum_base_fee()).or(floor),
             source,
         }
     }
@@ -149,7 +155,7 @@ mod tests {
 
     fn parsed(bytes: &[u8]) -> Option<(u64, Option<u128>)> {
         let header = HeaderParameters::from_extra_data(bytes)?;
-        Some((header.base_fee_change_denominator.get(), header.minimum_base_fee))
+        Some((header.base_fee_change_denominator.get(), header.minimum_base_fee()))
     }
 
     fn denominator(n: u64) -> Option<NonZeroU64> {
@@ -217,7 +223,7 @@ mod tests {
                 Some(header) => {
                     prop_assert!(has_known_length);
                     prop_assert!(header.base_fee_change_denominator.get() <= u32::MAX.into());
-                    prop_assert_eq!(header.minimum_base_fee.is_some(), version == 1);
+                    prop_assert_eq!(header.minimum_base_fee().is_some(), version == 1);
                 }
                 None if has_known_length => {
                     let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
