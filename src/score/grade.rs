@@ -108,7 +108,7 @@ pub(super) fn grade<'a>(
 }
 
 impl TierGrade {
-    /// What was paid above the fair tip, in wei per gas; meaningful if the tier outbid it.
+    /// Returns the amount above the fair tip, in wei per gas. It is meaningful if the tier outbid that tip.
     pub(super) fn overpaid(&self) -> u128 {
         let [high, low] = self.overpaid.map(u128::from);
         (high << u64::BITS) | low

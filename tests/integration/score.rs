@@ -22,7 +22,7 @@ async fn score_with_heads(service: &TestServer, heads: u64) -> Response {
 }
 
 #[tokio::test]
-async fn without_further_percentiles_the_own_one_is_graded_and_the_rest_has_reasons() {
+async fn with_the_default_percentile_the_rest_is_null_with_reasons() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let service = TestServer::start(&format!("{CHAIN}rpc_urls = [\"{}\"]\n", node.url())).await;
     score_with_heads(&service, 1).await;
