@@ -104,8 +104,7 @@ mod tests {
     #[test]
     fn base_fees_by_another_rule_are_not_predictable() {
         let unrelated = |base_fee: u128, percent: u128| {
-            let up = percent * 7919 % 2 == 0;
-            if up { base_fee * 103 / 100 } else { base_fee * 97 / 100 }
+            if percent.is_multiple_of(2) { base_fee * 103 / 100 } else { base_fee * 97 / 100 }
         };
         assert!(!are_predictable(&blocks(fullnesses(), unrelated)));
         // A fifth of the blocks break the rule.
@@ -119,7 +118,9 @@ mod tests {
             |base_fee: u128, percent: u128| base_fee + base_fee * percent / 400 - base_fee / 8;
         let mut unknown = blocks(fullnesses(), rule);
         assert!(are_predictable(&unknown));
-        unknown.iter_mut().for_each(|block| block.gas_used_ratio = None);
+        for block in &mut unknown {
+            block.gas_used_ratio = None;
+        }
         assert!(!are_predictable(&unknown));
     }
 }

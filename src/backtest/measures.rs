@@ -82,6 +82,12 @@ impl Share {
     pub fn value(self) -> f64 {
         f64::from(self.hits) / f64::from(self.total)
     }
+
+    /// Compares the shares exactly.
+    pub(super) fn cmp_value(self, other: Self) -> std::cmp::Ordering {
+        let cross = |hits: u32, total: u32| u64::from(hits) * u64::from(total);
+        cross(self.hits, other.total).cmp(&cross(other.hits, self.total))
+    }
 }
 
 /// Scores estimators on one recording.

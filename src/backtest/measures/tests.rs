@@ -206,7 +206,9 @@ fn pinball_loss_weighs_missing_and_surplus_tips_by_the_target() {
     assert_eq!([loss(0), loss(1000), loss(1100)], [Some(950), Some(0), Some(5)]);
     let average = |target, tips: &[u128]| {
         let mut tally = ScoreTally { target, ..ScoreTally::default() };
-        tips.iter().for_each(|tip| tally.record_pinball_loss(*tip, 1000));
+        for tip in tips {
+            tally.record_pinball_loss(*tip, 1000);
+        }
         tally.pinball_loss()
     };
     // (990 + 10 × 0.01) / 3, rounded down once.
