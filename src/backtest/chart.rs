@@ -74,7 +74,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
     svg.text(advice, (MARGIN, 46), MUTED);
     let known = || report.scores.iter().filter_map(|score| values(score, axes));
     let shares = ShareScale::covering(known().map(|(share, _)| share));
-    let costs = CostScale::covering(known().map(|(_, cost)| cost), axes.unit);
+    let costs = CostScale::covering(&known().map(|(_, cost)| cost), axes.unit);
     draw_axes(&mut svg, axes, &shares, &costs);
 
     let points = points(report, axes, &shares, &costs);

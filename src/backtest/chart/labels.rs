@@ -129,6 +129,9 @@ impl Rect {
     }
 }
 
+/// Key of an order in which labels are placed.
+type SortKey = fn(&LabelText) -> (bool, i32);
+
 /// Places the labels within `bounds`. Labels that are placed first are nearest to their points, so it tries several
 /// orders and returns the best result.
 pub(super) fn place<'a>(
@@ -136,7 +139,7 @@ pub(super) fn place<'a>(
     obstacles: &[Obstacle],
     bounds: Rect,
 ) -> Vec<Label<'a>> {
-    let keys: [fn(&LabelText) -> (bool, i32); 6] = [
+    let keys: [SortKey; 6] = [
         |text| (!text.is_bold, text.point.0),
         |text| (!text.is_bold, -text.point.0),
         |text| (false, text.point.0),
@@ -170,8 +173,8 @@ fn place_in_order<'a>(
             let line = candidate.leader.map(along).unwrap_or_default();
             let crosses =
                 |obstacle: &&Obstacle| line.iter().any(|place| place.overlaps(&obstacle.area));
-            let crossed = obstacles.iter().filter(|obstacle| !is_own(obstacle)).filter(crosses);
-            crossed.map(|obstacle| obstacle.crossing_cost).sum::<usize>() + line.len()
+            let foreign = obstacles.iter().filter(|obstacle| !is_own(obstacle)).filter(crosses);
+            foreign.map(|obstacle| obstacle.crossing_cost).sum::<usize>() + line.len()
         };
         let all: Vec<_> = candidates(text).collect();
         let free = all.iter().filter(|candidate| has_room(candidate));

@@ -85,7 +85,7 @@ pub(super) struct CostScale {
 
 impl CostScale {
     /// Creates a scale of these costs. `unit` is the unit of the labels.
-    pub(super) fn covering(costs: impl Iterator<Item = u128> + Clone, unit: u128) -> Self {
+    pub(super) fn covering(costs: &(impl Iterator<Item = u128> + Clone), unit: u128) -> Self {
         let positive = || costs.clone().filter(|cost| *cost > 0);
         let least = positive().min().unwrap_or(1);
         let most = positive().max().unwrap_or(1);
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn cost_ticks_are_round_and_zero_is_at_the_left() {
         let labels = |costs: &[u128]| {
-            let scale = CostScale::covering(costs.iter().copied(), 1_000_000_000);
+            let scale = CostScale::covering(&costs.iter().copied(), 1_000_000_000);
             let places: Vec<_> = costs.iter().map(|cost| scale.x(*cost, PLOT)).collect();
             assert!(places.is_sorted() && places.iter().all(|x| (0..=1000).contains(x)));
             scale.ticks().map(|(_, label)| label).collect::<Vec<_>>()
