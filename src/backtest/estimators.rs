@@ -136,12 +136,15 @@ impl Estimator {
 
 /// Quotes with the code of the service.
 fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
-    history.window(pricing.window_blocks.get())?;
-    let window = pricing.history_blocks().min(history.count_blocks());
-    let blocks = history.window(window)?;
     let columns = pricing.percentiles().iter();
     let columns: Option<Vec<_>> =
         columns.map(|percentile| history.recording().reward_column(percentile)).collect();
+    let min_window = pricing.window_blocks.get();
+    history.window(min_window)?;
+    // The base fee, all that is quoted without tips, depends on no more blocks.
+    let longest = if columns.is_some() { pricing.history_blocks() } else { min_window };
+    let window = longest.min(history.count_blocks());
+    let blocks = history.window(window)?;
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
             // Without these percentiles no tip is quoted. The base fee does not depend on them.
