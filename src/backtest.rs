@@ -5,10 +5,11 @@
 //! compares the quotes with the blocks that followed. The service's own quotes come from
 //! [`fees::price`](crate::fees::price). Nothing here is part of the running service.
 //!
-//! An estimator sees only a [`HistoryAt`], the blocks up to one head and the next base fee, so it cannot look ahead. A
-//! rule of another system has separate functions for the tip and the base fee, so that recordings without tips can be
+//! An estimator sees only a [`HistoryAt`], the blocks up to one head, so it cannot look ahead. It also sees the next base
+//! fee if base fees follow from the blocks before them. A rule of another system has separate functions for the tip and the base fee, so that recordings without tips can be
 //! replayed too. To score another pricing, add it to [`all_estimators`].
 
+mod base_fees;
 mod chart;
 mod csv;
 mod estimators;
@@ -33,6 +34,8 @@ pub use progress::Progress;
 pub use recording::{HistoryAt, RecordedBlock, Recording};
 pub use recording_error::RecordingError;
 
+use std::time::Duration;
+
 /// Scores of all estimators on one recording.
 #[derive(Debug)]
 pub struct Report<'a> {
@@ -44,6 +47,8 @@ pub struct Report<'a> {
     pub scores: Vec<Score>,
     /// Notes for reading the scores.
     pub notes: Vec<String>,
+    /// Time between two blocks, if known.
+    pub block_time: Option<Duration>,
 }
 
 impl<'a> Report<'a> {
@@ -56,6 +61,7 @@ impl<'a> Report<'a> {
         recording: &'a Recording,
         estimators: &[Estimator],
         landing_percentile: f64,
+        block_time: Option<Duration>,
         mut advance: impl FnMut(),
     ) -> Result<Self, RecordingTooShort> {
         let evaluator = Evaluator::new(recording, estimators, landing_percentile)?;
@@ -66,8 +72,8 @@ impl<'a> Report<'a> {
         };
         let scores: Vec<_> = estimators.iter().map(score).collect();
         let heads = evaluator.count_heads();
-        let notes = notes::for_report(recording, estimators, landing_percentile, heads, &scores);
-        Ok(Self { recording, heads, scores, notes })
+        let notes = notes::for_report(&evaluator, estimators, landing_percentile, &scores);
+        Ok(Self { recording, heads, scores, notes, block_time })
     }
 
     /// Formats the report as a table.
@@ -80,6 +86,11 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn chart(&self) -> String {
         chart::render(self)
+    }
+
+    /// Returns the time that this many blocks take, such as `60s`; `None` if the block time is unknown.
+    fn time_of_blocks(&self, blocks: usize) -> Option<Duration> {
+        self.block_time?.checked_mul(u32::try_from(blocks).ok()?)
     }
 
     /// Describes the replayed blocks.

@@ -12,11 +12,10 @@ use serde_json::Number;
 
 use crate::fees::{Block, GasUsedRatios, PricingType, Rewards, Suggestion};
 use crate::store::BlockWindow;
-pub(crate) use axes::rounded_gwei;
-use axes::{AmountAxis, BlockAxis, exact_gwei, interpolate};
+use axes::{AmountAxis, BlockAxis};
+pub(crate) use axes::{exact_gwei, interpolate, rounded_gwei};
 use palette::Colour;
-use svg::text_width;
-pub(crate) use svg::{Svg, TextStyle, truncated};
+pub(crate) use svg::{Svg, TextStyle, text_width, truncated};
 
 /// Contents of a chart.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ mod external_rules;
 mod stats;
 
 use super::recording::{HistoryAt, RecordedBlock};
-use crate::fees::{self, FeeHistory, Pricing, Rewards, Strategy};
+use crate::fees::{self, FeeHistory, Pricing, Rewards, Strategy, Target};
 use external_rules::EXTERNAL_RULES;
 
 /// Quote of an estimator.
@@ -36,6 +36,10 @@ pub struct Estimator {
     pub percentiles: Vec<f64>,
     /// Number of blocks that it looks back.
     pub window: usize,
+    /// Number of blocks without which it has no quote.
+    pub min_window: usize,
+    /// Share of blocks whose required tip it promises to reach; `None`: it promises none.
+    pub target: Option<Target>,
     rule: Rule,
 }
 
@@ -84,14 +88,32 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
 impl Estimator {
     fn own(name: String, pricing: &Pricing, tier: TierChoice) -> Self {
         let percentiles = pricing.percentiles().iter().collect();
-        let window = pricing.history_blocks();
-        Self { name, percentiles, window, rule: Rule::Own(*pricing, tier) }
+        let target = match (pricing.strategy, tier) {
+            (Strategy::Network, _) => None,
+            (Strategy::Calibrated, TierChoice::Medium) => Some(pricing.targets.medium),
+            (Strategy::Calibrated, TierChoice::High) => Some(pricing.targets.high),
+        };
+        Self {
+            name,
+            percentiles,
+            window: pricing.history_blocks(),
+            min_window: pricing.window_blocks.get(),
+            target,
+            rule: Rule::Own(*pricing, tier),
+        }
     }
 
     fn external(rule_definition: &ExternalRule) -> Self {
         let ExternalRule { name, percentiles, window, .. } = *rule_definition;
         let rule = Rule::External(*rule_definition);
-        Self { name: name.into(), percentiles: percentiles.to_vec(), window, rule }
+        Self {
+            name: name.into(),
+            percentiles: percentiles.to_vec(),
+            window,
+            min_window: window,
+            target: None,
+            rule,
+        }
     }
 
     /// Quotes from the history up to its head; `None` if the estimator has no quote there.
@@ -114,11 +136,15 @@ impl Estimator {
 
 /// Quotes with the code of the service.
 fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
-    let window = pricing.history_blocks();
-    let blocks = history.window(window)?;
     let columns = pricing.percentiles().iter();
     let columns: Option<Vec<_>> =
         columns.map(|percentile| history.recording().reward_column(percentile)).collect();
+    let min_window = pricing.window_blocks.get();
+    history.window(min_window)?;
+    // The base fee, all that is quoted without tips, depends on no more blocks.
+    let longest = if columns.is_some() { pricing.history_blocks() } else { min_window };
+    let window = longest.min(history.count_blocks());
+    let blocks = history.window(window)?;
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
             // Without these percentiles no tip is quoted. The base fee does not depend on them.
@@ -148,11 +174,6 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
 /// Returns `amount` times a fraction, rounded down.
 fn scaled(amount: u128, numerator: u128, denominator: u128) -> Option<u128> {
     amount.checked_mul(numerator)?.checked_div(denominator)
-}
-
-/// Returns the longest look-back of the estimators.
-pub(super) fn longest_window(estimators: &[Estimator]) -> usize {
-    estimators.iter().map(|estimator| estimator.window).max().unwrap_or_default()
 }
 
 #[cfg(test)]

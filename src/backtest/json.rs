@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Report;
-use super::measures::{Score, Share};
+use super::measures::{HORIZON_BLOCKS, SOON_BLOCKS, Score, Share};
 use crate::wire::Wei;
 
 #[derive(Serialize)]
@@ -19,6 +19,8 @@ struct RecordingReport<'a> {
     newest_block: u64,
     quotes: usize,
     has_tips: bool,
+    seconds_of_5_blocks: Option<f64>,
+    seconds_of_25_blocks: Option<f64>,
     notes: &'a [String],
     estimators: Vec<EstimatorScore<'a>>,
 }
@@ -29,6 +31,7 @@ struct EstimatorScore<'a> {
     quotes: u32,
     included_next: Option<f64>,
     included_within_5: Option<f64>,
+    full_blocks_hit: Option<f64>,
     covers_after_5: Option<f64>,
     covers_after_25: Option<f64>,
     tip_gap_p50: Option<Wei>,
@@ -36,6 +39,10 @@ struct EstimatorScore<'a> {
     tip_covered: Option<f64>,
     overpaid_p50: Option<Wei>,
     overpaid_p95: Option<Wei>,
+    price_over_fair_p50: Option<f64>,
+    price_over_fair_p95: Option<f64>,
+    pinball_loss: Option<Wei>,
+    pinball_target: f64,
     max_fee_over_base_fee_p50: Option<f64>,
 }
 
@@ -51,6 +58,8 @@ pub fn document(reports: &[Report<'_>], landing_percentile: f64) -> serde_json::
         newest_block: report.recording.newest_block(),
         quotes: report.heads,
         has_tips: report.recording.has_tips(),
+        seconds_of_5_blocks: report.time_of_blocks(SOON_BLOCKS).map(|time| time.as_secs_f64()),
+        seconds_of_25_blocks: report.time_of_blocks(HORIZON_BLOCKS).map(|time| time.as_secs_f64()),
         notes: &report.notes,
         estimators: report.scores.iter().map(estimator_score).collect(),
     });
@@ -66,6 +75,7 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
         quotes: score.quotes,
         included_next: share(score.included_next),
         included_within_5: share(score.included_soon),
+        full_blocks_hit: share(score.full_blocks_hit),
         covers_after_5: share(score.covers_soon),
         covers_after_25: share(score.covers_horizon),
         tip_gap_p50: wei(score.tip_gap_p50),
@@ -73,6 +83,10 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
         tip_covered: share(score.tip_covered),
         overpaid_p50: wei(score.overpaid_p50),
         overpaid_p95: wei(score.overpaid_p95),
+        price_over_fair_p50: score.price_over_fair_p50.and_then(from_permille),
+        price_over_fair_p95: score.price_over_fair_p95.and_then(from_permille),
+        pinball_loss: wei(score.pinball_loss),
+        pinball_target: score.pinball_target.share(),
         max_fee_over_base_fee_p50: score.max_fee_permille.and_then(from_permille),
     }
 }

@@ -1,27 +1,48 @@
 //! Notes for reading a table: missing data and substitutions.
 
 use super::estimators::Estimator;
-use super::measures::{REALISED_PERCENTILE, Score};
-use super::recording::{Recording, nearest_percentile};
+use super::measures::{Evaluator, FULL_GAS_USED_RATIO, REALISED_PERCENTILE, Score};
+use super::recording::nearest_percentile;
 
 /// Notes on these scores.
 pub(super) fn for_report(
-    recording: &Recording,
+    evaluator: &Evaluator<'_>,
     estimators: &[Estimator],
     landing_percentile: f64,
-    heads: usize,
     scores: &[Score],
 ) -> Vec<String> {
-    if !recording.has_tips() {
-        return vec![
-            "No tips are recorded: max fees are computed and scored without them; all other measures are empty.".into(),
-        ];
+    let (recording, heads) = (evaluator.recording(), evaluator.count_heads());
+    let mut notes = Vec::new();
+    if !evaluator.shows_next_base_fee() {
+        notes.push(
+            "Base fees do not follow from the blocks before them: estimators that use the next base fee get the newest one."
+                .into(),
+        );
     }
-    let mut notes = vec![format!(
-        "A tip lands when it is not below the reward at percentile {landing_percentile} of the block."
-    )];
+    if !recording.has_tips() {
+        notes.push(
+            "No tips are recorded: max fees are computed and scored without them; all other measures are empty.".into(),
+        );
+        return notes;
+    }
+    notes.push(format!(
+        "A block requires its reward at percentile {landing_percentile} as tip. Of the {heads} next blocks, {} are at least \
+         {:.0} % full.",
+        evaluator.count_full_blocks(),
+        FULL_GAS_USED_RATIO * 100.0
+    ));
+    if evaluator.is_short() {
+        for estimator in
+            estimators.iter().filter(|estimator| estimator.min_window < estimator.window)
+        {
+            notes.push(format!(
+                "{}: quotes from fewer than {} blocks at first, because the recording is short.",
+                estimator.name, estimator.window
+            ));
+        }
+    }
     let recorded = &recording.percentiles;
-    let judged = [(landing_percentile, "what landed"), (REALISED_PERCENTILE, "realised tips")];
+    let judged = [(landing_percentile, "required tips"), (REALISED_PERCENTILE, "realised tips")];
     let judged = judged.map(|(percentile, name)| (name.to_owned(), vec![percentile]));
     let quoted =
         estimators.iter().map(|estimator| (estimator.name.clone(), estimator.percentiles.clone()));

@@ -53,7 +53,7 @@ impl Recording {
     #[must_use]
     pub fn history_at(&self, head: usize) -> Option<HistoryAt<'_>> {
         let newest = self.blocks.get(head)?;
-        Some(HistoryAt { recording: self, newest, head })
+        Some(HistoryAt { recording: self, newest, head, is_next_base_fee_known: true })
     }
 
     /// Returns the column of the rewards at `percentile`.
@@ -74,12 +74,13 @@ impl RecordedBlock {
     }
 }
 
-/// The blocks up to one head, and the base fee of the next block, which follows from them.
+/// The blocks up to one head, and the base fee of the next block, which usually follows from them.
 #[derive(Debug, Clone, Copy)]
 pub struct HistoryAt<'a> {
     recording: &'a Recording,
     newest: &'a RecordedBlock,
     head: usize,
+    is_next_base_fee_known: bool,
 }
 
 impl<'a> HistoryAt<'a> {
@@ -88,8 +89,17 @@ impl<'a> HistoryAt<'a> {
         self.newest.base_fee
     }
 
+    /// Replaces the next base fee with that of the newest block, for a chain whose base fees do not follow from the
+    /// blocks before them.
+    pub(super) fn without_next_base_fee(self) -> Self {
+        Self { is_next_base_fee_known: false, ..self }
+    }
+
     /// Base fee of the next block; `None` at the end of the recording.
     pub(super) fn next_base_fee(&self) -> Option<u128> {
+        if !self.is_next_base_fee_known {
+            return Some(self.base_fee());
+        }
         Some(self.recording.blocks.get(self.head.checked_add(1)?)?.base_fee)
     }
 
@@ -99,9 +109,14 @@ impl<'a> HistoryAt<'a> {
         self.recording.blocks.get(end.checked_sub(count)?..end)
     }
 
+    /// Number of blocks up to the head.
+    pub(super) fn count_blocks(&self) -> usize {
+        self.head.saturating_add(1)
+    }
+
     /// Returns the number of the oldest of the newest `count` blocks.
     pub(super) fn oldest_in_window(&self, count: usize) -> Option<u64> {
-        let offset = self.head.checked_add(1)?.checked_sub(count)?;
+        let offset = self.count_blocks().checked_sub(count)?;
         self.recording.oldest_block.checked_add(u64::try_from(offset).ok()?)
     }
 

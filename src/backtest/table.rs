@@ -1,39 +1,49 @@
 //! A report as plain aligned text.
 
 use super::Report;
-use super::measures::{Score, Share};
+use super::measures::{HORIZON_BLOCKS, SOON_BLOCKS, Score, Share};
 use crate::chart::rounded_gwei;
 
-/// Column headings, in two lines.
-const HEADINGS: [(&str, &str); 11] = [
-    ("", "estimator"),
-    ("next", "incl. %"),
-    ("in 5", "incl. %"),
-    ("base fee", "+5 %"),
-    ("base fee", "+25 %"),
-    ("tip gap", "p50"),
-    ("tip gap", "p99"),
-    ("tip ≥", "p50 %"),
-    ("overpaid", "p50"),
-    ("overpaid", "p95"),
-    ("max fee /", "base fee"),
-];
+/// Returns the column headings, in two lines.
+fn headings(report: &Report<'_>) -> [Vec<String>; 2] {
+    let horizon = |blocks: usize, unit: &str| {
+        let time = report.time_of_blocks(blocks);
+        let time = time.map_or(String::new(), |time| format!(" ({time:?})"));
+        format!("{blocks}{time}{unit}")
+    };
+    let in_soon = format!("in {}", horizon(SOON_BLOCKS, ""));
+    let after = |blocks| format!("+{}", horizon(blocks, " %"));
+    let (soon, later) = (after(SOON_BLOCKS), after(HORIZON_BLOCKS));
+    let columns: [(&str, &str); 15] = [
+        ("", "estimator"),
+        ("next", "incl. %"),
+        (&in_soon, "incl. %"),
+        ("full", "hit %"),
+        ("base fee", &soon),
+        ("base fee", &later),
+        ("tip gap", "p50"),
+        ("tip gap", "p99"),
+        ("tip ≥", "p50 %"),
+        ("overpaid", "p50"),
+        ("overpaid", "p95"),
+        ("price /", "fair p50"),
+        ("price /", "fair p95"),
+        ("pinball", "loss"),
+        ("max fee /", "base fee"),
+    ];
+    [columns.map(|(first, _)| first.into()).into(), columns.map(|(_, second)| second.into()).into()]
+}
 
 /// Shown for an unknown value.
 const UNKNOWN: &str = "–";
 
 pub(super) fn render(report: &Report<'_>) -> String {
-    let [mut first_heading_row, mut second_heading_row] = [Vec::new(), Vec::new()];
-    for (first, second) in HEADINGS {
-        first_heading_row.push(first.to_owned());
-        second_heading_row.push(second.to_owned());
-    }
-    let mut rows = vec![first_heading_row, second_heading_row];
+    let mut rows = Vec::from(headings(report));
     rows.extend(report.scores.iter().map(cells));
     let mut lines = vec![report.title(), String::new()];
     lines.extend(align_columns(&rows));
     lines.push(String::new());
-    lines.push("Tips in gwei. – means unknown or not computable.".into());
+    lines.push("Amounts in gwei. – means unknown or not computable.".into());
     lines.extend(report.notes.iter().cloned());
     let verdict = super::verdict::lines(report);
     if !verdict.is_empty() {
@@ -48,11 +58,14 @@ fn cells(score: &Score) -> Vec<String> {
         share.map_or(UNKNOWN.into(), |share| format!("{:.2}", share.value() * 100.0))
     };
     let gwei = |wei: Option<u128>| wei.map_or(UNKNOWN.into(), rounded_gwei);
-    let multiple = |number: u128| format!("{}.{:03}", number / 1000, number % 1000);
+    let multiple = |permille: Option<u128>| {
+        permille.map_or(UNKNOWN.into(), |number| format!("{}.{:03}", number / 1000, number % 1000))
+    };
     vec![
         score.name.clone(),
         percent(score.included_next),
         percent(score.included_soon),
+        percent(score.full_blocks_hit),
         percent(score.covers_soon),
         percent(score.covers_horizon),
         gwei(score.tip_gap_p50),
@@ -60,7 +73,10 @@ fn cells(score: &Score) -> Vec<String> {
         percent(score.tip_covered),
         gwei(score.overpaid_p50),
         gwei(score.overpaid_p95),
-        score.max_fee_permille.map_or(UNKNOWN.into(), multiple),
+        multiple(score.price_over_fair_p50),
+        multiple(score.price_over_fair_p95),
+        gwei(score.pinball_loss),
+        multiple(score.max_fee_permille),
     ]
 }
 

@@ -73,7 +73,7 @@ fn round_step(span: u128, max_steps: usize) -> u128 {
 }
 
 /// Maps `value` from 0 to `max` onto the range `start` to `end`.
-pub(super) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
+pub(crate) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
     // With 64 bits the product cannot overflow, and no chart needs more precision.
     let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
     let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
@@ -83,7 +83,7 @@ pub(super) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i
 }
 
 /// Formats wei in gwei with all digits.
-pub(super) fn exact_gwei(wei: u128) -> String {
+pub(crate) fn exact_gwei(wei: u128) -> String {
     const MAX_PLAIN_CHARS: usize = 12;
     let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
     let text = format!("{whole}.{rest:09}");

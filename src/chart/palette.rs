@@ -6,16 +6,16 @@
 /// A colour in the notation of CSS.
 pub(crate) type Colour = &'static str;
 
-pub(super) const BACKGROUND: Colour = "#FFFFFF";
+pub(crate) const BACKGROUND: Colour = "#FFFFFF";
 pub(crate) const TEXT: Colour = "#16191F";
 pub(crate) const MUTED_TEXT: Colour = "#59606D";
-pub(super) const GRID: Colour = "#E0E4EA";
+pub(crate) const GRID: Colour = "#E0E4EA";
 pub(crate) const BASE_FEE: Colour = "#1F5FD6";
-pub(super) const FIRST_TIP: Colour = "#14803C";
+pub(crate) const FIRST_TIP: Colour = "#14803C";
 pub(super) const SECOND_TIP: Colour = "#7A3FC4";
 pub(crate) const MEDIUM: Colour = "#A6540A";
 pub(crate) const HIGH: Colour = "#B3261E";
-pub(super) const GAS_USED: Colour = "#8A96AA";
+pub(crate) const GAS_USED: Colour = "#8A96AA";
 
 const DARK_VARIANTS: [(Colour, Colour); 10] = [
     (BACKGROUND, "#191D25"),

@@ -51,7 +51,7 @@ impl Svg {
     }
 
     /// Writes a line through `points`.
-    pub(super) fn line(&mut self, points: &[(i32, i32)], width: i32, colour: Colour) {
+    pub(crate) fn line(&mut self, points: &[(i32, i32)], width: i32, colour: Colour) {
         let points: Vec<_> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
         self.write(format_args!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>",
@@ -60,7 +60,7 @@ impl Svg {
     }
 
     /// Writes a filled circle.
-    pub(super) fn dot(&mut self, (x, y): (i32, i32), radius: i32, colour: Colour) {
+    pub(crate) fn dot(&mut self, (x, y): (i32, i32), radius: i32, colour: Colour) {
         self.write(format_args!(
             "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>"
         ));
@@ -88,7 +88,7 @@ impl Svg {
 }
 
 /// Estimates the width of `text` for most fonts. The viewer chooses the font.
-pub(super) fn text_width(text: &str, size: i32) -> i32 {
+pub(crate) fn text_width(text: &str, size: i32) -> i32 {
     text.chars().map(|character| char_width(character, size)).sum()
 }
 

@@ -1,6 +1,7 @@
 //! `gas-suggestion backtest`: arguments and run.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -22,20 +23,26 @@ following blocks. All estimators are scored at the same blocks.
 
   next incl. %    share of quotes that the next block would have included: the max fee is not below
                   its base fee, and the tip, or what is left of the max fee for it, is not below the
-                  cheapest tip that landed there
+                  tip that the block required
   in 5 incl. %    the same for any of the next five blocks
+  full hit %      the same for the next block, among next blocks that are at least 90 % full
   base fee +5 %   share of quotes whose max fee is not below the base fee of the fifth block after
   base fee +25 %  the same for the twenty-fifth block after
   tip gap         between the tip and the realised median tip (percentile 50) of the next block, in
                   gwei: p50 and p99
   tip ≥ p50 %     share of quotes whose tip is not below that median
-  overpaid        amount paid above the cheapest tip that landed in the next block, in gwei, over the
-                  quotes that it would have included: p50 and p95
+  overpaid        amount paid above the tip that the next block required, in gwei, over the quotes
+                  that it would have included: p50 and p95
+  price / fair    base fee and tip paid in the next block over its base fee and required tip, over the
+                  same quotes, without empty blocks: p50 and p95
+  pinball loss    average cost of an inexact tip in gwei, without empty next blocks: 0.95 of what is
+                  missing, or 0.05 of what is too much; for an estimator with a target, its target and
+                  the rest of 1
   max fee / base fee  the max fee over the base fee of the next block: p50
 
-The cheapest tip that landed is the block's reward at the landing percentile; in a block without
-transactions any tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the
-measures are nearest ranks.
+The required tip is the block's reward at the landing percentile; in a block without transactions any
+tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the measures are nearest
+ranks.
 
 A FILE is a result of eth_feeHistory, or CSV with the columns number and base_fee_per_gas_wei, and
 gas_used with gas_limit, or gas_used_ratio. Either may be gzipped.";
@@ -60,9 +67,15 @@ pub(super) struct BacktestArgs {
     /// Chain whose pricing is scored; optional if all chains have the same pricing
     #[arg(long, value_name = "KEY")]
     chain: Option<String>,
-    /// Percentile of a block's rewards that counts as the cheapest tip that landed
+    /// Percentile of a block's rewards that counts as the tip that it required
+    ///
+    /// The lowest tip of a block (percentile 0) is no price. It is 0 in 95 % of Ethereum's blocks, because senders also
+    /// pay block producers directly, and in every block of an OP Stack chain, because of the deposit transaction.
     #[arg(long, value_name = "P", default_value_t = LANDING_PERCENTILE, value_parser = parse_percentile)]
     landing_percentile: f64,
+    /// Time between two blocks, such as 12s, to show 5 and 25 blocks in seconds; default: that of --chain
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    block_time: Option<Duration>,
     /// Print JSON instead of a table: amounts are wei as decimal strings, shares are from 0 to 1
     #[arg(long)]
     json: bool,
@@ -88,7 +101,9 @@ impl BacktestArgs {
         let url = self.rpc_url.as_ref().map(|url| url.get("--rpc-url")).transpose()?;
         let estimators = backtest::all_estimators(pricing);
         let recordings = self.load_recordings(url, &estimators).map_err(CommandError::Runtime)?;
-        self.report(&recordings, &estimators).map_err(CommandError::Runtime)
+        let chain = config.chains.iter().find(|chain| self.chain.as_ref() == Some(&chain.key));
+        let block_time = self.block_time.or(chain.map(|chain| chain.block_time));
+        self.report(&recordings, &estimators, block_time).map_err(CommandError::Runtime)
     }
 
     /// Returns the pricing of the named chain, or the one that all chains have.
@@ -140,12 +155,18 @@ impl BacktestArgs {
         Ok(vec![recording])
     }
 
-    fn report(&self, recordings: &[Recording], estimators: &[Estimator]) -> anyhow::Result<String> {
+    fn report(
+        &self,
+        recordings: &[Recording],
+        estimators: &[Estimator],
+        block_time: Option<Duration>,
+    ) -> anyhow::Result<String> {
         let mut progress = Progress::new(recordings.len().saturating_mul(estimators.len()));
         let mut reports = Vec::new();
         for recording in recordings {
             let advance = || progress.advance();
-            let report = Report::new(recording, estimators, self.landing_percentile, advance);
+            let report =
+                Report::new(recording, estimators, self.landing_percentile, block_time, advance);
             reports.push(report.with_context(|| recording.name.clone())?);
         }
         drop(progress);

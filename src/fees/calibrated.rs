@@ -53,6 +53,12 @@ impl Target {
         f64::from(self.millionths) / 1e6
     }
 
+    /// Returns the share in millionths.
+    #[must_use]
+    pub fn millionths(self) -> u32 {
+        self.millionths.unsigned_abs()
+    }
+
     /// Share that may be missed, in millionths.
     fn missable(self) -> i64 {
         MILLION.saturating_sub(self.millionths.into())
@@ -64,9 +70,16 @@ impl Targets {
     pub(super) const LOW: Target = Target { millionths: 800_000 };
 }
 
+impl Default for Target {
+    /// Returns 95 %.
+    fn default() -> Self {
+        Self { millionths: 950_000 }
+    }
+}
+
 impl Default for Targets {
     fn default() -> Self {
-        Self { medium: Target { millionths: 950_000 }, high: Target { millionths: 990_000 } }
+        Self { medium: Target::default(), high: Target { millionths: 990_000 } }
     }
 }
 

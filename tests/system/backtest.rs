@@ -5,6 +5,8 @@ mod files;
 mod network;
 mod pages;
 
+use std::process::Command;
+
 use roxmltree::Document;
 use serde_json::Value;
 
@@ -49,30 +51,22 @@ fn row<'a>(recording: &'a Value, name: &str) -> &'a Value {
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Scores of an estimator from an independent program, in this order:
-/// - name
-/// - numbers of quotes included in the next block, included within five, and covering the base fee after 5 and after
-///   25 blocks
-/// - tip gap: p50 and p99
-/// - numbers of blocks whose tips are covered, and of blocks with tips
-/// - overpayment: p50 and p95
-/// - median max fee over base fee, in thousandths
-type ExpectedScores = (&'static str, [u32; 4], [&'static str; 2], [u32; 2], [&'static str; 2], u32);
-
-fn assert_scores(file: &str, quotes: u32, expected: &[ExpectedScores]) {
-    let recording = run_json(&["--landing-percentile", "0", &path(file)]);
-    assert_eq!(recording["quotes"], quotes);
-    for (name, counts, gaps, [covered, realised], overpaid, permille) in expected {
-        let row = row(&recording, name);
-        assert_eq!(row["quotes"], quotes, "{name}");
-        let keys = ["included_next", "included_within_5", "covers_after_5", "covers_after_25"];
-        for (key, count) in keys.iter().zip(counts) {
-            assert_eq!(row[key], f64::from(*count) / f64::from(quotes), "{name} {key}");
-        }
-        assert_eq!([&row["tip_gap_p50"], &row["tip_gap_p99"]], *gaps, "{name}");
-        assert_eq!(row["tip_covered"], f64::from(*covered) / f64::from(*realised), "{name}");
-        assert_eq!([&row["overpaid_p50"], &row["overpaid_p95"]], *overpaid, "{name}");
-        assert_eq!(row["max_fee_over_base_fee_p50"], f64::from(*permille) / 1000.0, "{name}");
+/// Compares the rows of the estimators that `tests/python/scores.py` implements with its output.
+fn assert_scores_match(file: &str, landing_percentile: &str) {
+    let script = path("tests/python/scores.py");
+    let output = Command::new("python3").args([&script, &path(file), landing_percentile]).output();
+    let output = output.expect("python3 has to be installed");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let expected: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let recording = run_json(&["--landing-percentile", landing_percentile, &path(file)]);
+    assert_eq!(recording["quotes"], 800);
+    let expected = expected.as_object().unwrap();
+    assert_eq!(expected.len(), 10);
+    for (name, scores) in expected {
+        let mut row = row(&recording, name).clone();
+        row.as_object_mut().unwrap().remove("name");
+        assert_eq!(row, *scores, "{name}");
     }
 }
 
@@ -80,107 +74,42 @@ const RULE: &str = "network rule without floors, medium";
 
 #[test]
 fn ethereum_scores_match_an_independent_program() {
-    let all = 950;
-    assert_scores(
-        ETHEREUM,
-        950,
-        &[
-            (
-                "alloy",
-                [949, all, all, 948],
-                ["395854391", "1819198788"],
-                [9, 949],
-                ["2450000", "45610100"],
-                2017,
-            ),
-            (
-                RULE,
-                [949, all, all, all],
-                ["440001574", "3428996665"],
-                [813, 949],
-                ["817997318", "1593365841"],
-                2602,
-            ),
-            (
-                "MetaMask fallback, medium",
-                [all; 4],
-                ["1100000000", "1495800000"],
-                [936, 949],
-                ["1500000000", "1500000000"],
-                2137,
-            ),
-        ],
-    );
+    assert_scores_match(ETHEREUM, "10");
 }
 
 #[test]
 fn base_scores_match_an_independent_program() {
-    assert_scores(
-        BASE,
-        950,
-        &[
-            ("alloy", [950; 4], ["51942", "1509975"], [240, 950], ["993982", "1000000"], 2184),
-            (RULE, [950; 4], ["323439", "1505871"], [874, 950], ["1381160", "2017312"], 2293),
-        ],
-    );
+    assert_scores_match(BASE, "10");
 }
 
 #[test]
 fn polygon_scores_match_an_independent_program() {
-    let all = 950;
-    assert_scores(
-        POLYGON,
-        950,
-        &[
-            (
-                "alloy",
-                [922, 948, all, all],
-                ["9370572677", "19848438786"],
-                [226, 950],
-                ["5474015322", "11211379501"],
-                4059,
-            ),
-            (
-                RULE,
-                [949, all, all, all],
-                ["4365576846", "36648386460"],
-                [503, 950],
-                ["14577775304", "21665555751"],
-                4664,
-            ),
-            (
-                "MetaMask fallback, medium",
-                [823, 832, all, all],
-                ["10086673115", "20701959029"],
-                [186, 950],
-                ["5054519199", "11121846047"],
-                3203,
-            ),
-            (
-                "Polygon station, fast",
-                [949, all, all, all],
-                ["8034887939", "15732607641"],
-                [244, 950],
-                ["8401810243", "15189089463"],
-                3258,
-            ),
-        ],
-    );
+    assert_scores_match(POLYGON, "10");
+}
+
+#[test]
+fn scores_at_percentile_0_match_an_independent_program() {
+    assert_scores_match(ETHEREUM, "0");
 }
 
 #[test]
 fn base_fees_alone_are_scored_by_fee_cap_coverage() {
     let recording = run_json(&[&path(AUGUST)]);
-    assert_eq!((&recording["quotes"], &recording["has_tips"]), (&34_926.into(), &false.into()));
+    assert_eq!((&recording["quotes"], &recording["has_tips"]), (&34_776.into(), &false.into()));
     let covers = |name: &str, key: &str| {
         let row = row(&recording, name);
-        let tips =
-            ["included_next", "included_within_5", "tip_gap_p50", "tip_covered", "overpaid_p95"];
+        let tips = [
+            "included_next",
+            "full_blocks_hit",
+            "tip_gap_p50",
+            "price_over_fair_p50",
+            "pinball_loss",
+        ];
         assert!(tips.iter().all(|key| row[key].is_null()), "{row}");
         row[key].clone()
     };
     // An independent program counted 91 heads after which the fifth base fee exceeds twice the average of 20 blocks.
-    assert_eq!(covers(RULE, "covers_after_5"), (34_926.0 - 91.0) / 34_926.0);
+    assert_eq!(covers(RULE, "covers_after_5"), (34_776.0 - 91.0) / 34_776.0);
     assert_eq!(covers("alloy", "covers_after_5"), 1.0);
     assert!(row(&recording, "geth tip oracle")["covers_after_5"].is_null());
 }
@@ -209,22 +138,35 @@ fn table_and_json_report_the_same_numbers() {
             Some(share) => format!("{:.2}", share * 100.0),
             None => "–".into(),
         };
-        let shares = ["included_next", "included_within_5", "covers_after_5", "covers_after_25"];
-        assert_eq!(cells[..4], shares.map(percent), "{name}");
-        assert_eq!(cells[6], percent("tip_covered"), "{name}");
-        let gwei = ["tip_gap_p50", "tip_gap_p99", "overpaid_p50", "overpaid_p95"];
-        for (cell, key) in [cells[4], cells[5], cells[7], cells[8]].iter().zip(gwei) {
+        let shares = [
+            "included_next",
+            "included_within_5",
+            "full_blocks_hit",
+            "covers_after_5",
+            "covers_after_25",
+        ];
+        assert_eq!(cells[..5], shares.map(percent), "{name}");
+        assert_eq!(cells[7], percent("tip_covered"), "{name}");
+        let gwei = [
+            (5, "tip_gap_p50"),
+            (6, "tip_gap_p99"),
+            (8, "overpaid_p50"),
+            (9, "overpaid_p95"),
+            (12, "pinball_loss"),
+        ];
+        for (cell, key) in gwei.map(|(column, key)| (cells[column], key)) {
             let Some(wei) = row[key].as_str() else {
-                assert_eq!(*cell, "–", "{name} {key}");
+                assert_eq!(cell, "–", "{name} {key}");
                 continue;
             };
             let (wei, shown): (f64, f64) = (wei.parse().unwrap(), cell.parse().unwrap());
             // The table shows four digits.
             assert!((wei / 1e9 - shown).abs() <= shown * 0.0005, "{name} {key}: {wei} {shown}");
         }
-        match row["max_fee_over_base_fee_p50"].as_f64() {
-            Some(multiple) => assert_eq!(cells[9], format!("{multiple:.3}"), "{name}"),
-            None => assert_eq!(cells[9], "–", "{name}"),
+        let ratios = ["price_over_fair_p50", "price_over_fair_p95", "max_fee_over_base_fee_p50"];
+        for (cell, key) in [cells[10], cells[11], cells[13]].iter().zip(ratios) {
+            let expected = row[key].as_f64().map_or("–".into(), |ratio| format!("{ratio:.3}"));
+            assert_eq!(*cell, expected, "{name} {key}");
         }
     }
 }
@@ -276,6 +218,25 @@ fn chain_option_selects_the_scored_pricing() {
 }
 
 #[test]
+fn horizons_are_shown_in_seconds_if_the_block_time_is_known() {
+    let file = path(BASE);
+    let seconds = |arguments: &[&str]| {
+        let arguments = [arguments, &[&file]].concat();
+        let (table, recording) = (run(&arguments), run_json(&arguments));
+        let headings = table.lines().nth(3).unwrap().to_owned();
+        let seconds = ["seconds_of_5_blocks", "seconds_of_25_blocks"];
+        (headings, seconds.map(|key| recording[key].as_f64()))
+    };
+    let (headings, unknown) = seconds(&[]);
+    assert!(headings.contains(" +5 %  ") && !headings.contains("s)"), "{headings}");
+    assert_eq!(unknown, [None; 2]);
+    let (headings, given) = seconds(&["--block-time", "250ms"]);
+    assert!(headings.contains(" +5 (1.25s) %  +25 (6.25s) % "), "{headings}");
+    assert_eq!(given, [Some(1.25), Some(6.25)]);
+    assert_eq!(seconds(&["--chain", "ronin"]).1, [Some(10.0), Some(50.0)]);
+}
+
+#[test]
 fn landing_percentile_sets_the_tip_needed_for_inclusion() {
     let percentiles = serde_json::json!([0, 10, 20, 30, 40, 50, 60]);
     let rewards: Vec<_> = (1..=7).map(|tip| tip * GWEI).collect();
@@ -290,6 +251,10 @@ fn landing_percentile_sets_the_tip_needed_for_inclusion() {
     assert_eq!(included("20"), [all.clone(), all.clone()]);
     assert_eq!(included("30"), [none.clone(), all.clone()]);
     assert_eq!(included("60"), [none, all]);
+    assert_eq!(
+        run_json(&[recording.path()]),
+        run_json(&["--landing-percentile", "10", recording.path()])
+    );
     // The recording has no rewards at this percentile.
     assert_eq!(included("90"), [Value::Null, Value::Null]);
 }
@@ -319,20 +284,15 @@ fn svg_chart_shows_the_same_numbers() {
     assert_eq!(document.root_element().tag_name().name(), "svg");
     let facts = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
     let facts = facts.text().unwrap();
-    assert!(
-        facts.contains("alloy: in the next block 97.1 %, covers base fee +25 100.0 %, overpaid "),
-        "{facts}"
-    );
-    let bars = document.descendants().filter(|node| node.has_tag_name("rect"));
-    let widths: Vec<u32> =
-        bars.map(|bar| bar.attribute("width").unwrap().parse().unwrap()).collect();
-    assert!(
-        widths.contains(&(970 * 230 / 1000)) && widths.iter().all(|width| *width <= 800),
-        "{widths:?}"
-    );
+    let alloy = "alloy: included in the next block 78.9 %, overpaid 3.164 gwei.";
+    assert!(facts.contains(alloy), "{facts}");
+    let never = "Not shown, because they have no max fee or are never included: \
+         web3.py fallback; Rundler; geth tip oracle";
+    assert!(texts(&document).any(|text| text == never));
 
     run(&["--svg", chart.path(), &path(AUGUST)]);
-    assert!(chart.text().contains("covers base fee +5"));
+    let facts = "alloy: covers the base fee after 25 blocks 99.6 %, max fee / base fee 2.023.";
+    assert!(chart.text().contains(facts));
     let files = [path(BASE), path(POLYGON)];
     let (code, stderr) = run_failing(&["--svg", chart.path(), &files[0], &files[1]]);
     assert_eq!(
@@ -342,4 +302,55 @@ fn svg_chart_shows_the_same_numbers() {
     let (code, stderr) = run_failing(&["--svg", "/none/chart.svg", &files[0]]);
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: cannot write /none/chart.svg: No such file"), "{stderr}");
+}
+
+fn texts<'a>(document: &'a Document<'_>) -> impl Iterator<Item = &'a str> {
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    texts.filter_map(|node| node.text())
+}
+
+#[test]
+fn chart_labels_every_estimator_without_overlap() {
+    let chart = File::new("labels", "");
+    for file in [ETHEREUM, BASE, POLYGON, AUGUST] {
+        run(&["--svg", chart.path(), &path(file)]);
+        let text = chart.text();
+        let document = Document::parse(&text).unwrap();
+        let number = |node: &roxmltree::Node<'_, '_>, name: &str| -> i32 {
+            node.attribute(name).unwrap().parse().unwrap()
+        };
+        let areas = document.descendants().filter(|node| node.has_tag_name("rect"));
+        let areas = areas.map(|node| {
+            let [x, y, width, height] =
+                ["x", "y", "width", "height"].map(|name| number(&node, name));
+            (x, y, x + width, y + height)
+        });
+        // The first is the background.
+        let areas: Vec<_> = areas.collect();
+        let (image, areas) = areas.split_first().unwrap();
+        let dots: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("circle"))
+            .map(|node| (number(&node, "cx"), number(&node, "cy")))
+            .collect();
+        assert_eq!(areas.len(), dots.len(), "{file}");
+        for (index, one) in areas.iter().enumerate() {
+            assert!(one.0 >= 0 && one.1 >= 0 && one.2 <= image.2 && one.3 <= image.3, "{one:?}");
+            let overlaps = |other: &(i32, i32, i32, i32)| {
+                one.0 < other.2 && other.0 < one.2 && one.1 < other.3 && other.1 < one.3
+            };
+            assert!(!areas[index + 1..].iter().any(overlaps), "{file}: {one:?}");
+            let dot = |(x, y): &(i32, i32)| (x - 4, y - 4, x + 4, y + 4);
+            assert!(!dots.iter().map(dot).any(|dot| overlaps(&dot)), "{file}: {one:?}");
+        }
+        let texts: Vec<_> = texts(&document).collect();
+        let rows = run_json(&[&path(file)])["estimators"].take();
+        for row in rows.as_array().unwrap() {
+            let name = row["name"].as_str().unwrap().replace(" without floors", "");
+            let name = name.replace(" FeeHistory p60", "");
+            let (system, tier) = name.split_once(", ").unwrap_or((&name, ""));
+            let shows = |text: &&str| text.contains(system) && text.contains(tier);
+            assert!(texts.iter().any(shows), "{file}: {name}");
+        }
+    }
 }

@@ -46,7 +46,9 @@ fn estimator_names_are_unique() {
     let all = all_estimators(&Pricing::default());
     let names: BTreeSet<_> = all.iter().map(|estimator| &estimator.name).collect();
     assert_eq!(names.len(), all.len());
-    assert_eq!(longest_window(&all), 200);
+    let longest = |size: fn(&Estimator) -> usize| all.iter().map(size).max();
+    assert_eq!(longest(|estimator| estimator.window), Some(200));
+    assert_eq!(longest(|estimator| estimator.min_window), Some(50));
 }
 
 #[test]
@@ -61,6 +63,45 @@ fn configured_pricing_is_quoted_by_the_production_code() {
     assert_eq!(quote_by_name("network rule without floors, high", &recording), some_quote(12, 210));
     assert_eq!(quote_by_name("configured, medium", &recording), some_quote(20 * GWEI, 2 * GWEI));
     assert_eq!(quote_by_name("configured, high", &recording), some_quote(24 * GWEI, 2 * GWEI));
+}
+
+#[test]
+fn calibrated_rows_have_the_targets_of_their_tiers() {
+    let pricing = Pricing { strategy: Strategy::Calibrated, ..Pricing::default() };
+    let all = all_estimators(&pricing);
+    let targets = all.iter().map(|estimator| estimator.target.map(Target::millionths));
+    let calibrated = [Some(950_000), Some(990_000)];
+    let expected = [calibrated, [None; 2], calibrated].concat();
+    assert_eq!(targets.clone().take(6).collect::<Vec<_>>(), expected);
+    assert!(targets.skip(6).all(|target| target.is_none()));
+}
+
+#[test]
+fn calibrated_strategy_quotes_from_the_blocks_that_there_are() {
+    let quote = |count: usize| {
+        let blocks = (1..=count).map(|_| block(10, 0.5, &[5, 9])).collect();
+        quote_by_name("calibrated without floors, medium", &recording(&[10.0, 60.0], blocks))
+    };
+    // The last block is not known yet.
+    assert_eq!(quote(20), None);
+    assert_eq!(quote(21), some_quote(5, 20));
+    assert_eq!(quote(300), some_quote(5, 20));
+}
+
+#[test]
+fn hidden_next_base_fee_is_replaced_by_the_newest() {
+    let blocks = (0..60).map(|n| block(if n < 59 { 100 } else { 1000 }, 0.5, &[7]));
+    let recording = recording(&[60.0], blocks.collect());
+    let estimators = all_estimators(&Pricing::default());
+    let estimator = |name: &str| estimators.iter().find(|one| one.name == name).unwrap();
+    let history = recording.history_at(58).unwrap();
+    for (name, seen, hidden) in
+        [("calibrated without floors, medium", 2000, 200), ("Chainlink FeeHistory p60", 1400, 140)]
+    {
+        let base_fee = |history| estimator(name).quote(history).and_then(|quote| quote.base_fee);
+        assert_eq!(base_fee(history), Some(seen), "{name}");
+        assert_eq!(base_fee(history.without_next_base_fee()), Some(hidden), "{name}");
+    }
 }
 
 #[test]

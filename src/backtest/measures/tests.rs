@@ -15,7 +15,7 @@ fn recording_after_head(blocks: &[RecordedBlock]) -> Recording {
     let last = blocks.last().unwrap().clone();
     let blocks = std::iter::once(block(1, None)).chain(blocks.iter().cloned());
     let blocks = blocks.chain(std::iter::repeat(last)).take(1 + HORIZON_BLOCKS).collect();
-    Recording { name: "r".into(), oldest_block: 1, percentiles: vec![0.0, 50.0], blocks }
+    Recording { name: "r".into(), oldest_block: 1, percentiles: vec![10.0, 50.0], blocks }
 }
 
 fn score_one(recording: &Recording, tip: Option<u128>, base_fee: Option<u128>) -> Score {
@@ -24,6 +24,8 @@ fn score_one(recording: &Recording, tip: Option<u128>, base_fee: Option<u128>) -
         landing_column: recording.reward_column(LANDING_PERCENTILE),
         realised_column: recording.reward_column(REALISED_PERCENTILE),
         heads: 0..=0,
+        is_short: false,
+        shows_next_base_fee: true,
     };
     let mut tally = ScoreTally::default();
     evaluator.evaluate(Quote { tip, base_fee }, 0, &mut tally);
@@ -158,12 +160,98 @@ fn every_estimator_is_scored_at_the_same_heads() {
     let all = estimators::all_estimators(&Pricing::default());
     let heads_for = |count| {
         let blocks = vec![block(100, Some([1, 2])); count];
-        let percentiles = vec![0.0, 50.0];
+        let percentiles = vec![10.0, 50.0];
         let recording = Recording { name: "r".into(), oldest_block: 1, percentiles, blocks };
-        Evaluator::new(&recording, &all, 0.0).map(|judge| judge.heads)
+        Evaluator::new(&recording, &all, 10.0).map(|judge| (judge.heads, judge.is_short))
     };
-    assert_eq!(heads_for(224).unwrap_err(), RecordingTooShort { found: 224, needed: 225 });
-    assert_eq!(heads_for(225).unwrap(), 199..=199);
-    assert_eq!(heads_for(250).unwrap(), 199..=224);
-    assert_eq!(heads_for(0).unwrap_err(), RecordingTooShort { found: 0, needed: 225 });
+    assert_eq!(heads_for(0).unwrap_err(), RecordingTooShort { found: 0, needed: 75 });
+    assert_eq!(heads_for(74).unwrap_err(), RecordingTooShort { found: 74, needed: 75 });
+    assert_eq!(heads_for(75).unwrap(), (49..=49, true));
+    assert_eq!(heads_for(224).unwrap(), (49..=198, true));
+    assert_eq!(heads_for(225).unwrap(), (199..=199, false));
+    assert_eq!(heads_for(250).unwrap(), (199..=224, false));
+}
+
+#[test]
+fn full_blocks_are_counted_from_a_gas_used_ratio_of_0_9() {
+    let full_blocks_hit = |ratio, tip| {
+        let mut next = block(100, Some([5, 9]));
+        next.gas_used_ratio = ratio;
+        score_one(&recording_after_head(&[next]), Some(tip), Some(200)).full_blocks_hit
+    };
+    assert_eq!(full_blocks_hit(Some(0.9), 5), some_share(1, 1));
+    assert_eq!(full_blocks_hit(Some(1.0), 4), some_share(0, 1));
+    assert_eq!(full_blocks_hit(Some(0.899), 5), None);
+    assert_eq!(full_blocks_hit(None, 5), None);
+}
+
+#[test]
+fn price_over_fair_includes_the_base_fee() {
+    let recording = recording_after_head(&[block(100, Some([5, 9]))]);
+    let ratio = |tip| score_one(&recording, Some(tip), Some(500)).price_over_fair_p50;
+    assert_eq!(ratio(4), None);
+    assert_eq!(ratio(5), Some(1000));
+    // 106 / 105, rounded down.
+    assert_eq!(ratio(6), Some(1009));
+    assert_eq!(ratio(110), Some(2000));
+    let free = recording_after_head(&[block(0, Some([0, 9]))]);
+    let score = score_one(&free, Some(7), Some(0));
+    assert_eq!((score.price_over_fair_p95, score.overpaid_p50), (None, Some(7)));
+}
+
+#[test]
+fn pinball_loss_weighs_missing_and_surplus_tips_by_the_target() {
+    let recording = recording_after_head(&[block(100, Some([1000, 2000]))]);
+    let loss = |tip| score_one(&recording, Some(tip), None).pinball_loss;
+    assert_eq!([loss(0), loss(1000), loss(1100)], [Some(950), Some(0), Some(5)]);
+    let average = |target, tips: &[u128]| {
+        let mut tally = ScoreTally { target, ..ScoreTally::default() };
+        for tip in tips {
+            tally.record_pinball_loss(*tip, 1000);
+        }
+        tally.pinball_loss()
+    };
+    // (990 + 10 × 0.01) / 3, rounded down once.
+    let target = Target::new(0.99).unwrap();
+    assert_eq!(average(target, &[0, 1000, 1010]), Some(330));
+    assert_eq!((average(target, &[]), average(target, &[0, u128::MAX])), (None, None));
+}
+
+#[test]
+fn short_recordings_are_replayed_with_a_note() {
+    let all = estimators::all_estimators(&Pricing::default());
+    let notes_for = |count: usize| {
+        let blocks = vec![block(100, Some([1, 2])); count];
+        let percentiles = vec![10.0, 60.0];
+        let recording = Recording { name: "r".into(), oldest_block: 1, percentiles, blocks };
+        crate::backtest::Report::new(&recording, &all, 10.0, None, || {}).unwrap().notes
+    };
+    let note = "calibrated without floors, high: quotes from fewer than 200 blocks at first, because the recording is short.";
+    assert!(notes_for(224).iter().any(|found| found == note));
+    assert!(!notes_for(225).iter().any(|found| found.contains("short")));
+}
+
+#[test]
+fn next_base_fee_is_hidden_where_it_does_not_follow_from_the_head() {
+    let all = estimators::all_estimators(&Pricing::default());
+    let estimator = |name: &str| all.iter().find(|one| one.name == name).unwrap();
+    // The base fee jumps to and fro, whatever the fullness of the blocks.
+    let blocks = (0..300).map(|n| block(if n % 3 == 0 { 400 } else { 100 }, Some([1, 2])));
+    let recording = Recording {
+        name: "r".into(),
+        oldest_block: 1,
+        percentiles: vec![10.0, 60.0],
+        blocks: blocks.collect(),
+    };
+    let evaluator = Evaluator::new(&recording, &all, 10.0).unwrap();
+    assert!(!evaluator.shows_next_base_fee());
+    // 1.4 times the newest base fee, of which a third are 400 before 100 and a third 100 before 400.
+    let score = evaluator.score(estimator("Chainlink FeeHistory p60"));
+    assert_eq!(score.max_fee_permille, Some(1420));
+    assert_eq!(score.included_next.map(|share| (share.hits, share.total)), Some((51, 76)));
+    let notes = crate::backtest::Report::new(&recording, &all, 10.0, None, || {}).unwrap().notes;
+    assert!(
+        notes[0].starts_with("Base fees do not follow from the blocks before them"),
+        "{notes:?}"
+    );
 }

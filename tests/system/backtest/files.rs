@@ -276,7 +276,7 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
         let file = file("open", uniform_recording(80, percentiles, rewards).to_string().as_bytes());
         (run(&[file.path()]), run_json(&[file.path()]))
     };
-    let (table, result) = text(&json!([0, 20, 35, 50]), &[GWEI; 4]);
+    let (table, result) = text(&json!([10, 20, 35, 50]), &[GWEI; 4]);
     assert!(
         table.contains("\nRundler: uses percentile 35 instead of 33, which is not recorded.\n"),
         "{table}"
@@ -287,10 +287,10 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
     assert_eq!(row(&result, "Alto")["included_next"], Value::Null);
     assert_eq!(row(&result, "alloy")["included_next"], 1.0);
 
-    // Inclusion is judged by percentile 0, which is missing here.
+    // Inclusion is judged by percentile 10, which is missing here.
     let (table, result) = text(&json!([20, 50]), &[GWEI; 2]);
     assert!(
-        table.contains("\nwhat landed: unknown, because percentile 0 is not recorded.\n"),
+        table.contains("\nrequired tips: unknown, because percentile 10 is not recorded.\n"),
         "{table}"
     );
     assert_eq!(row(&result, "alloy")["included_next"], Value::Null);
@@ -299,7 +299,7 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
 
 #[test]
 fn blocks_without_rewards_are_skipped_and_counted() {
-    let mut recording = uniform_recording(80, &json!([0, 20, 50]), &[GWEI; 3]);
+    let mut recording = uniform_recording(80, &json!([10, 20, 50]), &[GWEI; 3]);
     for index in 52..54 {
         recording["reward"][index] = Value::Null;
     }
@@ -329,6 +329,7 @@ fn invalid_arguments_exit_with_2() {
         &["--landing-percentile", "NaN", &file],
         &["--percentiles", "50,10", &file],
         &["--percentiles", "x", &file],
+        &["--block-time", "2", &file],
     ] {
         let (code, stderr) = run_failing(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::{ETHEREUM, row, run_failing, run_json};
 use crate::anvil::Anvil;
 use crate::fixtures;
+use crate::process::File;
 
 /// A node that serves the recorded blocks.
 struct RecordedNode {
@@ -99,17 +100,22 @@ async fn handle_call(State(state): State<NodeState>, Json(call): Json<Value>) ->
     };
     let most = if let Behaviour::AtMost(most) = state.behaviour { most } else { 1024 };
     let first = (last + 1).saturating_sub(count.min(most));
-    let columns: Vec<_> = params[2].as_array().unwrap().iter().map(column).collect();
+    let result = fee_history(recording, first, last, &params[2]);
+    Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
+}
+
+/// Returns the result of `eth_feeHistory` for the recorded blocks from `first` to `last`.
+fn fee_history(recording: &DemoRecording, first: usize, last: usize, percentiles: &Value) -> Value {
+    let columns: Vec<_> = percentiles.as_array().unwrap().iter().map(column).collect();
     let quantity = |wei: &u64| format!("{wei:#x}");
     let rows = recording.reward[first..=last].iter();
     let rows = rows.map(|row| columns.iter().map(|column| quantity(&row[*column])).collect());
-    let result = json!({
+    json!({
         "oldestBlock": quantity(&(recording.oldest_block + first as u64)),
         "baseFeePerGas": recording.base_fee_per_gas[first..=last + 1].iter().map(quantity).collect::<Vec<_>>(),
         "gasUsedRatio": recording.gas_used_ratio[first..=last],
         "reward": rows.collect::<Vec<Vec<_>>>(),
-    });
-    Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
+    })
 }
 
 /// Returns the recording's column of this percentile, or of the nearest recorded one.
@@ -141,22 +147,27 @@ async fn error_on(node: &RecordedNode) -> String {
 async fn node_gets_one_call_for_the_needed_percentiles() {
     let node = RecordedNode::start(Behaviour::AtMost(1024)).await;
     let mut result = run_json_on(&node, "1024").await;
-    let mut recorded = run_blocking(|| run_json(&[&super::path(ETHEREUM)])).await;
-    assert_eq!(result["estimators"].take(), recorded["estimators"].take());
-    assert_eq!(result["name"], "the node's newest blocks");
-    assert_eq!(result["oldest_block"], recorded["oldest_block"]);
     let calls = node.calls();
     assert_eq!(calls.len(), 1);
     let percentiles = json!([0, 5, 10, 15, 20, 30, 33, 40, 45, 50, 60, 70, 90]);
     assert_eq!(calls[0]["method"], "eth_feeHistory");
     assert_eq!(calls[0]["params"], json!(["0x400", "latest", percentiles]));
+
+    let recording = DemoRecording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
+    let mut blocks = fee_history(&recording, 0, recording.blocks() - 1, &percentiles);
+    blocks["rewardPercentiles"] = percentiles;
+    let file = File::new("node-blocks", &blocks.to_string());
+    let mut recorded = run_blocking(move || run_json(&[file.path()])).await;
+    assert_eq!(result["estimators"].take(), recorded["estimators"].take());
+    assert_eq!(result["name"], "the node's newest blocks");
+    assert_eq!(result["oldest_block"], recorded["oldest_block"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
     let node = RecordedNode::start(Behaviour::AtMost(100)).await;
     let all = run_json_on(&node, "250").await;
-    assert_eq!((&all["quotes"], &all["newest_block"]), (&176.into(), &23_598_757.into()));
+    assert_eq!((&all["quotes"], &all["newest_block"]), (&26.into(), &23_598_757.into()));
     let calls = node.calls();
     let calls: Vec<_> = calls.iter().map(|call| [&call["params"][0], &call["params"][1]]).collect();
     let before = |blocks: u64| format!("{:#x}", 23_598_757 - blocks);
@@ -174,7 +185,7 @@ async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
 async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
     let node = RecordedNode::start(Behaviour::Integers).await;
     let result = run_json_on(&node, "250").await;
-    assert_eq!(result["quotes"], 176);
+    assert_eq!(result["quotes"], 26);
     let calls = node.calls();
     assert_eq!(
         calls.iter().map(|call| &call["params"][0]).collect::<Vec<_>>(),
