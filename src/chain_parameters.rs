@@ -2,7 +2,7 @@
 //!
 //! One task per chain requests the newest header when the chain has its first data, and again each time the head has
 //! moved by [`READ_INTERVAL`] blocks. Polls use the newest known parameters and never wait for a read. A read that
-//! fails changes nothing. With replicas, each reads for itself.
+//! fails changes nothing and is repeated after [`RETRY_INTERVAL`] blocks. With replicas, each reads for itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::chart::rounded_gwei;
 use crate::config;
 use crate::fees::{Contradiction, HeaderParameters, Pricing};
+use crate::log_on_change::LogOnChange;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{FloatGauge, Metrics, ParameterLabels};
 use crate::store::{LatestState, StoredChain};
@@ -23,6 +24,9 @@ use crate::upstream::{Call, ChainUpstreams, NodeResponse};
 
 /// Number of blocks by which the head moves, in either direction, between two reads.
 const READ_INTERVAL: u64 = 100;
+
+/// Number of blocks after which a failed read is repeated.
+const RETRY_INTERVAL: u64 = 10;
 
 /// Deadline of a read, over all upstreams.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,6 +39,7 @@ pub(crate) struct HeaderReader {
     memory: MemoryBudget,
     published: watch::Sender<Option<HeaderParameters>>,
     reporter: ContradictionReporter,
+    read_log: LogOnChange,
 }
 
 impl HeaderReader {
@@ -56,6 +61,7 @@ impl HeaderReader {
             memory: memory.clone(),
             published,
             reporter: ContradictionReporter::new(chain.config(), metrics),
+            read_log: LogOnChange::default(),
         };
         Some((reader, newest))
     }
@@ -64,18 +70,26 @@ impl HeaderReader {
     pub(crate) async fn run(mut self) -> Infallible {
         let newest_block = |state: &LatestState| Some(state.snapshot.as_ref()?.newest_block);
         let mut latest = self.chain.subscribe();
-        let mut read_at = None;
+        let (mut read_at, mut interval) = (None, READ_INTERVAL);
         loop {
             let is_due = |state: &LatestState| match (newest_block(state), read_at) {
                 (None, _) => false,
                 (Some(_), None) => true,
-                (Some(head), Some(last)) => head.abs_diff(last) >= READ_INTERVAL,
+                (Some(head), Some(last)) => head.abs_diff(last) >= interval,
             };
             let Ok(head) = latest.wait_for(is_due).await.map(|state| newest_block(&state)) else {
                 return std::future::pending().await;
             };
             read_at = head;
-            if let Some(header) = self.read_header().await {
+            let header = self.read_header().await;
+            interval = if header.is_some() { READ_INTERVAL } else { RETRY_INTERVAL };
+            if self.read_log.changed_to(header.as_ref().map(|_| ()).ok_or("failed"))
+                && header.is_none()
+            {
+                let chain = &self.chain.config().key;
+                tracing::warn!(chain, "cannot read the chain parameters from a header; retrying");
+            }
+            if let Some(header) = header {
                 let parameters = header.parameters();
                 self.reporter.record(parameters, &self.chain.config().pricing);
                 self.published.send_replace(parameters);

@@ -120,7 +120,7 @@ metrics! {
     /// Median and 95th percentile of the amount per gas in wei that was paid above the 10th percentile
     score_overpaid_wei: Family<StatisticLabels, FloatGauge> = Family::default(),
     /// Share of the suggestions that a configured floor decided
-    score_floor_decided_ratio: Family<ChainLabels, FloatGauge> = Family::default(),
+    score_floor_decided_ratio: Family<TierLabels, FloatGauge> = Family::default(),
     /// Share of blocks whose 10th percentile a tier should reach, if the strategy has targets
     score_target_ratio: Family<TierLabels, FloatGauge> = Family::default(),
     /// The share that was reached, less the target

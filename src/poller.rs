@@ -31,10 +31,8 @@ use reporter::PollReporter;
 pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
-    /// Requests all blocks that a suggestion depends on. At the start and after a gap one poll sends it.
-    full_request: FeeHistoryRequest,
-    /// True if the last poll sent the full request.
-    was_full_request: bool,
+    /// Requests all blocks that a suggestion depends on; `None`: `request` does.
+    full_request: Option<FeeHistoryRequest>,
     upstreams: Arc<ChainUpstreams>,
     head_tracker: HeadTracker,
     publisher: Publisher,
@@ -71,8 +69,8 @@ impl Poller {
         let chain = publisher.chain().config().clone();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
-            full_request: FeeHistoryRequest::for_all_blocks(&chain.pricing),
-            was_full_request: false,
+            full_request: (chain.pricing.history_blocks() > chain.pricing.window_blocks.get())
+                .then(|| FeeHistoryRequest::for_all_blocks(&chain.pricing)),
             upstreams,
             head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
@@ -284,11 +282,6 @@ impl Poller {
         remote: Option<Report>,
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
-        let window_blocks = self.chain.pricing.window_blocks.get();
-        // A node that rejects the full request is asked for fewer blocks by the next poll.
-        let is_full_request = !self.was_full_request
-            && self.last_history.as_ref().is_none_or(|last| last.blocks().len() <= window_blocks);
-        self.was_full_request = is_full_request;
         self.update_header_parameters();
         let Self {
             chain,
@@ -301,7 +294,6 @@ impl Poller {
             last_history,
             ..
         } = self;
-        let request = if is_full_request { full_request } else { request };
         let mut candidates = upstreams.poll_candidates(now);
         if order == CallOrder::ByPreference {
             candidates.sort_by_key(|candidate| candidate.index);
@@ -315,6 +307,7 @@ impl Poller {
         let call = UpstreamCall {
             chain,
             request,
+            full_request: full_request.as_ref(),
             deadline: upstreams.attempt_deadline(),
             earlier: last_history.as_ref(),
             limits: round.limits(),

@@ -128,8 +128,9 @@ impl Scorer {
                 head.mined = Some(*block);
             }
         }
+        let quote = Quote::new(market, &self.pricing);
         if let Some(head) = self.open_head_mut(history.newest_block()) {
-            head.quote = Some((Quote::new(market), published_after));
+            head.quote = Some((quote, published_after));
         }
         while self.open.len() > FINAL_DEPTH {
             self.close_oldest();
@@ -219,6 +220,7 @@ impl Scorer {
         });
         // Numbers without a quote count if there is an older quote in the window.
         let (mut grades, mut no_quote, mut since_last) = (Vec::new(), 0_usize, 0_usize);
+        let mut oldest = None;
         for head in open.chain(skipped(self.skipped)).chain(final_grades) {
             let Some((grade, published_after)) = head else {
                 since_last = since_last.saturating_add(1);
@@ -230,8 +232,10 @@ impl Scorer {
             }
             no_quote = no_quote.saturating_add(std::mem::take(&mut since_last));
             grades.push(grade);
+            oldest = Some(published_after);
         }
-        summary::summarise(&grades, no_quote, &self.pricing, &self.percentiles)
+        let seconds = u64::from(now.saturating_sub(oldest.unwrap_or(now)));
+        summary::summarise(&grades, no_quote, seconds, &self.pricing, &self.percentiles)
     }
 
     fn seconds_since_start(&self, now: Instant) -> u32 {

@@ -40,6 +40,9 @@ pub(super) struct ScoreBody<'a> {
 struct ScoreWindow {
     /// Older suggestions are not graded, unless there are fewer than 100.
     seconds: u64,
+    /// Age of the oldest graded suggestion in seconds: less than `seconds` after a start, and on chains with more than
+    /// 1,000 blocks an hour.
+    spans_seconds: u64,
     /// Number of suggestions.
     heads: usize,
 }
@@ -79,7 +82,7 @@ struct TierScoreBody {
     judged: usize,
     unjudged: Unjudged,
     /// Why members are `null`, by name: `percentile_not_polled` (see `score.percentiles`), `nothing_judged`,
-    /// `none_outbid`, `not_mined_yet` or `strategy_without_target`.
+    /// `none_outbid`, `fair_price_zero`, `not_mined_yet` or `strategy_without_target`.
     null_reasons: BTreeMap<String, &'static str>,
 }
 
@@ -156,7 +159,11 @@ impl<'a> ScoreBody<'a> {
             chain_name: chain.name(),
             chain_id: chain.chain_id,
             newest_block,
-            window: ScoreWindow { seconds: score::WINDOW.as_secs(), heads: score.heads },
+            window: ScoreWindow {
+                seconds: score::WINDOW.as_secs(),
+                spans_seconds: score.seconds,
+                heads: score.heads,
+            },
             strategy: chain.pricing.strategy.into(),
             tips_decide: score.tips_decide,
             tiers: TierScores {
@@ -202,7 +209,9 @@ impl TierScoreBody {
                 null_reasons.insert(name.to_owned(), reason);
             }
         };
-        note("price_over_fair", tier.price_over_fair.is_none(), of_fair);
+        let has_fair_tip = tier.overpaid.is_some();
+        let of_price = if has_fair_tip { "fair_price_zero" } else { of_fair };
+        note("price_over_fair", tier.price_over_fair.is_none(), of_price);
         note("overpaid_per_gas", tier.overpaid.is_none(), of_fair);
         note("target", tier.target.is_none(), "strategy_without_target");
         let uncalibrated = tier.target.map_or("strategy_without_target", |_| "nothing_judged");
@@ -229,7 +238,7 @@ impl TierScoreBody {
                 p50: overpaid.map(|[p50, _]| p50),
                 p95: overpaid.map(|[_, p95]| p95),
             },
-            floor_decided: score.floor_decided.map(Share::value),
+            floor_decided: tier.floor_decided.map(Share::value),
             judged: score.judged,
             unjudged: Unjudged {
                 no_rewards: score.no_rewards,

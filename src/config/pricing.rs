@@ -128,7 +128,7 @@ mod targets {
             .map(|(medium, high)| Targets { medium, high })
             .filter(|targets| targets.medium <= targets.high)
             .ok_or_else(|| {
-                D::Error::custom("expected shares from 0.5 to 0.999, high not below medium")
+                D::Error::custom("expected shares from 0.5 to 0.999, high (default 0.99) not below medium (default 0.95)")
             })
     }
 

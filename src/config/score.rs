@@ -24,7 +24,8 @@ mod percentiles {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<ScorePercentiles, D::Error> {
-        let values = Vec::<f64>::deserialize(input)?;
+        let numbers = Vec::<serde_json::Number>::deserialize(input)?;
+        let values: Vec<f64> = numbers.iter().filter_map(serde_json::Number::as_f64).collect();
         ScorePercentiles::new(&values).map_err(D::Error::custom)
     }
 

@@ -35,12 +35,13 @@ pub(super) struct Variables {
 }
 
 /// Keys whose value is a list. A variable may have one bare value, or several with commas.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 10] = [
     "rpc_urls",
     "read_urls",
     "ws_urls",
     "rpc_methods",
     "reward_percentiles",
+    "percentiles",
     "trusted_proxies",
     "admin_hosts",
     "allowed_origins",

@@ -1,6 +1,6 @@
 //! How a chain moves its base fee: from the configuration, or from the `extraData` of an OP Stack chain's headers.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use super::Pricing;
 
@@ -11,7 +11,9 @@ const DEFAULT_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderParameters {
     /// A full block raises the base fee by 1/denominator of it.
-    pub base_fee_change_denominator: NonZeroU64,
+    pub base_fee_change_denominator: NonZeroU32,
+    /// An empty block lowers the base fee by 1/denominator of it.
+    pub empty_block_denominator: NonZeroU32,
     /// In wei, with the width of the header's field.
     minimum_base_fee: Option<u64>,
 }
@@ -36,12 +38,13 @@ impl HeaderParameters {
             1 => Some(u64::from_be_bytes(rest.try_into().ok()?)),
             _ => return None,
         };
-        let denominator = NonZeroU64::new(u32::from_be_bytes(*denominator).into())?;
+        let empty_block_denominator = NonZeroU32::new(u32::from_be_bytes(*denominator))?;
         // Rises are (elasticity - 1)/denominator of the base fee. An elasticity of 1 or 0 is no rule.
-        let growth = u64::from(u32::from_be_bytes(*elasticity)).checked_sub(1)?;
-        let denominator = denominator.get().checked_div(growth)?;
+        let growth = u32::from_be_bytes(*elasticity).checked_sub(1)?;
+        let denominator = empty_block_denominator.get().checked_div(growth)?;
         Some(Self {
-            base_fee_change_denominator: NonZeroU64::new(denominator).unwrap_or(NonZeroU64::MIN),
+            base_fee_change_denominator: NonZeroU32::new(denominator).unwrap_or(NonZeroU32::MIN),
+            empty_block_denominator,
             minimum_base_fee,
         })
     }
@@ -92,6 +95,8 @@ impl Contradiction {
 pub struct ChainParameters {
     /// A full block raises the base fee by 1/denominator of it.
     pub base_fee_change_denominator: NonZeroU64,
+    /// An empty block lowers the base fee by 1/denominator of it.
+    pub empty_block_denominator: NonZeroU64,
     /// Lowest base fee in wei, of the header or else of the configured floor; `None`: neither is known.
     pub minimum_base_fee: Option<u128>,
     /// Source of the denominator.
@@ -114,17 +119,21 @@ impl ChainParameters {
     #[must_use]
     pub fn new(pricing: &Pricing) -> Self {
         let header = pricing.header_parameters;
-        let stated = header.map(|header| header.base_fee_change_denominator);
-        let stated = stated.filter(|_| !pricing.is_denominator_explicit);
+        let stated = header.filter(|_| !pricing.is_denominator_explicit);
         let (base_fee_change_denominator, source) =
             match (stated, pricing.base_fee_change_denominator) {
-                (Some(stated), _) => (stated, DenominatorSource::Header),
+                (Some(stated), _) => {
+                    (stated.base_fee_change_denominator.into(), DenominatorSource::Header)
+                }
                 (None, Some(assumed)) => (assumed, DenominatorSource::Configuration),
                 (None, None) => (DEFAULT_DENOMINATOR, DenominatorSource::Unknown),
             };
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         Self {
             base_fee_change_denominator,
+            empty_block_denominator: stated.map_or(base_fee_change_denominator, |stated| {
+                stated.empty_block_denominator.into()
+            }),
             minimum_base_fee: header.and_then(|header| header.minimum_base_fee()).or(floor),
             source,
         }
@@ -155,7 +164,7 @@ mod tests {
 
     fn parsed(bytes: &[u8]) -> Option<(u64, Option<u128>)> {
         let header = HeaderParameters::from_extra_data(bytes)?;
-        Some((header.base_fee_change_denominator.get(), header.minimum_base_fee()))
+        Some((header.base_fee_change_denominator.get().into(), header.minimum_base_fee()))
     }
 
     fn denominator(n: u64) -> Option<NonZeroU64> {
@@ -222,7 +231,7 @@ mod tests {
             match HeaderParameters::from_extra_data(&bytes) {
                 Some(header) => {
                     prop_assert!(has_known_length);
-                    prop_assert!(header.base_fee_change_denominator.get() <= u32::MAX.into());
+                    prop_assert!(header.base_fee_change_denominator <= header.empty_block_denominator);
                     prop_assert_eq!(header.minimum_base_fee().is_some(), version == 1);
                 }
                 None if has_known_length => {

@@ -69,8 +69,8 @@ impl FeeHistory {
     }
 
     /// Puts the blocks of an `earlier` history before these, up to `max_blocks` blocks in all. Blocks that both have are
-    /// taken from this history. If the two do not adjoin, or if the oldest block of this history has another base fee in
-    /// the earlier one, a reorg may have changed the blocks before it, and none is added.
+    /// taken from this history. If the two do not adjoin, or if the oldest block of this history has another base fee or
+    /// gas used ratio in the earlier one, a reorg may have changed the blocks before it, and none is added.
     #[must_use]
     pub fn after(mut self, earlier: &Self, max_blocks: usize) -> Self {
         let position = self.oldest_block.checked_sub(earlier.oldest_block);
@@ -78,9 +78,16 @@ impl FeeHistory {
             return self;
         };
         let Some(before) = earlier.blocks.get(..position) else { return self };
-        let base_fee = |history: &Self, index: usize| Some(history.blocks.get(index)?.base_fee);
-        let known = base_fee(earlier, position).or(earlier.next_base_fee);
-        if known.is_some() && known != base_fee(&self, 0) {
+        let oldest = self.blocks.first();
+        let is_same = match earlier.blocks.get(position).zip(oldest) {
+            Some((known, oldest)) => {
+                known.base_fee == oldest.base_fee && known.gas_used_ratio == oldest.gas_used_ratio
+            }
+            None => earlier
+                .next_base_fee
+                .is_none_or(|known| Some(known) == oldest.map(|it| it.base_fee)),
+        };
+        if !is_same {
             return self;
         }
         let room = max_blocks.saturating_sub(self.blocks.len());

@@ -17,7 +17,7 @@ pub struct Inclusion {
     /// Number of coming blocks that the max fee covers if all of them are full, at most 100.
     pub covers_full_blocks: u8,
     /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by
-    /// 1/denominator of it. `None`: the base fee cannot fall so far.
+    /// 1/[`ChainParameters::empty_block_denominator`] of it. `None`: the base fee cannot fall so far.
     pub not_before_blocks: Option<u32>,
 }
 
@@ -62,11 +62,12 @@ fn empty_blocks_until(
 ) -> Option<u32> {
     // A configured floor above the base fee is not the chain's minimum.
     let minimum = parameters.minimum_base_fee.filter(|minimum| *minimum <= base_fee).unwrap_or(0);
+    let denominator = u128::from(parameters.empty_block_denominator.get());
     for blocks in 0..MAX_EMPTY_BLOCKS {
         if base_fee <= max_fee {
             return Some(blocks);
         }
-        let lower = base_fee.saturating_sub(base_fee / parameters.denominator()).max(minimum);
+        let lower = base_fee.saturating_sub(base_fee / denominator).max(minimum);
         if lower == base_fee {
             return None;
         }
@@ -136,6 +137,17 @@ mod tests {
         // An eighth of 7 wei is 0, so the base fee stays.
         assert_eq!(compare(7, 6), (false, None));
         assert_eq!(compare(9, 8), (false, Some(1)));
+    }
+
+    #[test]
+    fn an_empty_block_lowers_the_base_fee_by_the_denominator_of_the_header() {
+        // Base: denominator 50, elasticity 3. A full block raises by 1/25, an empty one lowers by 1/50.
+        let header_parameters = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 50, 0, 0, 0, 3]);
+        let pricing = Pricing { base_fee_floor: 0, header_parameters, ..Pricing::default() };
+        let parameters = parameters(&pricing);
+        let fee = offer(0, 9 * GWEI);
+        let blocks = inclusion(&[], 10 * GWEI, fee, &pricing, &parameters).not_before_blocks;
+        assert_eq!(blocks, Some(6));
     }
 
     #[test]

@@ -214,10 +214,11 @@ impl ScorePercentiles {
     ///
     /// Returns [`InvalidPricing::ScorePercentiles`] unless there are at most two, from 0 to 100, in ascending order.
     pub fn new(values: &[f64]) -> Result<Self, InvalidPricing> {
+        // The sum turns a negative zero into zero.
         let percentiles = match *values {
             [] => [None, None],
-            [one] => [Some(one), None],
-            [one, other] if one < other => [Some(one), Some(other)],
+            [one] => [Some(one + 0.0), None],
+            [one, other] if one < other => [Some(one + 0.0), Some(other)],
             _ => return Err(InvalidPricing::ScorePercentiles),
         };
         let allowed = values.iter().all(|value| (0.0..=100.0).contains(value));

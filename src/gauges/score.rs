@@ -16,8 +16,6 @@ pub(super) fn update(metrics: &Metrics, chain: &StoredChain) {
     let score = chain.score();
     let labels = ChainLabels { chain: key.clone() };
     metrics.score_heads.get_or_create(&labels).set(to_f64(score.heads));
-    let floor_decided = score.floor_decided.map_or(f64::NAN, Share::value);
-    metrics.score_floor_decided_ratio.get_or_create(&labels).set(floor_decided);
     for (tier, of_tier) in TIERS.into_iter().zip(&score.tiers) {
         update_tier(metrics, key, tier, of_tier);
     }
@@ -27,6 +25,8 @@ pub(super) fn update(metrics: &Metrics, chain: &StoredChain) {
 fn update_tier(metrics: &Metrics, key: &str, tier: &'static str, score: &TierScore) {
     let value = |share: Option<Share>| share.map_or(f64::NAN, Share::value);
     let chain = || key.to_owned();
+    let labels = TierLabels { chain: chain(), tier };
+    metrics.score_floor_decided_ratio.get_or_create(&labels).set(value(score.floor_decided));
     for (blocks, share) in DISTANCES.into_iter().zip(score.covered) {
         let labels = DistanceLabels { chain: chain(), tier, blocks };
         metrics.score_covered_ratio.get_or_create(&labels).set(value(share));

@@ -14,7 +14,7 @@ use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, FeeHistory, Market};
 use crate::replicas::PollOutcome;
 use crate::store::Publisher;
-use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest};
+use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 
 /// A fee history and its price.
 pub(super) type PricedHistory = (FeeHistory, Market);
@@ -24,6 +24,8 @@ pub(super) type PricedHistory = (FeeHistory, Market);
 pub(super) struct UpstreamCall<'a> {
     pub(super) chain: &'a config::Chain,
     pub(super) request: &'a FeeHistoryRequest,
+    /// Requests all blocks that a suggestion depends on; `None`: `request` does.
+    pub(super) full_request: Option<&'a FeeHistoryRequest>,
     /// Deadline of each attempt.
     pub(super) deadline: Duration,
     /// Fee history that was published last.
@@ -61,15 +63,59 @@ impl UpstreamCall<'_> {
     /// implausible, or its blocks are not those that were known before.
     pub(super) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedHistory, PollError> {
         let polled_at = Instant::now();
-        let history = candidate.upstream.fee_history(self.request, self.deadline).await?;
+        let history = self.fetch_newest(candidate.upstream, polled_at).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
-        let history = with_earlier_blocks(history, self.earlier, &self.chain.pricing);
+        let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
         let market = fees::price(&history, &self.chain.pricing)?;
         if let Some(since) = surprising_since {
-            let left = self.deadline.saturating_sub(polled_at.elapsed());
-            candidate.upstream.verify_chain_again(since, left).await?;
+            candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
         }
         Ok((history, market))
+    }
+
+    /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many.
+    async fn fetch_newest(
+        &self,
+        upstream: &UpstreamNode,
+        polled_at: Instant,
+    ) -> Result<FeeHistory, upstream::Error> {
+        if let Some(full_request) = self.full_request.filter(|_| self.earlier.is_none()) {
+            match upstream.fee_history(full_request, self.deadline).await {
+                // The node may limit the number of blocks.
+                Err(upstream::Error::Node(..)) => {}
+                reply => return reply,
+            }
+        }
+        upstream.fee_history(self.request, self.left(polled_at)).await
+    }
+
+    /// Puts the known blocks before those of the reply. If they do not adjoin, requests all blocks that a suggestion
+    /// depends on. If that fails, the reply alone has to do.
+    async fn with_all_blocks(
+        &self,
+        reply: FeeHistory,
+        upstream: &UpstreamNode,
+        polled_at: Instant,
+    ) -> FeeHistory {
+        let pricing = &self.chain.pricing;
+        let window_blocks = pricing.window_blocks.get();
+        // A shorter reply has all blocks of a young chain.
+        let is_whole_window = reply.blocks().len() == window_blocks;
+        let history = with_earlier_blocks(reply, self.earlier, pricing);
+        let Some(full_request) = self.full_request.filter(|_| {
+            is_whole_window && self.earlier.is_some() && history.blocks().len() == window_blocks
+        }) else {
+            return history;
+        };
+        match upstream.fee_history(full_request, self.left(polled_at)).await {
+            Ok(all) if all.newest_block() >= history.newest_block() => all,
+            _ => history,
+        }
+    }
+
+    /// Returns what is left of the deadline of an attempt.
+    fn left(&self, polled_at: Instant) -> Duration {
+        self.deadline.saturating_sub(polled_at.elapsed())
     }
 
     /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the

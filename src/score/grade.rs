@@ -1,7 +1,7 @@
 //! The grade of one quote.
 
 use super::{DISTANCES, MAX_PERCENTILES};
-use crate::fees::{Block, Market, Pricing, Tier};
+use crate::fees::{Block, Market, Pricing, Strategy, Tier};
 use crate::metrics::to_f64;
 
 /// The percentile that counts as the fair tip.
@@ -14,16 +14,22 @@ const MEDIAN: f64 = 50.0;
 pub(super) struct Quote {
     /// Medium and high.
     tiers: [Tier; 2],
-    /// True if a configured floor decided the tip or the base fee.
-    is_floor: bool,
+    /// True if a configured floor decided the tip or the base fee. By tier.
+    is_floor: [bool; 2],
 }
 
 impl Quote {
-    pub(super) fn new(market: &Market) -> Self {
+    pub(super) fn new(market: &Market, pricing: &Pricing) -> Self {
         let floors = market.floors_applied;
+        let (medium, high) = (market.suggestion.medium, market.suggestion.high);
+        // The network's rule multiplies the medium tip, unless the high tier has its own percentile.
+        let is_multiple =
+            pricing.strategy == Strategy::Network && !pricing.percentiles().has_high();
+        let is_high_tip_floor = floors.priority_fee && (is_multiple || high == medium);
         Self {
-            tiers: [market.suggestion.medium, market.suggestion.high],
-            is_floor: floors.priority_fee || floors.base_fee,
+            tiers: [medium, high],
+            is_floor: [floors.priority_fee, is_high_tip_floor]
+                .map(|is_tip| is_tip || floors.base_fee),
         }
     }
 }
@@ -34,7 +40,8 @@ pub(super) struct Grade {
     /// Medium and high.
     pub(super) tiers: [TierGrade; 2],
     pub(super) tips: TipOutcome,
-    pub(super) is_floor: bool,
+    /// By tier.
+    pub(super) is_floor: [bool; 2],
     /// True if the median tip of the next block is above 0; `None`: unknown.
     pub(super) has_tips: Option<bool>,
 }
@@ -97,7 +104,10 @@ pub(super) fn grade<'a>(
         let price = |tip: Option<u128>| to_f64(base_fee.saturating_add(tip.unwrap_or_default()));
         TierGrade {
             overpaid: halves(overpaid.unwrap_or_default()),
-            price_over_fair: overpaid.map_or(f64::NAN, |_| price(paid) / price(fair)),
+            price_over_fair: match overpaid {
+                Some(_) if price(fair) > 0.0 => price(paid) / price(fair),
+                _ => f64::NAN,
+            },
             covered: DISTANCES
                 .map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee)),
             outbid,

@@ -20,8 +20,8 @@ pub struct Score {
     pub gap: usize,
     /// Blocks that no quote was made at.
     pub no_quote: usize,
-    /// Share of the quotes that a configured floor decided.
-    pub floor_decided: Option<Share>,
+    /// Seconds since the oldest of these quotes was published.
+    pub seconds: u64,
 }
 
 /// How the quotes of one tier did. `None`: nothing could be compared.
@@ -35,6 +35,8 @@ pub struct TierScore {
     pub price_over_fair: Option<Quantiles<f64>>,
     /// Amount paid above the fair tip, in wei per gas, of the same quotes.
     pub overpaid: Option<Quantiles<u128>>,
+    /// Share of the quotes that a configured floor decided.
+    pub floor_decided: Option<Share>,
     /// Share of blocks that the strategy should outbid; `None`: the strategy has no target.
     pub target: Option<f64>,
     /// Distance from the target; `None` without a target, or if no tip was compared.
@@ -91,6 +93,7 @@ impl Share {
 pub(super) fn summarise(
     grades: &[Grade],
     no_quote: usize,
+    seconds: u64,
     pricing: &Pricing,
     percentiles: &[f64],
 ) -> Score {
@@ -103,19 +106,23 @@ pub(super) fn summarise(
         }
     };
     let [medium, high] = targets;
-    let tier = |choose: fn(&Grade) -> &TierGrade, target| {
-        let of_tier: Vec<_> = grades.iter().map(choose).collect();
-        summarise_tier(&of_tier, percentiles, target)
+    let tier = |choose: fn(&Grade) -> (&TierGrade, bool), target| {
+        let (of_tier, are_floors): (Vec<_>, Vec<_>) = grades.iter().map(choose).unzip();
+        let floor_decided = Share::count(are_floors.into_iter());
+        TierScore { floor_decided, ..summarise_tier(&of_tier, percentiles, target) }
     };
     Score {
         heads: grades.len(),
-        tiers: [tier(|grade| &grade.tiers[0], medium), tier(|grade| &grade.tiers[1], high)],
+        tiers: [
+            tier(|grade| (&grade.tiers[0], grade.is_floor[0]), medium),
+            tier(|grade| (&grade.tiers[1], grade.is_floor[1]), high),
+        ],
         tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
         judged: count(TipOutcome::Judged),
         no_rewards: count(TipOutcome::NoRewards),
         gap: count(TipOutcome::Gap),
         no_quote,
-        floor_decided: Share::count(grades.iter().map(|grade| grade.is_floor)),
+        seconds,
     }
 }
 
@@ -142,6 +149,7 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
         outbid: percentiles.iter().enumerate().map(|(column, p)| (*p, outbid(column))).collect(),
         price_over_fair: quantiles(&prices),
         overpaid: quantiles(&overpaid),
+        floor_decided: None,
         target,
         calibration: target.zip(outbid_fair).map(|(target, share)| calibration(share, target)),
     }

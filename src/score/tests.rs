@@ -1,5 +1,7 @@
 use super::*;
-use crate::fees::{self, Rewards, ScorePercentiles, Strategy, Targets, Tier, ZeroBaseFee};
+use crate::fees::{
+    self, RewardPercentiles, Rewards, ScorePercentiles, Strategy, Targets, Tier, ZeroBaseFee,
+};
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
 struct Chain {
@@ -164,7 +166,7 @@ fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
     fresh.publish(20);
     fresh.mine(vec![block(USUAL); 5]);
     fresh.mine(vec![block(Some([16, 20, 30])); 5]);
-    assert_eq!(score, fresh.score());
+    assert_eq!(score, Score { seconds: score.seconds, ..fresh.score() });
     // A grade that is final stays.
     chain.mine(vec![block(USUAL); 40]);
     assert_eq!(chain.scorer.totals().outbid[0][0], [5, 21]);
@@ -265,7 +267,8 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     assert_eq!(chain.scorer.score(chain.now + WINDOW).heads, 100);
     // The last 300 s of the hour before.
     let later = chain.now + Duration::from_secs(3301);
-    assert_eq!(chain.scorer.score(later).heads, 300);
+    let score = chain.scorer.score(later);
+    assert_eq!((score.heads, score.seconds), (300, 3600));
 }
 
 #[test]
@@ -280,7 +283,45 @@ fn without_percentile_10_there_is_no_fair_price() {
     assert_eq!((medium.overpaid, medium.price_over_fair, score.tips_decide), (None, None, None));
     assert_eq!(score.judged, 1);
     // Tips of 30 wei are below the floor of 20 gwei.
-    assert_eq!(score.floor_decided, share(2, 2));
+    assert_eq!([medium, high].map(|tier| tier.floor_decided), [share(2, 2); 2]);
+}
+
+#[test]
+fn a_fair_price_of_0_has_no_ratio() {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, [(15, 15), (35, 35)]);
+    chain.mine([Block { base_fee: 0, ..block(Some([0, 20, 30])) }]);
+    let [medium, _] = chain.score().tiers;
+    assert_eq!(medium.overpaid, Some(Quantiles { p50: 15, p95: 15 }));
+    assert_eq!(medium.price_over_fair, None);
+}
+
+#[test]
+fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
+    let rewards = Some(Rewards { medium: 10, high: Some(50), graded: [0; 2] });
+    let blocks = vec![Block { rewards, ..block(None) }; 20];
+    let decided = |strategy, percentiles: Option<f64>, floor| {
+        let own = percentiles.map(|high| RewardPercentiles::new(10.0, Some(high)).unwrap());
+        let pricing = Pricing {
+            strategy,
+            reward_percentiles: own,
+            base_fee_floor: 0,
+            priority_fee_floor: floor,
+            ..Pricing::default()
+        };
+        let history = FeeHistory::new(1, blocks.clone(), Some(100)).unwrap();
+        let market = fees::price(&history, &pricing).unwrap();
+        let mut scorer = Scorer::new(&pricing, Instant::now());
+        scorer.record(&history, &market, Instant::now());
+        let share = |tier: &TierScore| tier.floor_decided.unwrap().hits == 1;
+        let [medium, high] = &scorer.score(Instant::now()).tiers;
+        (share(medium), share(high))
+    };
+    assert_eq!(decided(Strategy::Network, None, 9), (false, false));
+    assert_eq!(decided(Strategy::Network, None, 20), (true, true));
+    assert_eq!(decided(Strategy::Network, Some(60.0), 20), (true, false));
+    assert_eq!(decided(Strategy::Network, Some(60.0), 60), (true, true));
+    assert_eq!(decided(Strategy::Calibrated, None, 20), (true, true));
 }
 
 #[test]

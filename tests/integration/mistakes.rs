@@ -46,6 +46,16 @@ fn every_mistake_of_a_variable_is_reported_with_its_name() {
 }
 
 #[test]
+fn percentiles_of_the_score_may_be_bare_in_a_variable() {
+    for (value, printed) in [("10", "[10]"), ("10,50", "[10, 50]"), ("[10, 50]", "[10, 50]")] {
+        let variable = ("GAS_SCORE__PERCENTILES", value);
+        let (code, stdout, _) = output(&["check-config", "--print"], &[variable]);
+        let line = format!("percentiles = {printed}");
+        assert!(code == Some(0) && stdout.contains(&line), "{value}: {stdout}");
+    }
+}
+
+#[test]
 fn variables_of_other_programs_are_ignored() {
     let foreign = [
         ("GAS_PRICE", "5"),

@@ -48,7 +48,7 @@ async fn with_the_default_percentile_the_rest_is_null_with_reasons() {
         response.json(),
         json!({
             "chain_name": "a", "chain_id": 7, "newest_block": 1001,
-            "window": { "seconds": 3600, "heads": 2 }, "strategy": "network", "tips_decide": null,
+            "window": { "seconds": 3600, "spans_seconds": 0, "heads": 2 }, "strategy": "network", "tips_decide": null,
             "tiers": { "medium": tier, "high": tier },
         })
     );
@@ -92,7 +92,7 @@ async fn with_percentiles_10_and_50_the_score_is_complete() {
         "score_outbid_ratio{chain=\"a\",tier=\"medium\",percentile=\"10\"} 1",
         "score_price_over_fair{chain=\"a\",tier=\"medium\",statistic=\"p50\"} 5.375",
         "score_overpaid_wei{chain=\"a\",tier=\"medium\",statistic=\"p95\"} 35000000000",
-        "score_floor_decided_ratio{chain=\"a\"} 0",
+        "score_floor_decided_ratio{chain=\"a\",tier=\"high\"} 0",
         // Two heads are 25 deep.
         "score_covered_total{chain=\"a\",tier=\"medium\",blocks=\"5\",outcome=\"hit\"} 2",
         "score_covered_total{chain=\"a\",tier=\"medium\",blocks=\"5\",outcome=\"miss\"} 0",

@@ -119,6 +119,15 @@ test("a score shows unknown values as a dash with the reason", () => {
     assert.equal(later.rows[0].cells[0].reason, "not known");
 });
 
+test("a score without percentile 10 shows the percentiles that are requested", () => {
+    const tier = scored({ outbid: { 10: null, 50: null, 60: 0.75 }, null_reasons: { "outbid.10": "percentile_not_polled" } });
+    const { rows } = cardView(known({ score: score(3, tier, tier) }), "live", 200).score;
+    assert.equal(rows.length, 5);
+    assert.deepEqual(rows[1], {
+        label: "Outbid 60 % of the next block", cells: [{ text: "75 %" }, { text: "75 %" }],
+    });
+});
+
 test("a score is requested once a minute, and sooner only if there is none", () => {
     const bare = known();
     const shown = known({ score: score(1, scored(), scored()) });

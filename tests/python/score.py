@@ -100,7 +100,7 @@ def main(recording, served, score):
         "chain_name": chain,
         "chain_id": {"ethereum": 1, "base": 8453}[chain],
         "newest_block": max(quotes),
-        "window": {"seconds": 3600, "heads": len(quotes)},
+        "window": {"seconds": 3600, "spans_seconds": score["window"]["spans_seconds"], "heads": len(quotes)},
         "strategy": "network",
         "tips_decide": True,
         "tiers": {tier: score_tier(tier, quotes, blocks) for tier in ("medium", "high")},

@@ -79,6 +79,8 @@ pub(crate) enum Reply {
     YoungChain(u64),
     /// The newest blocks of this fee history, as many as requested.
     Newest(Arc<Value>),
+    /// The same, for at most this many blocks, otherwise error −32602.
+    NewestUpTo(usize, Arc<Value>),
     /// A result after a pause, which also delays `eth_chainId`.
     Slow(Duration, Value),
     /// A 307 redirect to this URL.
@@ -319,7 +321,7 @@ impl NodeState {
             "eth_chainId" => params == json!([]),
             "eth_blockNumber" => self.read_replies.is_none() && params == json!([]),
             "eth_feeHistory" if let Reply::YoungChain(_) = self.poll_reply => true,
-            "eth_feeHistory" if let Reply::Newest(_) = self.poll_reply => {
+            "eth_feeHistory" if let Reply::Newest(_) | Reply::NewestUpTo(..) = self.poll_reply => {
                 params[1] == "latest" && params[2] == *percentiles
             }
             "eth_feeHistory" => {
@@ -425,6 +427,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
             (StatusCode::from_u16(status).unwrap(), body.replace("{id}", &id.to_string()))
                 .into_response()
         }
+        Reply::NewestUpTo(most, _) if requested_count(call) > most => error(-32602),
         Reply::IntegerCountOnly(_) if call.params.get().starts_with("[\"") => error(-32602),
         Reply::Result(result) | Reply::IntegerCountOnly(result) => {
             envelope("result", &result.to_string())
@@ -437,7 +440,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
                 error(-32602)
             }
         }
-        Reply::Newest(history) => {
+        Reply::Newest(history) | Reply::NewestUpTo(_, history) => {
             let params: Value = serde_json::from_str(call.params.get()).unwrap();
             envelope("result", &newest_blocks(&history, &params[0]).to_string())
         }
@@ -474,6 +477,13 @@ fn short_fee_history(blocks: u64) -> Value {
         history[member].as_array_mut().unwrap().truncate(count + more);
     }
     history
+}
+
+/// Returns the number of blocks that a call requests, in either form.
+fn requested_count(call: &Call) -> usize {
+    let params: Value = serde_json::from_str(call.params.get()).unwrap();
+    let hex = |text: &str| usize::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    params[0].as_str().map_or_else(|| usize::try_from(params[0].as_u64().unwrap()).unwrap(), hex)
 }
 
 /// Returns the newest blocks of `history`: `count` of them, a hex quantity, or all.

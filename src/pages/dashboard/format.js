@@ -44,6 +44,7 @@ const NULL_REASONS = {
     percentile_not_polled: "the service does not request this reward percentile (score.percentiles)",
     nothing_judged: "no block to compare with yet",
     none_outbid: "no suggestion outbid a tenth of the next block",
+    fair_price_zero: "the fair price is 0",
     not_mined_yet: "the block is not mined yet",
 };
 const SCORE_NOTE =
@@ -185,7 +186,7 @@ function floorWarning({ base_fee: baseFee, priority_fee: priorityFee }) {
 
 /** Returns what the card shows of a score. */
 function scoreView({ window, tips_decide: tipsDecide, tiers }) {
-    const rows = SCORE_ROWS.map(({ label, name, value, format }) => {
+    const rows = scoreRows(tiers.medium).map(({ label, name, value, format }) => {
         const cells = [tiers.medium, tiers.high].map((tier) => {
             const known = value(tier);
             if (Number.isFinite(known)) return { text: format(known) };
@@ -201,6 +202,19 @@ function scoreView({ window, tips_decide: tipsDecide, tiers }) {
         rows,
         notes: [...notes, SCORE_NOTE],
     };
+}
+
+/** Returns the rows of a score. If percentile 10 is not requested, each one that is has a row. */
+function scoreRows({ outbid, null_reasons: nullReasons }) {
+    if (nullReasons["outbid.10"] !== "percentile_not_polled") return SCORE_ROWS;
+    const known = Object.keys(outbid).filter((percentile) => !["10", "50"].includes(percentile));
+    const rows = known.map((percentile) => ({
+        label: `Outbid ${percentile} % of the next block`,
+        name: `outbid.${percentile}`,
+        value: (tier) => tier.outbid[percentile],
+        format: shareText,
+    }));
+    return [SCORE_ROWS[0], ...rows, ...SCORE_ROWS.slice(1)];
 }
 
 /** Formats a share of suggestions. Only all of them are 100 %, and only none of them 0 %. */
