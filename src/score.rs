@@ -8,6 +8,7 @@
 //! replica grades what it served itself. Until a head is 25 blocks deep, a reorg replaces its blocks by number.
 
 mod grade;
+mod packed_grade;
 mod summary;
 
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::fees::{Block, FeeHistory, Market, Pricing};
 use grade::{Grade, Quote, grade};
+use packed_grade::PackedGrade;
 
 pub use grade::TipOutcome;
 pub use summary::{Calibration, Quantiles, Score, Share, TierScore};
@@ -68,7 +70,7 @@ struct OpenHead {
 /// A head with a quote.
 #[derive(Debug, Clone, Copy)]
 struct GradedHead {
-    grade: Grade,
+    grade: PackedGrade,
     /// Seconds since the start.
     published_after: u32,
     /// Numbers without a quote right before this one.
@@ -178,6 +180,7 @@ impl Scorer {
             if self.graded.len() >= MAX_QUOTES {
                 self.graded.pop_front();
             }
+            let grade = PackedGrade::from(&grade);
             self.graded.push_back(GradedHead { grade, published_after, skipped_before });
         } else {
             self.totals.no_quote = self.totals.no_quote.saturating_add(1);
@@ -215,7 +218,7 @@ impl Scorer {
         });
         let skipped = |count: u16| (0..count).map(|_| None);
         let final_grades = self.graded.iter().rev().flat_map(|head| {
-            let quote = Some((head.grade, head.published_after));
+            let quote = Some((Grade::from(&head.grade), head.published_after));
             std::iter::once(quote).chain(skipped(head.skipped_before))
         });
         // Numbers without a quote count if there is an older quote in the window.

@@ -35,10 +35,12 @@ impl Quote {
 }
 
 /// How a quote did.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Grade {
     /// Medium and high.
     pub(super) tiers: [TierGrade; 2],
+    /// Base fee and fair tip of the next block in wei per gas; NaN: unknown.
+    pub(super) fair_price: f64,
     pub(super) tips: TipOutcome,
     /// By tier.
     pub(super) is_floor: [bool; 2],
@@ -47,10 +49,10 @@ pub(super) struct Grade {
 }
 
 /// Comparison of one tier. `None`: it could not be compared.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TierGrade {
-    /// In wei per gas, as two halves, which take less memory; meaningful if the tier outbid the fair tip.
-    overpaid: [u64; 2],
+    /// In wei per gas; meaningful if the tier outbid the fair tip.
+    pub(super) overpaid: u128,
     /// Meaningful if the tier outbid the fair tip; NaN if the fair price is 0.
     pub(super) price_over_fair: f64,
     /// By distance, in the order of [`DISTANCES`].
@@ -103,7 +105,7 @@ pub(super) fn grade<'a>(
         let base_fee = judged.map_or(0, |block| block.base_fee);
         let price = |tip: Option<u128>| to_f64(base_fee.saturating_add(tip.unwrap_or_default()));
         TierGrade {
-            overpaid: halves(overpaid.unwrap_or_default()),
+            overpaid: overpaid.unwrap_or_default(),
             price_over_fair: match overpaid {
                 Some(_) if price(fair) > 0.0 => price(paid) / price(fair),
                 _ => f64::NAN,
@@ -114,19 +116,8 @@ pub(super) fn grade<'a>(
         }
     });
     let has_tips = reward_at(MEDIAN).map(|reward| reward > 0);
-    Grade { tiers, tips, is_floor: quote.is_floor, has_tips }
-}
-
-impl TierGrade {
-    /// Returns the amount above the fair tip, in wei per gas. It is meaningful if the tier outbid that tip.
-    pub(super) fn overpaid(&self) -> u128 {
-        let [high, low] = self.overpaid.map(u128::from);
-        (high << u64::BITS) | low
-    }
-}
-
-/// Returns the upper and the lower 64 bits.
-fn halves(amount: u128) -> [u64; 2] {
-    let low = amount & u128::from(u64::MAX);
-    [amount >> u64::BITS, low].map(|half| u64::try_from(half).unwrap_or(u64::MAX))
+    let fair_price = judged.zip(reward_at(FAIR_PERCENTILE));
+    let fair_price =
+        fair_price.map_or(f64::NAN, |(block, fair)| to_f64(block.base_fee.saturating_add(fair)));
+    Grade { tiers, fair_price, tips, is_floor: quote.is_floor, has_tips }
 }
