@@ -113,12 +113,12 @@ impl HeaderReader {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Header {
-    extra_data: String,
+    extra_data: Option<String>,
 }
 
 impl Header {
     fn parameters(&self) -> Option<HeaderParameters> {
-        HeaderParameters::from_extra_data(&hex::decode(&self.extra_data).ok()?)
+        HeaderParameters::from_extra_data(&hex::decode(self.extra_data.as_ref()?).ok()?)
     }
 }
 
