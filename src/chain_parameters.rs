@@ -87,7 +87,7 @@ impl HeaderReader {
                 && header.is_none()
             {
                 let chain = &self.chain.config().key;
-                tracing::warn!(chain, "cannot read the chain parameters from a header; retrying");
+                tracing::info!(chain, "cannot read the chain parameters from a header; retrying");
             }
             if let Some(header) = header {
                 let parameters = header.parameters();

@@ -229,23 +229,28 @@ impl<'a> ActivePoll<'a> {
         candidate: Candidate<'a>,
         reply: Result<PricedHistory, PollError>,
     ) {
-        let outcome = reply.and_then(|(history, market)| {
+        let checked = reply.and_then(|(history, market)| {
             let UpstreamCall { earlier, chain, .. } = self.call;
             match self.round.check(report(candidate.index, &history, earlier, chain)) {
-                Ok(PublishDecision::Publish) => {
-                    self.publish(candidate.index, history, market);
-                    Ok(())
-                }
-                Ok(PublishDecision::AlreadyPublished) => Ok(()),
+                Ok(PublishDecision::Publish) => Ok(Some((history, market))),
+                Ok(PublishDecision::AlreadyPublished) => Ok(None),
                 Err(reason) => {
                     self.suspicious.push((candidate, reason, (history, market)));
                     Err(reason.into())
                 }
             }
         });
+        let (outcome, publishable) = match checked {
+            Ok(publishable) => (Ok(()), publishable),
+            Err(failure) => (Err(failure), None),
+        };
         // The end of the poll decides about a suspicious reply.
         if !matches!(outcome, Err(PollError::Suspicious(_))) {
             self.record(candidate, &outcome);
+        }
+        // Last, so that the log has the recovery of the upstream before that of the chain.
+        if let Some((history, market)) = publishable {
+            self.publish(candidate.index, history, market);
         }
     }
 

@@ -30,7 +30,8 @@ async fn an_outage_has_a_line_for_each_change_of_the_chain() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let text = format!(
         "[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n[chains.a]\nchain_id = 7\n\
-         rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\nstall_after = \"0s\"\n",
+         rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\nstall_after = \"0s\"\n\
+         chain_parameters = \"off\"\n",
         node.url()
     );
     let file = File::new("outage", &text);
@@ -69,6 +70,7 @@ async fn a_chain_that_is_never_read_is_reported_once() {
     let node = MockNode::start(7, Reply::Raw(502, String::new())).await;
     let text = format!(
         "[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n[chains.a]\nchain_id = 7\n\
+         chain_parameters = \"off\"\n\
          rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\n",
         node.url()
     );
