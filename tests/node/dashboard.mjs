@@ -305,7 +305,9 @@ scenario("a score without the needed percentiles says why it is incomplete", asy
     await open(`${service.url}/`, async (dashboard) => {
         const { page } = dashboard;
         await page.locator(".score summary").filter({ hasText: "How the last suggestion did" }).click();
-        assert.deepEqual((await page.evaluate(scores))[0].cells, Array(8).fill("–"));
+        // Percentile 60, which the service requests, has a row besides.
+        assert.deepEqual((await page.evaluate(scores))[0].cells, Array(10).fill("–"));
+        await page.getByRole("row", { name: "Outbid 60 % of the next block" }).waitFor();
         const cell = page.getByRole("row", { name: "Outbid a tenth of the next block" }).getByRole("cell").last();
         const reason = "the service does not request this reward percentile (score.percentiles)";
         assert.equal(await cell.getAttribute("title"), reason);
