@@ -6,8 +6,9 @@
 //! [`fees::price`](crate::fees::price). Nothing here is part of the running service.
 //!
 //! An estimator sees only a [`HistoryAt`], the blocks up to one head, so it cannot look ahead. It also sees the next base
-//! fee if base fees follow from the blocks before them. A rule of another system has separate functions for the tip and the base fee, so that recordings without tips can be
-//! replayed too. To score another pricing, add it to [`all_estimators`].
+//! fee if base fees follow from the blocks before them. A rule of another system has separate functions for the tip and
+//! the base fee, so that recordings without tips can be replayed too. To score another pricing, add it to
+//! [`all_estimators`].
 
 mod base_fees;
 mod chart;

@@ -26,7 +26,8 @@ pub use market::{
     Suggestion, Tier, Trend,
 };
 pub use pricing::{
-    InvalidPricing, Multiplier, Pricing, RewardPercentiles, ScorePercentiles, Strategy, ZeroBaseFee,
+    FAIR_PERCENTILE, InvalidPricing, Multiplier, Pricing, RewardPercentiles, ScorePercentiles,
+    Strategy, ZeroBaseFee,
 };
 pub use replacement::{gas_price_replacement, replacement};
 

@@ -53,6 +53,7 @@ pub mod score;
 pub mod server;
 mod serving_threads;
 mod start_summary;
+pub mod statistics;
 pub mod store;
 pub mod traces;
 pub mod upstream;

@@ -15,11 +15,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::fees::{Block, FeeHistory, Market, Pricing};
-use grade::{Grade, Quote, grade};
+use grade::{Grade, Quote, TipOutcome, grade};
 use packed_grade::PackedGrade;
 
-pub use grade::TipOutcome;
-pub use summary::{Calibration, Quantiles, Score, Share, TierScore};
+pub use summary::{Calibration, Quantiles, Score, TierScore};
 
 /// Distances in blocks at which base fees are compared.
 pub const DISTANCES: [usize; 3] = [1, 5, 25];
@@ -82,7 +81,7 @@ struct GradedHead {
 pub struct Totals {
     /// By tier and distance, in the order of [`DISTANCES`].
     pub covered: [[[u64; 2]; 3]; 2],
-    /// By tier and percentile, in the order of [`Scorer::percentiles`].
+    /// By tier and percentile, in the order of [`Pricing::polled_percentiles`].
     pub outbid: [[[u64; 2]; MAX_PERCENTILES]; 2],
     /// Heads whose next block had no usable rewards.
     pub no_rewards: u64,
@@ -107,12 +106,6 @@ impl Scorer {
             skipped: 0,
             totals: Totals::default(),
         }
-    }
-
-    /// Reward percentiles that quotes are compared with, ascending.
-    #[must_use]
-    pub fn percentiles(&self) -> &[f64] {
-        &self.percentiles
     }
 
     /// Counts since the start.

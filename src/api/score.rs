@@ -13,11 +13,13 @@ use super::freshness::write_snapshot_headers;
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::config;
-use crate::score::{self, DISTANCES, Quantiles, Share, TierScore};
+use crate::fees::FAIR_PERCENTILE;
+use crate::score::{self, DISTANCES, Quantiles, TierScore};
+use crate::statistics::Share;
 use crate::wire::{Strategy, Wei};
 
 /// Percentiles that every score shows.
-const SHOWN_PERCENTILES: [f64; 2] = [10.0, 50.0];
+const SHOWN_PERCENTILES: [f64; 2] = [FAIR_PERCENTILE, 50.0];
 
 /// How the suggestions that were served did.
 #[derive(Serialize, ToSchema)]

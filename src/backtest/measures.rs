@@ -7,11 +7,14 @@
 use super::base_fees;
 use super::estimators::{Estimator, Quote};
 use super::recording::{RecordedBlock, Recording};
-use crate::fees::Target;
+use crate::fees::{FAIR_PERCENTILE, Target};
+use crate::statistics::nearest_rank;
+
+pub use crate::statistics::Share;
 
 /// Default percentile of a block's rewards that counts as the tip that it required. The lowest tip of a block is no
 /// price: it is 0 in nearly every block of chains with private order flow or deposit transactions.
-pub const LANDING_PERCENTILE: f64 = 10.0;
+pub const LANDING_PERCENTILE: f64 = FAIR_PERCENTILE;
 
 /// Percentile of a block's rewards that counts as its realised tip.
 pub(super) const REALISED_PERCENTILE: f64 = 50.0;
@@ -67,22 +70,7 @@ pub struct Score {
     pub max_fee_permille: Option<u128>,
 }
 
-/// A share; the total is never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// Number of hits.
-    pub hits: u32,
-    /// Number of quotes that could be compared.
-    pub total: u32,
-}
-
 impl Share {
-    /// Returns the share from 0 to 1.
-    #[must_use]
-    pub fn value(self) -> f64 {
-        f64::from(self.hits) / f64::from(self.total)
-    }
-
     /// Compares the shares exactly.
     pub(super) fn cmp_value(self, other: Self) -> std::cmp::Ordering {
         let cross = |hits: u32, total: u32| u64::from(hits) * u64::from(total);
@@ -355,12 +343,6 @@ impl ScoreTally {
             max_fee_permille: nearest_rank(&self.max_fee_permille, 50),
         }
     }
-}
-
-/// Returns the nearest-rank percentile of ascending amounts; `None` without amounts.
-fn nearest_rank(sorted: &[u128], percent: usize) -> Option<u128> {
-    let rank = sorted.len().checked_mul(percent)?.div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied()
 }
 
 #[cfg(test)]

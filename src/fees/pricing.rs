@@ -7,6 +7,9 @@ use super::HeaderParameters;
 use super::calibrated::{self, Targets};
 use super::history::Rewards;
 
+/// Percentile of a block's rewards that counts as its fair tip: docs/pricing.md says why.
+pub const FAIR_PERCENTILE: f64 = 10.0;
+
 /// One gwei in wei.
 const GWEI: u128 = 1_000_000_000;
 
@@ -149,10 +152,9 @@ impl Pricing {
     /// Returns the percentile that a caller's tip is compared with: 10 if polls request it, else that of the medium tip.
     #[must_use]
     pub fn inclusion_percentile(&self) -> f64 {
-        const FAIR: f64 = 10.0;
         let is_polled =
-            self.polled_percentiles().iter().any(|known| known.total_cmp(&FAIR).is_eq());
-        if is_polled { FAIR } else { self.percentiles().medium }
+            self.polled_percentiles().iter().any(|known| known.total_cmp(&FAIR_PERCENTILE).is_eq());
+        if is_polled { FAIR_PERCENTILE } else { self.percentiles().medium }
     }
 
     /// Returns the reward at this percentile; `None` if polls do not request it.
@@ -181,7 +183,7 @@ impl Pricing {
 
 impl RewardPercentiles {
     /// Those of the calibrated strategy.
-    const CALIBRATED: Self = Self { medium: 10.0, high: Some(60.0) };
+    const CALIBRATED: Self = Self { medium: FAIR_PERCENTILE, high: Some(60.0) };
 
     /// Creates the percentiles of the medium tip and, with two, of the high tip.
     ///

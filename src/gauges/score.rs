@@ -1,10 +1,12 @@
 //! Gauges and counters of the score.
 
+use crate::fees::FAIR_PERCENTILE;
 use crate::metrics::{
     ChainLabels, ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, Metrics,
     PercentileLabels, PercentileOutcomeLabels, StatisticLabels, TierLabels, to_f64,
 };
-use crate::score::{DISTANCES, Share, TierScore, Totals};
+use crate::score::{DISTANCES, TierScore, Totals};
+use crate::statistics::Share;
 use crate::store::StoredChain;
 
 const TIERS: [&str; 2] = ["medium", "high"];
@@ -33,7 +35,7 @@ fn update_tier(metrics: &Metrics, key: &str, tier: &'static str, score: &TierSco
     }
     let mut has_fair_percentile = false;
     for (percentile, share) in &score.outbid {
-        has_fair_percentile |= percentile.total_cmp(&10.0).is_eq();
+        has_fair_percentile |= percentile.total_cmp(&FAIR_PERCENTILE).is_eq();
         let labels = PercentileLabels { chain: chain(), tier, percentile: percentile.to_string() };
         metrics.score_outbid_ratio.get_or_create(&labels).set(value(*share));
     }

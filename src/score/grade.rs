@@ -1,11 +1,8 @@
 //! The grade of one quote.
 
 use super::{DISTANCES, MAX_PERCENTILES};
-use crate::fees::{Block, Market, Pricing, Strategy, Tier};
+use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier};
 use crate::metrics::to_f64;
-
-/// The percentile that counts as the fair tip.
-pub(super) const FAIR_PERCENTILE: f64 = 10.0;
 
 const MEDIAN: f64 = 50.0;
 
@@ -63,7 +60,7 @@ pub(super) struct TierGrade {
 
 /// Comparison of the tips with the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TipOutcome {
+pub(super) enum TipOutcome {
     /// They were compared.
     Judged,
     /// It had no transactions, so it says nothing.

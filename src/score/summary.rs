@@ -1,7 +1,8 @@
 //! The score of many grades.
 
-use super::grade::{FAIR_PERCENTILE, Grade, TierGrade, TipOutcome};
-use crate::fees::{Pricing, Strategy};
+use super::grade::{Grade, TierGrade, TipOutcome};
+use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy};
+use crate::statistics::{Share, nearest_rank};
 
 /// How the quotes of one chain did.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,15 +44,6 @@ pub struct TierScore {
     pub calibration: Option<Calibration>,
 }
 
-/// A share; the total is never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// Number of hits.
-    pub hits: u32,
-    /// Number of quotes that were compared.
-    pub total: u32,
-}
-
 /// Nearest-rank percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantiles<T> {
@@ -72,21 +64,14 @@ pub struct Calibration {
     pub high: f64,
 }
 
-impl Share {
-    /// Returns the share from 0 to 1.
-    #[must_use]
-    pub fn value(self) -> f64 {
-        f64::from(self.hits) / f64::from(self.total)
+/// Returns the share of hits; `None` without outcomes.
+fn share_of(outcomes: impl Iterator<Item = bool>) -> Option<Share> {
+    let mut share = Share { hits: 0, total: 0 };
+    for is_hit in outcomes {
+        share.total = share.total.saturating_add(1);
+        share.hits = share.hits.saturating_add(u32::from(is_hit));
     }
-
-    fn count(outcomes: impl Iterator<Item = bool>) -> Option<Self> {
-        let mut share = Self { hits: 0, total: 0 };
-        for is_hit in outcomes {
-            share.total = share.total.saturating_add(1);
-            share.hits = share.hits.saturating_add(u32::from(is_hit));
-        }
-        (share.total > 0).then_some(share)
-    }
+    (share.total > 0).then_some(share)
 }
 
 /// Returns the score of these grades. `no_quote` blocks between them had none.
@@ -108,7 +93,7 @@ pub(super) fn summarise(
     let [medium, high] = targets;
     let tier = |choose: fn(&Grade) -> (&TierGrade, bool), target| {
         let (of_tier, are_floors): (Vec<_>, Vec<_>) = grades.iter().map(choose).unzip();
-        let floor_decided = Share::count(are_floors.into_iter());
+        let floor_decided = share_of(are_floors.into_iter());
         TierScore { floor_decided, ..summarise_tier(&of_tier, percentiles, target) }
     };
     Score {
@@ -128,10 +113,10 @@ pub(super) fn summarise(
 
 fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64>) -> TierScore {
     let covered = |index: usize| {
-        Share::count(grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()))
+        share_of(grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()))
     };
     let outbid = |column: usize| {
-        Share::count(grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()))
+        share_of(grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()))
     };
     let fair =
         percentiles.iter().position(|percentile| percentile.total_cmp(&FAIR_PERCENTILE).is_eq());
@@ -168,9 +153,5 @@ fn calibration(share: Share, target: f64) -> Calibration {
 
 /// Returns percentiles of ascending values; `None` without values.
 fn quantiles<T: Copy>(sorted: &[T]) -> Option<Quantiles<T>> {
-    let nearest_rank = |percent: usize| {
-        let rank = sorted.len().saturating_mul(percent).div_ceil(100);
-        sorted.get(rank.saturating_sub(1)).copied()
-    };
-    Some(Quantiles { p50: nearest_rank(50)?, p95: nearest_rank(95)? })
+    Some(Quantiles { p50: nearest_rank(sorted, 50)?, p95: nearest_rank(sorted, 95)? })
 }

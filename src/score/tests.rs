@@ -2,6 +2,7 @@ use super::*;
 use crate::fees::{
     self, RewardPercentiles, Rewards, ScorePercentiles, Strategy, Targets, Tier, ZeroBaseFee,
 };
+use crate::statistics::Share;
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
 struct Chain {

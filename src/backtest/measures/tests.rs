@@ -147,15 +147,6 @@ fn recording_without_tips_scores_the_max_fee_alone() {
 }
 
 #[test]
-fn percentile_is_the_nearest_rank() {
-    let hundred: Vec<u128> = (1..=100).collect();
-    assert_eq!([50, 95, 99].map(|percent| nearest_rank(&hundred, percent).unwrap()), [50, 95, 99]);
-    assert_eq!([50, 95, 99].map(|percent| nearest_rank(&[1, 2, 3], percent).unwrap()), [2, 3, 3]);
-    assert_eq!(nearest_rank(&[7], 1), Some(7));
-    assert_eq!(nearest_rank(&[], 50), None);
-}
-
-#[test]
 fn every_estimator_is_scored_at_the_same_heads() {
     let all = estimators::all_estimators(&Pricing::default());
     let heads_for = |count| {
