@@ -14,6 +14,7 @@ mod access_log;
 mod callers_fee;
 mod chains;
 mod chunked_body;
+mod compat;
 mod cors;
 mod delegation;
 mod extractors;
@@ -152,6 +153,7 @@ pub fn public(
         .merge(suggestion_routes().with_state(SuggestionState::new(store, metrics)))
         .merge(stream_routes().with_state(streams))
         .merge(fee_routes().with_state(store.clone()))
+        .merge(compat::routes(config.compat.formats()).with_state(store.clone()))
         .merge(history_routes().with_state(HistorySerializer::new(store)))
         .merge(chart_routes().with_state(ChartRenderer::new(store, reads.memory(), metrics)))
         .merge(rpc_routes().with_state(reads.clone()))
@@ -178,7 +180,8 @@ pub fn public(
         "" => routes,
         path => {
             let page = Router::new().route(&format!("{path}/"), get(pages::dashboard));
-            Router::new().nest(path, routes).merge(page).merge(probes)
+            let formats = compat::root_routes(config.compat.formats()).with_state(store.clone());
+            Router::new().nest(path, routes).merge(page).merge(probes).merge(formats)
         }
     };
     let fast_path = FastPath::new(base_path, store, metrics);
@@ -261,6 +264,7 @@ fn described_routes(config: &Config) -> utoipa::openapi::OpenApi {
     let mut document = suggestion_routes().into_openapi();
     document.merge(stream_routes().into_openapi());
     document.merge(fee_routes().into_openapi());
+    document.merge(compat::routes(config.compat.formats()).into_openapi());
     document.merge(history_routes().into_openapi());
     document.merge(chart_routes().into_openapi());
     if config.chains.iter().any(|chain| chain.json_rpc) {

@@ -2,6 +2,7 @@
 //! checked completely before anything is opened.
 
 mod chain;
+mod compat;
 mod delegation;
 mod error;
 mod layers;
@@ -28,6 +29,7 @@ use serde::Deserialize;
 
 pub(crate) use chain::parse_hex_chain_id;
 pub use chain::{Chain, ChainParameters};
+pub use compat::{Compat, FormatName};
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
@@ -68,6 +70,8 @@ pub struct Config {
     pub redis: Redis,
     /// Grading of the quotes that were served.
     pub score: Score,
+    /// Formats of other gas services.
+    pub compat: Compat,
     /// Chains, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
@@ -104,6 +108,8 @@ struct Sections {
     redis: Redis,
     #[serde(default)]
     score: Score,
+    #[serde(default)]
+    compat: Compat,
 }
 
 impl Sections {
@@ -120,6 +126,7 @@ impl Sections {
             delegation: self.delegation,
             redis: self.redis,
             score: self.score,
+            compat: self.compat,
             chains,
             notes: Vec::new(),
             file: None,
@@ -179,6 +186,7 @@ impl Config {
         let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
         for chain in &mut chains {
             chain.pricing.score_percentiles = sections.score.percentiles;
+            chain.formats = sections.compat.formats();
         }
         mistakes.finish()?;
         let is_shared = sections.redis.url.is_some();
@@ -189,6 +197,13 @@ impl Config {
                 "{CHAINS}.{key}.ws_urls has no effect: with redis.url, replicas share their polls"
             )
         });
+        let ignored_answers = chains.iter().filter(|it| it.answer_fee_methods && !it.json_rpc);
+        let ignored_answers = ignored_answers.map(|chain| {
+            let key = &chain.key;
+            format!(
+                "{CHAINS}.{key}.answer_fee_methods has no effect: {CHAINS}.{key}.json_rpc is false"
+            )
+        });
         let unused_api = sections.delegation.note_without_source(layers);
         let assumptions = chains.iter().filter_map(|chain| chain.assumptions(layers));
         let notes = layers
@@ -196,6 +211,7 @@ impl Config {
             .iter()
             .cloned()
             .chain(ignored_keys)
+            .chain(ignored_answers)
             .chain(unused_api)
             .chain(assumptions)
             .collect();

@@ -20,7 +20,7 @@ pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, HeaderParameters,
 };
 pub use history::{Block, FeeHistory, Rewards};
-pub use inclusion::{Inclusion, inclusion};
+pub use inclusion::{Inclusion, accepts, inclusion, observed_reward};
 pub use market::{
     FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType,
     Suggestion, Tier, Trend,

@@ -25,6 +25,7 @@ mod chart;
 mod circuit_breaker;
 pub mod cli;
 mod client_limits;
+pub mod compat;
 pub mod config;
 pub mod delegation;
 mod delegation_registry;

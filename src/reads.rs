@@ -105,6 +105,9 @@ pub enum ReadRejection {
     /// The client has the maximum number of concurrent calls.
     #[error("too many concurrent calls of this client; retry later")]
     TooManyPerClient,
+    /// The service answers this method from the suggestion, and there is none that may be served.
+    #[error("there is no current gas suggestion for this chain")]
+    NoSuggestion,
     /// No node answered.
     #[error(transparent)]
     Failed(#[from] ReadError),
@@ -269,7 +272,7 @@ impl ChainReads {
             Err(ReadRejection::Failed(ReadError::BudgetExhausted(_))) => {
                 ReadOutcome::BudgetExhausted
             }
-            Err(ReadRejection::Failed(_)) => ReadOutcome::Failed,
+            Err(ReadRejection::NoSuggestion | ReadRejection::Failed(_)) => ReadOutcome::Failed,
         }];
         outcome.map(|found| found.response)
     }
@@ -295,6 +298,15 @@ impl ChainReads {
         };
         let scope = known.state_scope(params)?;
         if let Some(response) = known.own_response() {
+            return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
+        }
+        if self.chain.config().answer_fee_methods
+            && let Some(amount) = known.suggested_amount
+        {
+            let current = self.chain.servable_snapshot();
+            let current = current.map_err(|_| ReadRejection::NoSuggestion)?;
+            let result = format!("\"{:#x}\"", amount(&current.snapshot.market));
+            let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
         let call = Call { method: known.name, params, is_retryable: true };

@@ -1,5 +1,7 @@
 //! Removes secrets from texts and JSON of upstreams.
 
+use std::borrow::Cow;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
@@ -8,6 +10,14 @@ use serde_json::Value;
 use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 
 const REDACTED: &str = "***";
+
+/// Returns the path of a request without the API key that clients of MetaMask's gas API send after `/v3/`.
+pub(crate) fn without_path_key(path: &str) -> Cow<'_, str> {
+    const BEFORE_KEY: &str = "/v3/";
+    let Some((before, rest)) = path.split_once(BEFORE_KEY) else { return path.into() };
+    let after = rest.find('/').and_then(|end| rest.get(end..)).unwrap_or_default();
+    format!("{before}{BEFORE_KEY}{REDACTED}{after}").into()
+}
 
 /// Secrets to remove. One pass finds every occurrence of all of them.
 #[derive(Clone)]
@@ -134,6 +144,20 @@ fn redact_string(matcher: &AhoCorasick, text: &mut String) -> bool {
 mod tests {
     use super::*;
     use crate::config::UpstreamUrl;
+
+    #[test]
+    fn a_key_in_a_path_is_removed() {
+        for (path, expected) in [
+            ("/v3/secret/networks/1/suggestedGasFees", "/v3/***/networks/1/suggestedGasFees"),
+            ("/base/v3/secret/networks/1", "/base/v3/***/networks/1"),
+            ("/v3/secret", "/v3/***"),
+            ("/v3/", "/v3/***"),
+            ("/v3", "/v3"),
+            ("/v1/ronin/gas-suggestion", "/v1/ronin/gas-suggestion"),
+        ] {
+            assert_eq!(without_path_key(path), expected);
+        }
+    }
 
     fn redact(url: &str, error: &str) -> String {
         let url: UpstreamUrl = url.parse().unwrap();

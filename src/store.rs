@@ -13,6 +13,7 @@
 //! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
 //! of the wall clock changes none. The wall clock is only displayed.
 
+mod head_times;
 mod recent_blocks;
 
 use std::collections::HashMap;
@@ -27,10 +28,12 @@ use tokio::sync::watch;
 
 pub use recent_blocks::BlockWindow;
 
+use crate::compat::{Documents, Quote};
 use crate::fees::{FeeHistory, Market, Suggestion};
 use crate::score::{Score, Scorer, Totals};
 use crate::wire::SuggestionBody;
 use crate::{config, etag};
+use head_times::HeadTimes;
 use recent_blocks::RecentBlocks;
 
 /// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.
@@ -85,6 +88,8 @@ pub struct Snapshot {
     pub oldest_block: u64,
     /// Number of blocks in the window.
     pub block_count: usize,
+    /// The suggestion in the formats of other gas services.
+    pub(crate) documents: Documents,
     /// When the reply was accepted, for display.
     pub observed_time: SystemTime,
     timestamps: Timestamps,
@@ -126,6 +131,7 @@ pub enum Unavailable {
 #[derive(Debug)]
 pub struct Publisher {
     chain: StoredChain,
+    head_times: HeadTimes,
 }
 
 impl ChainStore {
@@ -142,7 +148,7 @@ impl ChainStore {
             by_name.insert(chain.config().key.clone(), index);
             by_name.insert(chain.config().chain_id.to_string(), index);
         }
-        let publishers = chains.iter().map(|chain| Publisher { chain: chain.clone() }).collect();
+        let publishers = chains.iter().cloned().map(Publisher::new).collect();
         (Self { chains, by_name: Arc::new(by_name) }, publishers)
     }
 
@@ -296,6 +302,10 @@ impl StoredChain {
 }
 
 impl Publisher {
+    fn new(chain: StoredChain) -> Self {
+        Self { chain, head_times: HeadTimes::default() }
+    }
+
     /// The chain that this publisher writes.
     #[must_use]
     pub fn chain(&self) -> &StoredChain {
@@ -332,6 +342,20 @@ impl Publisher {
         let window = history.newest(inner.config.pricing.window_blocks.get());
         let before_window = history.blocks().len().saturating_sub(window.len());
         let before_window = u64::try_from(before_window).unwrap_or_default();
+        self.head_times.record(newest_block, head_changed_at);
+        // All are updated under one lock, so a reader never sees one of them new and another old.
+        let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
+        recent.extend(history);
+        let quote = Quote {
+            chain: &inner.config,
+            market: &market,
+            newest_block,
+            blocks: &recent.newest(COMPARED_BLOCKS).blocks,
+            ranges: recent.ranges(market.newest_known_base_fee),
+            block_time: self.head_times.block_time().unwrap_or(inner.config.block_time),
+            head_age: observed_at.saturating_duration_since(head_changed_at),
+        };
+        let documents = Documents::new(&quote, inner.config.formats);
         let snapshot = Arc::new(Snapshot {
             newest_block,
             body,
@@ -339,18 +363,15 @@ impl Publisher {
             market,
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count: window.len(),
+            documents,
             observed_time: to_wall_clock(observed_at),
             timestamps: Timestamps { observed_at, head_changed_at },
             max_age: inner.config.max_age,
         });
-        {
-            // All are updated under one lock, so a reader never sees one of them new and another old.
-            let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
-            recent.extend(history);
-            let now = Instant::now();
-            self.chain.with_scorer(|scorer| scorer.record(history, &snapshot.market, now));
-            inner.servable.insert(inner.config.chain_id, Arc::clone(&snapshot));
-        }
+        let now = Instant::now();
+        self.chain.with_scorer(|scorer| scorer.record(history, &snapshot.market, now));
+        inner.servable.insert(inner.config.chain_id, Arc::clone(&snapshot));
+        drop(recent);
         inner.latest.send_if_modified(|latest| {
             latest.snapshot = Some(snapshot);
             is_changed || !was_servable

@@ -28,7 +28,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::config;
+use crate::{config, redaction};
 use otlp_client::OtlpHttpClient;
 
 /// Target of exported spans.
@@ -141,7 +141,7 @@ impl Span {
             otel.kind = "server",
             http.request.method = method().unwrap_or("_OTHER"),
             http.request.method_original = method().is_none().then(|| request.method().as_str()),
-            url.path = request.uri().path(),
+            url.path = &*redaction::without_path_key(request.uri().path()),
             url.scheme = "http",
         );
         if !span.is_disabled() {

@@ -13,6 +13,7 @@ use axum::response::Response;
 use super::problem;
 use super::request_id::{RequestIdGenerator, X_REQUEST_ID};
 use crate::metrics::{Counter, Metrics, RequestDurations, RequestLabels, RouteLabels};
+use crate::redaction;
 use crate::traces::Span;
 
 /// Target of request log lines, for log filters.
@@ -150,7 +151,7 @@ impl AccessLog {
                     target: TARGET,
                     $level,
                     method = truncated(context.method.as_str(), MAX_METHOD_BYTES),
-                    path = truncated(context.uri.path(), MAX_PATH_BYTES),
+                    path = truncated(&redaction::without_path_key(context.uri.path()), MAX_PATH_BYTES),
                     status = status.as_u16(),
                     duration_ms = (elapsed.as_secs_f64() * MS_PER_SECOND * STEPS_PER_MS).round() / STEPS_PER_MS,
                     request_id = context.request_id.to_str().unwrap_or_default(),

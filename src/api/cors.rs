@@ -13,7 +13,10 @@ use crate::delegation::X_API_KEY;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-const ALLOWED_HEADERS: [HeaderName; 8] = [
+/// Sent by MetaMask.
+const X_CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
+
+const ALLOWED_HEADERS: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     header::AUTHORIZATION,
@@ -22,6 +25,7 @@ const ALLOWED_HEADERS: [HeaderName; 8] = [
     header::CACHE_CONTROL,
     LAST_EVENT_ID,
     X_REQUEST_ID,
+    X_CLIENT_ID,
 ];
 
 const EXPOSED_HEADERS: [HeaderName; 7] = [

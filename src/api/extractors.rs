@@ -30,11 +30,19 @@ where
         let name = Path::<String>::from_request_parts(parts, state).await;
         let name = name.map_or_else(|_| String::new(), |Path(name)| name);
         let store = ChainStore::from_ref(state);
-        store.chain(&name).cloned().map(Self).ok_or_else(|| {
-            let keys = store.chains().iter().map(|chain| chain.config().key.as_str());
-            Problem::unknown_chain(&name, keys)
-        })
+        find_chain(&store, &name).cloned().map(Self)
     }
+}
+
+/// Returns the chain with this key or id.
+pub(super) fn find_chain<'a>(
+    store: &'a ChainStore,
+    name: &str,
+) -> Result<&'a StoredChain, Problem> {
+    store.chain(name).ok_or_else(|| {
+        let keys = store.chains().iter().map(|chain| chain.config().key.as_str());
+        Problem::unknown_chain(name, keys)
+    })
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for ClientHandle {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use axum::http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ETAG};
+use axum::http::header::ACCESS_CONTROL_EXPOSE_HEADERS;
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -99,9 +99,9 @@ impl FastChain {
             return (cached.headers.clone(), cached.body.clone());
         }
         drop(last_response);
-        let mut headers = suggestion::suggestion_headers(snapshot, freshness);
         let etag = HeaderValue::from_bytes(snapshot.etag.as_bytes());
-        headers.insert(ETAG, etag.expect("a copy of a header value is one"));
+        let etag = etag.expect("a copy of a header value is one");
+        let mut headers = suggestion::headers_with(snapshot, &etag, freshness);
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));

@@ -27,6 +27,7 @@ use utoipa::openapi::{
 use utoipa::{IntoParams, OpenApi as _};
 
 use super::response_body::StaticBody;
+use crate::compat::EtherscanError;
 use crate::config::{Chain, Config, DelegationSource};
 use crate::etag;
 use crate::wire::Delegation;
@@ -48,6 +49,7 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
     info(description = DESCRIPTION),
     tags(
         (name = "Gas", description = "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings."),
+        (name = super::compat::TAG, description = "The same suggestion in the formats of other gas services, whose clients need only another URL. `[compat] formats` selects them."),
         (name = "JSON-RPC", description = "Reads of chain state, forwarded to the chain's nodes."),
         (name = "Delegation", description = "Delegations of a vault, and transactions that change them."),
         (name = verification::TAG, description = verification::DESCRIPTION),
@@ -146,8 +148,15 @@ fn complete_responses(operation: &mut Operation) {
         headers.push("X-Request-Id".to_owned());
         if status.starts_with(['4', '5']) {
             headers.push("Cache-Control".to_owned());
-            let content = std::mem::take(&mut response.content).into_values();
-            response.content = content.map(|content| (PROBLEM.to_owned(), content)).collect();
+            let content = std::mem::take(&mut response.content).into_iter();
+            let own_errors = RefOr::from(schema_ref::<EtherscanError>());
+            let with_type = |(media_type, content): (String, RefOr<Content>)| match &content {
+                RefOr::T(body) if body.schema.as_ref() == Some(&own_errors) => {
+                    (media_type, content)
+                }
+                _ => (PROBLEM.to_owned(), content),
+            };
+            response.content = content.map(with_type).collect();
         }
         let reference = |name: String| {
             let reference = Ref::new(format!("#/components/headers/{name}"));
@@ -219,6 +228,10 @@ fn apply_config(parameter: &mut Parameter, chains: &[Chain]) {
         (ParameterIn::Path, "chain") => {
             let names = |chain: &Chain| [chain.key.clone(), chain.chain_id.to_string()];
             schema.enum_values = Some(chains.iter().flat_map(names).map(Value::from).collect());
+        }
+        (ParameterIn::Path, "chain_id") | (ParameterIn::Query, "chainid") => {
+            let ids = chains.iter().map(|chain| json!(chain.chain_id.to_string()));
+            schema.enum_values = Some(ids.collect());
         }
         (ParameterIn::Query, "chainId") => {
             let ids = chains.iter().map(|chain| json!(chain.chain_id));

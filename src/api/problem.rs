@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use opentelemetry::trace::TraceId;
 use serde::Serialize;
@@ -254,10 +254,24 @@ impl Problem {
         ([(header::ALLOW, allowed)], problem).into_response()
     }
 
-    /// Returns the detail, for unit tests of other modules.
-    #[cfg(test)]
+    /// Returns the detail.
     pub(super) fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// Returns `response` as the error's response, for a route whose clients know another body than a problem.
+    pub(super) fn with_body(&self, mut response: Response) -> Response {
+        *response.status_mut() = self.code.status();
+        response.extensions_mut().insert(PassThroughError);
+        self.write_headers(response.headers_mut());
+        response
+    }
+
+    fn write_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
     }
 
     /// Serialises the body with this request id.
@@ -281,7 +295,8 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
-/// Marks a response of an upstream, whose errors are forwarded unchanged.
+/// Marks a response that keeps its body although it is an error: one of an upstream, or one in the format of another
+/// service.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassThroughError;
 
@@ -304,13 +319,10 @@ pub(super) fn write_problem(
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    problem.write_headers(headers);
     if problem.code == ProblemCode::BadRequest {
         // After a malformed request the rest of the connection cannot be parsed.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    if let Some(seconds) = problem.retry_after {
-        headers.insert(header::RETRY_AFTER, seconds.into());
     }
 }
 

@@ -16,10 +16,10 @@ use utoipa::ToSchema;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{Components, OpenApi, RefOr};
 
-use super::openapi;
 use super::openapi::components::CommonErrors;
 use super::problem::{Problem, ProblemCode};
 use super::verification;
+use super::{compat, openapi};
 use crate::nearest::nearest;
 
 /// The routes of the public listener. Cheap to clone.
@@ -98,7 +98,8 @@ impl RouteTable {
 }
 
 /// Returns the names of the operation's query parameters. `None`: the route takes any. Links to pages carry parameters
-/// of other services, and requests for verification are forwarded as they are.
+/// of other services, requests for verification are forwarded as they are, and clients of other gas services send
+/// parameters of those.
 fn query_parameters(
     path: &str,
     operation: &Operation,
@@ -108,7 +109,7 @@ fn query_parameters(
     /// delegate.xyz's documents call two parameters of this route by other names.
     const RENAMED: (&str, [&str; 2]) = ("/registry/v2/check/erc721", ["vault", "delegate"]);
     let has_tag = |tag: &str| operation.tags.iter().flatten().any(|known| known == tag);
-    if has_tag(PAGES) || has_tag(openapi::VERIFICATION_TAG) {
+    if has_tag(PAGES) || has_tag(openapi::VERIFICATION_TAG) || has_tag(compat::TAG) {
         return None;
     }
     let parameters =

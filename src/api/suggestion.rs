@@ -103,15 +103,28 @@ pub(super) async fn get_suggestion(
     let result = chain.servable_snapshot();
     FreshnessCounters::new(&chain, &metrics).record(&chain, &result);
     let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let headers = suggestion_headers(&current.snapshot, Freshness::from_snapshot(&chain, &current));
+    let headers = headers_of(&chain, &current, &current.snapshot.etag);
     Ok(conditional_response(headers, current.snapshot.body.clone(), &request))
 }
 
-/// Builds the headers of a suggestion with this freshness.
-pub(super) fn suggestion_headers(snapshot: &Snapshot, freshness: Freshness) -> HeaderMap {
+/// Builds the headers of a response that was made of the snapshot, and that has this entity tag.
+pub(super) fn headers_of(
+    chain: &StoredChain,
+    current: &ServableSnapshot,
+    etag: &HeaderValue,
+) -> HeaderMap {
+    headers_with(&current.snapshot, etag, Freshness::from_snapshot(chain, current))
+}
+
+/// Like [`headers_of`], with this freshness.
+pub(super) fn headers_with(
+    snapshot: &Snapshot,
+    etag: &HeaderValue,
+    freshness: Freshness,
+) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
     headers.insert(header::CONTENT_TYPE, JSON);
-    headers.insert(header::ETAG, snapshot.etag.clone());
+    headers.insert(header::ETAG, etag.clone());
     headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
     freshness.write_headers(&mut headers);
     headers

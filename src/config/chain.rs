@@ -11,6 +11,7 @@ use super::pricing::PricingSection;
 use super::rpc::RpcMethod;
 use super::upstream_url::{UpstreamUrl, WebSocketUrl};
 use super::{CHAINS, presets, units};
+use crate::compat::Formats;
 use crate::fees::Pricing;
 
 /// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
@@ -55,6 +56,9 @@ pub struct Chain {
     /// True if `/rpc/{chain}` exists.
     #[serde(default)]
     pub json_rpc: bool,
+    /// True if `/rpc/{chain}` answers `eth_gasPrice` and `eth_maxPriorityFeePerGas` from the suggestion, not from a node.
+    #[serde(default)]
+    pub answer_fee_methods: bool,
     /// Methods that `/rpc/{chain}` allows; `None`: the default list.
     pub rpc_methods: Option<Vec<RpcMethod>>,
     /// Data older than this is not served. Default: 30 s, or five block times if that is longer.
@@ -72,6 +76,9 @@ pub struct Chain {
     /// Source of the parameters of the base fee beside the configuration.
     #[serde(default)]
     pub chain_parameters: ChainParameters,
+    /// Formats of other gas services in which the suggestion is served.
+    #[serde(skip)]
+    pub formats: Formats,
     /// Constants of the fee rules.
     #[serde(default = "PricingSection::default_pricing", with = "PricingSection")]
     pub pricing: Pricing,

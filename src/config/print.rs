@@ -66,6 +66,7 @@ fn to_document(config: &Config) -> DocumentMut {
         ("delegation", section(&config.delegation)),
         ("redis", section(&config.redis)),
         ("score", section(&config.score)),
+        ("compat", section(&config.compat)),
         ("cors", section(&config.cors)),
         ("log", section(&config.log)),
         ("tracing", section(&config.tracing)),

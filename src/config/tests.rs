@@ -169,7 +169,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis, score",
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis, score, compat",
         ),
         ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),
@@ -279,7 +279,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, chain_parameters, pricing",
+            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, answer_fee_methods, rpc_methods, max_age, poll_timeout, stall_after, history_blocks, chain_parameters, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",

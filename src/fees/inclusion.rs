@@ -31,15 +31,9 @@ pub fn inclusion(
     pricing: &Pricing,
     parameters: &ChainParameters,
 ) -> Inclusion {
-    let percentile = pricing.inclusion_percentile();
-    let is_empty = |block: &Block| block.gas_used_ratio == Some(0.0);
-    let compared = blocks.iter().filter(|block| is_empty(block) || block.rewards.is_some());
-    let outcomes: Vec<bool> = compared
-        .map(|block| {
-            let reward = block.rewards.and_then(|rewards| pricing.reward_at(percentile, &rewards));
-            is_empty(block) || offered.max_priority_fee_per_gas >= reward.unwrap_or_default()
-        })
-        .collect();
+    let tip = offered.max_priority_fee_per_gas;
+    let outcomes: Vec<bool> =
+        blocks.iter().filter_map(|block| accepts(block, tip, pricing)).collect();
     Inclusion {
         enough_in: outcomes.iter().filter(|is_enough| **is_enough).count(),
         of: outcomes.len(),
@@ -52,6 +46,29 @@ pub fn inclusion(
         ),
         not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, parameters),
     }
+}
+
+/// Returns true if the block had no transactions, or if the tip reaches its reward at
+/// [`Pricing::inclusion_percentile`]. `None`: it had transactions, but no usable rewards.
+#[must_use]
+pub fn accepts(block: &Block, tip: u128, pricing: &Pricing) -> Option<bool> {
+    if is_empty(block) {
+        return Some(true);
+    }
+    let rewards = block.rewards?;
+    let reward = pricing.reward_at(pricing.inclusion_percentile(), &rewards);
+    Some(tip >= reward.unwrap_or_default())
+}
+
+/// Returns the reward at the first percentile of a block with transactions; `None`: there is no usable one.
+#[must_use]
+pub fn observed_reward(block: &Block) -> Option<u128> {
+    block.rewards.filter(|_| !is_empty(block)).map(|rewards| rewards.medium)
+}
+
+/// Returns true if the block had no transactions. Nodes report a reward of 0 for it.
+fn is_empty(block: &Block) -> bool {
+    block.gas_used_ratio == Some(0.0)
 }
 
 /// Returns the number of empty blocks after which the base fee is at most `max_fee`.

@@ -33,6 +33,15 @@ pub struct Market {
     pub chain_parameters: ChainParameters,
 }
 
+impl Market {
+    /// Returns the base fee of the next block plus the medium tip, in wei: what a node means by its gas price.
+    #[must_use]
+    pub fn gas_price(&self) -> u128 {
+        let tip = self.suggestion.medium.max_priority_fee_per_gas;
+        self.newest_known_base_fee.saturating_add(tip)
+    }
+}
+
 /// Suggested fees: a base fee that both tiers share, and two tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suggestion {
@@ -130,7 +139,7 @@ impl GasUsedRatios {
     }
 }
 
-/// The next base fee compared with the window's average.
+/// A newer amount compared with an average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trend {
     /// More than 5 % above it.
@@ -142,16 +151,21 @@ pub enum Trend {
 }
 
 impl Trend {
-    pub(super) fn from_base_fees(average: u128, upcoming: u128) -> Result<Self, PricingError> {
-        let times = |amount: u128, factor| amount.checked_mul(factor).ok_or(PricingError::Overflow);
-        let scaled = times(upcoming, 20)?;
-        Ok(if scaled > times(average, 21)? {
+    /// Compares `newest` with `average`. `None`: an amount is too large to compare.
+    #[must_use]
+    pub fn between(average: u128, newest: u128) -> Option<Self> {
+        let scaled = newest.checked_mul(20)?;
+        Some(if scaled > average.checked_mul(21)? {
             Self::Rising
-        } else if scaled < times(average, 19)? {
+        } else if scaled < average.checked_mul(19)? {
             Self::Falling
         } else {
             Self::Stable
         })
+    }
+
+    pub(super) fn from_base_fees(average: u128, upcoming: u128) -> Result<Self, PricingError> {
+        Self::between(average, upcoming).ok_or(PricingError::Overflow)
     }
 }
 

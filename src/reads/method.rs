@@ -14,6 +14,7 @@ use super::params::Param::{
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
 use crate::config::RpcMethod;
+use crate::fees::Market;
 use crate::upstream::NodeResponse;
 
 /// A method with known parameters. All known methods only read, so their responses may be shared.
@@ -27,6 +28,8 @@ pub(super) struct KnownMethod {
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
     /// Result that the service gives itself. `None`: the nodes are called.
     own_result: Option<&'static str>,
+    /// Amount in wei that answers the method if the chain has `answer_fee_methods`.
+    pub(super) suggested_amount: Option<fn(&Market) -> u128>,
 }
 
 /// Block that a result mentions, perhaps before the polls have seen it.
@@ -116,7 +119,14 @@ impl ReadMethod {
 
 /// A method whose result depends on nothing but the state that its parameters select.
 const fn method(name: &'static str, params: &'static [Param]) -> KnownMethod {
-    KnownMethod { name, params, scope: Fixed, parse_hint: |_| None, own_result: None }
+    KnownMethod {
+        name,
+        params,
+        scope: Fixed,
+        parse_hint: |_| None,
+        own_result: None,
+        suggested_amount: None,
+    }
 }
 
 /// A method without parameters, whose result changes with each block.
@@ -154,8 +164,11 @@ static KNOWN_METHODS: [KnownMethod; 30] = [
     transaction_method("eth_getTransactionByHash"),
     transaction_method("eth_getTransactionReceipt"),
     KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
-    head_method("eth_gasPrice"),
-    head_method("eth_maxPriorityFeePerGas"),
+    KnownMethod { suggested_amount: Some(Market::gas_price), ..head_method("eth_gasPrice") },
+    KnownMethod {
+        suggested_amount: Some(|market| market.suggestion.medium.max_priority_fee_per_gas),
+        ..head_method("eth_maxPriorityFeePerGas")
+    },
     head_method("eth_blobBaseFee"),
     head_method("eth_syncing"),
     head_method("net_listening"),

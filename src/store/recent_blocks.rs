@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::fees::{Block, FeeHistory, Rewards};
+use crate::compat::Ranges;
+use crate::fees::{self, Block, FeeHistory, Rewards};
 
 /// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
@@ -112,6 +113,28 @@ impl RecentBlocks {
     /// Number of changes of the blocks.
     pub(super) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Returns the lowest and the highest amounts of all blocks, compared with the base fee of the next one.
+    pub(super) fn ranges(&self, next_base_fee: u128) -> Ranges {
+        let widen = |range: Option<[u128; 2]>, amount: u128| {
+            let [lowest, highest] = range.unwrap_or([amount; 2]);
+            Some([lowest.min(amount), highest.max(amount)])
+        };
+        let (mut base_fee, mut reward, mut cheaper) = (None, None, 0_u32);
+        for block in &self.blocks {
+            base_fee = widen(base_fee, block.base_fee);
+            cheaper = cheaper.saturating_add(u32::from(block.base_fee < next_base_fee));
+            if let Some(amount) = fees::observed_reward(&block.block([0; 2])) {
+                reward = widen(reward, amount);
+            }
+        }
+        let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX).max(1);
+        Ranges {
+            base_fee: base_fee.unwrap_or([next_base_fee; 2]),
+            reward,
+            cheaper_share: f64::from(cheaper) / f64::from(count),
+        }
     }
 
     pub(super) fn newest(&self, count: usize) -> BlockWindow {

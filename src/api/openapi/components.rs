@@ -82,6 +82,47 @@ pub(in crate::api) struct IfNoneMatch {
 }
 
 #[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::api) struct ChainIdParam {
+    /// The chain's id; its key works too.
+    chain_id: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::api) struct ApiKeyPath {
+    /// Any text; it is neither checked nor logged.
+    key: String,
+}
+
+/// Parameters that Etherscan's clients send. Others are ignored.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct EtherscanQuery {
+    /// `gastracker` or `proxy`.
+    #[param(nullable = false, example = "gastracker")]
+    module: Option<String>,
+    /// `gasoracle`, `eth_gasPrice` or `eth_getBlockByNumber`.
+    #[param(nullable = false, example = "gasoracle")]
+    action: Option<String>,
+    /// The chain's id. Default: the lowest configured one.
+    #[param(nullable = false)]
+    chainid: Option<String>,
+    /// The block: `latest`.
+    #[param(nullable = false)]
+    tag: Option<String>,
+}
+
+/// Parameters that Blocknative's clients send. Others are ignored.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct BlocknativeQuery {
+    /// The chain's id. Default: the lowest configured one.
+    #[param(nullable = false)]
+    chainid: Option<String>,
+}
+
+#[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(in crate::api) struct LastEventId {
     /// The id of the last event that the client received: it is not sent again.

@@ -15,6 +15,7 @@ use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route_table::RouteTable;
 use crate::api::{callers_fee, chains, fee_history, fee_market, score};
+use crate::compat::{Document, SupportedChain};
 use crate::config::{Chain, Config};
 use crate::delegation::{LookupError, PreparedTransaction};
 use crate::fees::{self, Block, FeeHistory, Rewards};
@@ -27,6 +28,19 @@ const GWEI: u128 = 1_000_000_000;
 const EXAMPLE_BLOCKS: usize = 2;
 /// Time of observation in the example of a fee market.
 const OBSERVED_AT: &str = "2026-11-20T17:31:34.123Z";
+
+/// Routes of other services' formats, with one of their documents each.
+const DOCUMENTS: [(&str, Document); 9] = [
+    ("/networks/{chain_id}/suggestedGasFees", Document::MetamaskFees),
+    ("/v3/{key}/networks/{chain_id}/suggestedGasFees", Document::MetamaskFees),
+    ("/networks/{chain_id}/gasPrices", Document::MetamaskPrices),
+    ("/api", Document::EtherscanOracle),
+    ("/compat/safe/{chain_id}", Document::Safe),
+    ("/gasprices/blockprices", Document::Blocknative),
+    ("/compat/rrelayer/{chain_id}", Document::Rrelayer),
+    ("/compat/polygon/{chain_id}/v2", Document::Polygon),
+    ("/compat/flat/{chain_id}", Document::Flat),
+];
 
 /// Writes the examples into the document.
 pub(super) fn write_examples(document: &mut OpenApi, config: &Config, first: &Chain) {
@@ -122,6 +136,15 @@ fn write_snapshot_examples(
         let replacement = callers_fee::ReplacementBody::new(market, pending);
         set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
     }
+    for (path, id) in DOCUMENTS {
+        let prepared = snapshot.documents.get(id);
+        let body = prepared.and_then(|prepared| serde_json::from_slice(&prepared.json).ok());
+        if let Some(body) = body {
+            set_response_example(document, path, body);
+        }
+    }
+    let chains = json!([SupportedChain::new(chain.config())]);
+    set_response_example(document, "/chains", chains);
     let score = score::ScoreBody::new(chain.config(), snapshot.newest_block, &chain.score());
     set_response_example(document, "/v1/{chain}/score", json!(score));
     let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });

@@ -154,7 +154,8 @@ impl RpcError {
                 | ReadError::NoMemory
                 | ReadError::TooLarge,
             ) => Self::LIMIT_EXCEEDED,
-            ReadRejection::Failed(ReadError::TimedOut | ReadError::Unavailable) => {
+            ReadRejection::NoSuggestion
+            | ReadRejection::Failed(ReadError::TimedOut | ReadError::Unavailable) => {
                 Self::UNAVAILABLE
             }
         };

@@ -1,0 +1,111 @@
+//! What the documents of one chain say, apart from their form.
+
+use std::time::Duration;
+
+use crate::config;
+use crate::fees::{self, Block, Market, Tier};
+
+/// A suggestion, and what was observed of the chain when it was made.
+#[derive(Debug)]
+pub(crate) struct Quote<'a> {
+    pub(crate) chain: &'a config::Chain,
+    pub(crate) market: &'a Market,
+    pub(crate) newest_block: u64,
+    /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`](crate::store::COMPARED_BLOCKS).
+    pub(crate) blocks: &'a [Block],
+    pub(crate) ranges: Ranges,
+    /// Mean time between the newest blocks; the configured block time until enough were seen.
+    pub(crate) block_time: Duration,
+    /// Time from the first sight of the newest block to the reply that the quote was made of.
+    pub(crate) head_age: Duration,
+}
+
+/// Amounts in the blocks that are kept, in wei per gas.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Ranges {
+    /// Lowest and highest base fee.
+    pub(crate) base_fee: [u128; 2],
+    /// Lowest and highest reward; `None`: no block had usable rewards.
+    pub(crate) reward: Option<[u128; 2]>,
+    /// Share of the blocks whose base fee is below that of the next one, from 0 to 1.
+    pub(crate) cheaper_share: f64,
+}
+
+/// The tiers: fees for a transaction that can wait, and the suggestion's two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tiers<T> {
+    pub(crate) low: T,
+    pub(crate) medium: T,
+    pub(crate) high: T,
+}
+
+impl<T> Tiers<T> {
+    pub(crate) fn map<U>(self, convert: impl Fn(T) -> U) -> Tiers<U> {
+        Tiers { low: convert(self.low), medium: convert(self.medium), high: convert(self.high) }
+    }
+}
+
+/// The shortest and the longest time that a transaction waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitTimes {
+    pub(crate) shortest: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl Quote<'_> {
+    pub(crate) fn tiers(&self) -> Tiers<Tier> {
+        let suggestion = &self.market.suggestion;
+        Tiers { low: self.market.low, medium: suggestion.medium, high: suggestion.high }
+    }
+
+    /// Base fee of the next block in wei.
+    pub(crate) fn next_base_fee(&self) -> u128 {
+        self.market.newest_known_base_fee
+    }
+
+    /// Prices per gas that transactions with the tiers' fees pay in the next block, in wei.
+    pub(crate) fn prices(&self) -> Tiers<u128> {
+        self.tiers().map(|tier| tier.price_at(self.next_base_fee()))
+    }
+
+    /// Tip of the medium tier over the base fee of the next block, in wei: what a node means by its gas price.
+    pub(crate) fn gas_price(&self) -> u128 {
+        self.market.gas_price()
+    }
+
+    /// Base fee of the newest block in wei.
+    pub(crate) fn newest_base_fee(&self) -> u128 {
+        self.blocks.last().map_or(self.next_base_fee(), |block| block.base_fee)
+    }
+
+    /// Waiting times of a transaction with this tip: one block, and the longest that the newest blocks show. A
+    /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its tip.
+    pub(crate) fn wait_times(&self, tip: u128) -> WaitTimes {
+        let (mut run, mut longest) = (0_u32, 0_u32);
+        for block in self.blocks {
+            let is_accepted = fees::accepts(block, tip, &self.chain.pricing) == Some(true);
+            run = if is_accepted { 0 } else { run.saturating_add(1) };
+            longest = longest.max(run);
+        }
+        WaitTimes {
+            shortest: self.block_time,
+            longest: self.block_time.saturating_mul(longest.saturating_add(1)),
+        }
+    }
+
+    /// Percentage of the newest blocks at which the tip was enough, rounded down, from 1 to 99; `None`: no block had
+    /// rewards to compare with.
+    pub(crate) fn confidence(&self, tip: u128) -> Option<usize> {
+        let outcomes = || {
+            self.blocks.iter().filter_map(|block| fees::accepts(block, tip, &self.chain.pricing))
+        };
+        let accepted = outcomes().filter(|is_accepted| *is_accepted).count();
+        let percentage = accepted.saturating_mul(100).checked_div(outcomes().count())?;
+        Some(percentage.clamp(1, 99))
+    }
+
+    /// Rewards of the newest blocks that have some, in wei per gas, oldest first. An empty block has none.
+    pub(crate) fn rewards(&self) -> Vec<u128> {
+        self.blocks.iter().filter_map(fees::observed_reward).collect()
+    }
+}
