@@ -149,3 +149,6 @@ impl Documents {
         self.0[document].as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

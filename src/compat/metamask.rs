@@ -73,7 +73,7 @@ impl SuggestedGasFees {
             medium: levels.medium,
             high: levels.high,
             estimated_base_fee: Gwei(quote.next_base_fee()),
-            network_congestion: quote.ranges.cheaper_share,
+            network_congestion: rounded(quote.ranges.cheaper_share),
             latest_priority_fee_range: latest.map(Gwei),
             historical_priority_fee_range: quote.ranges.reward.unwrap_or(latest).map(Gwei),
             historical_base_fee_range: quote.ranges.base_fee.map(Gwei),
@@ -82,6 +82,12 @@ impl SuggestedGasFees {
             version: "0.0.1",
         }
     }
+}
+
+/// Rounds to four places: more say nothing about a count of blocks.
+fn rounded(share: f64) -> f64 {
+    const STEPS: f64 = 1e4;
+    (share * STEPS).round() / STEPS
 }
 
 impl Level {

@@ -18,6 +18,7 @@ mod delegation_api;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/delegation_service.rs"]
 mod delegation_service;
+mod drop_in;
 mod failover;
 #[path = "../rig/fixtures.rs"]
 mod fixtures;

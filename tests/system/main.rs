@@ -21,6 +21,7 @@ mod delegation_chain;
 mod delegation_service;
 mod deployment;
 mod docs;
+mod drop_in;
 mod fault_proxy;
 mod faults;
 #[expect(dead_code, reason = "tests/integration uses the rest")]

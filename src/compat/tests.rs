@@ -1,0 +1,171 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::{Chain, Config};
+use crate::fees::{self, Block, FeeHistory, Rewards};
+
+const GWEI: u128 = 1_000_000_000;
+
+/// A window with these rewards in gwei, at a base fee of 1 gwei. `None`: the rewards are unknown.
+fn blocks(rewards: &[Option<u128>]) -> Vec<Block> {
+    let block = |reward: &Option<u128>| Block {
+        base_fee: GWEI,
+        gas_used_ratio: Some(0.5),
+        rewards: reward.map(|gwei| Rewards { medium: gwei * GWEI, high: None, graded: [0; 2] }),
+    };
+    rewards.iter().map(block).collect()
+}
+
+fn chain(more: &str) -> Chain {
+    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n{more}");
+    Config::from_toml(&text).unwrap().chains.remove(0)
+}
+
+/// Prices the blocks, and returns what `read` returns of the quote.
+fn with_quote<T>(
+    chain: &Chain,
+    blocks: &[Block],
+    next_base_fee: u128,
+    read: impl FnOnce(&Quote) -> T,
+) -> T {
+    let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
+    let market = fees::price(&history, &chain.pricing).unwrap();
+    read(&Quote {
+        chain,
+        market: &market,
+        newest_block: history.newest_block(),
+        blocks,
+        ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
+        block_time: Duration::from_millis(1500),
+        head_age: Duration::from_millis(250),
+    })
+}
+
+fn document(quote: &Quote, document: Document) -> Value {
+    let documents = Documents::new(quote, Formats::all());
+    serde_json::from_slice(&documents.get(document).unwrap().json).unwrap()
+}
+
+#[test]
+fn a_transaction_waits_for_the_longest_run_of_blocks_that_do_not_accept_it() {
+    let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
+    let blocks_longest = |tip: u128| {
+        with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
+            let waits = quote.wait_times(tip * GWEI);
+            assert_eq!(waits.shortest, Duration::from_millis(1500));
+            waits.longest.as_millis() / 1500
+        })
+    };
+    // Blocks whose rewards are unknown were not seen to accept anything.
+    for (tip, expected) in [(0, 8), (1, 4), (2, 4), (4, 4), (5, 2), (9, 2), (100, 2)] {
+        assert_eq!(blocks_longest(tip), expected, "{tip}");
+    }
+    let all_known = with_quote(&chain(""), &blocks(&[Some(1); 3]), GWEI, |quote| {
+        (quote.wait_times(GWEI).longest, quote.wait_times(GWEI - 1).longest)
+    });
+    assert_eq!(all_known, (Duration::from_millis(1500), Duration::from_secs(6)));
+}
+
+#[test]
+fn a_confidence_is_the_share_of_blocks_whose_reward_the_tip_reaches() {
+    let rewards = [Some(1), Some(2), Some(3), None];
+    with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
+        let confidences = [0, 1, 2, 3, 9].map(|tip| quote.confidence(tip * GWEI));
+        assert_eq!(confidences, [Some(1), Some(33), Some(66), Some(99), Some(99)]);
+    });
+    let floor = "pricing.priority_fee_floor = \"1 gwei\"";
+    with_quote(&chain(floor), &blocks(&[None; 3]), GWEI, |quote| {
+        assert_eq!(quote.confidence(GWEI), None);
+        assert!(Documents::new(quote, Formats::all()).get(Document::Blocknative).is_none());
+    });
+}
+
+#[test]
+fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
+    with_quote(&chain(""), &blocks(&[Some(2); 20]), GWEI, |quote| {
+        let fees = document(quote, Document::MetamaskFees);
+        let expected = json!({
+            "suggestedMaxPriorityFeePerGas": "2", "suggestedMaxFeePerGas": "4",
+            "minWaitTimeEstimate": 1500, "maxWaitTimeEstimate": 1500,
+        });
+        assert_eq!(fees["medium"], expected);
+        assert_eq!(fees["networkCongestion"], 0.3333);
+        let speed = json!({
+            "suggestedMaxPriorityFeePerGas": "2.88", "suggestedMaxFeePerGas": "4.88",
+            "minWaitTimeEstimate": 2, "maxWaitTimeEstimate": 2,
+        });
+        assert_eq!(document(quote, Document::Rrelayer)["superFast"], speed);
+        // A reader takes whole seconds.
+        assert_eq!(document(quote, Document::Polygon)["blockTime"].to_string(), "2");
+        assert_eq!(document(quote, Document::Blocknative)["msSinceLastBlock"], 250);
+    });
+}
+
+#[test]
+fn trends_compare_the_newest_rewards_with_all() {
+    let trend = |rewards: &[Option<u128>]| {
+        with_quote(&chain(""), &blocks(rewards), GWEI, |quote| {
+            document(quote, Document::MetamaskFees)["priorityFeeTrend"].clone()
+        })
+    };
+    let mut rewards = vec![Some(10); 20];
+    assert_eq!(trend(&rewards), "level");
+    rewards[15..].fill(Some(12));
+    assert_eq!(trend(&rewards), "up");
+    rewards[15..].fill(Some(8));
+    assert_eq!(trend(&rewards), "down");
+    assert_eq!(trend(&[Some(10)]), "level");
+}
+
+#[test]
+fn a_base_fee_above_the_max_fee_shows_in_the_gas_price_alone() {
+    // The average doubles to 2 gwei, and the next block already costs 5.
+    with_quote(&chain(""), &blocks(&[Some(2); 20]), 5 * GWEI, |quote| {
+        let prices = document(quote, Document::MetamaskPrices);
+        assert_eq!(prices["ProposeGasPrice"], "4");
+        let gas_price = document(quote, Document::EtherscanGasPrice);
+        assert_eq!(gas_price["result"], format!("{:#x}", 7 * GWEI));
+    });
+}
+
+#[test]
+fn a_legacy_chain_has_its_gas_price_everywhere() {
+    let mut window = blocks(&[Some(3); 20]);
+    for block in &mut window {
+        block.base_fee = 0;
+    }
+    with_quote(&chain(""), &window, 0, |quote| {
+        let fees = document(quote, Document::MetamaskFees);
+        assert_eq!(fees["medium"]["suggestedMaxFeePerGas"], "3");
+        assert_eq!(fees["estimatedBaseFee"], "0");
+        assert_eq!(document(quote, Document::MetamaskPrices)["ProposeGasPrice"], "3");
+        let gas_price = document(quote, Document::EtherscanGasPrice)["result"].clone();
+        assert_eq!(gas_price, format!("{:#x}", 3 * GWEI));
+        assert_eq!(document(quote, Document::Safe)["result"]["suggestBaseFee"], "0");
+        assert_eq!(document(quote, Document::Flat)["standard"], 3);
+    });
+}
+
+#[test]
+fn unknown_ratios_are_omitted() {
+    let mut window = blocks(&[Some(3); 7]);
+    window[3].gas_used_ratio = None;
+    window[6].gas_used_ratio = Some(0.0);
+    with_quote(&chain(""), &window, GWEI, |quote| {
+        let oracle = document(quote, Document::EtherscanOracle);
+        assert_eq!(oracle["result"]["gasUsedRatio"], "0.5,0.5,0.5,0");
+    });
+}
+
+#[test]
+fn only_the_chosen_formats_are_written() {
+    let mut formats = Formats::default();
+    formats.insert(Format::Etherscan);
+    with_quote(&chain(""), &blocks(&[Some(3); 7]), GWEI, |quote| {
+        let documents = Documents::new(quote, formats);
+        assert!(documents.get(Document::EtherscanBlock).is_some());
+        assert!(documents.get(Document::Safe).is_none());
+    });
+}

@@ -1,0 +1,292 @@
+//! The suggestion in the formats of other gas services.
+
+mod consumers;
+mod recordings;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::logged_process::LoggedProcess;
+use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
+use crate::test_server::{Response, TestServer, wait_for};
+
+/// Documents of chain 2020 that are made of the suggestion.
+const DOCUMENTS: [&str; 11] = [
+    "/networks/2020/suggestedGasFees",
+    "/v3/any-key/networks/2020/suggestedGasFees",
+    "/networks/2020/gasPrices",
+    "/api?module=gastracker&action=gasoracle&chainid=2020&apikey=any",
+    "/api?module=proxy&action=eth_gasPrice&chainid=2020",
+    "/api?module=proxy&action=eth_getBlockByNumber&tag=latest&boolean=false&chainid=2020",
+    "/compat/safe/2020",
+    "/gasprices/blockprices?chainid=2020&confidenceLevels=99&confidenceLevels=90&withBaseFees=true",
+    "/compat/rrelayer/2020",
+    "/compat/polygon/2020/v2",
+    "/compat/flat/2020",
+];
+
+/// Returns true if the path has Etherscan's error body.
+fn has_etherscan_errors(path: &str) -> bool {
+    path.starts_with("/api") || path.starts_with("/compat/safe")
+}
+
+async fn node() -> MockNode {
+    MockNode::start(2020, Reply::Result(fee_history(1000, 1, 20))).await
+}
+
+#[tokio::test]
+async fn every_document_is_as_fresh_as_the_suggestion() {
+    let node = node().await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    wait_until_polled(&service).await;
+    for path in DOCUMENTS {
+        let response = service.get(path).await;
+        assert_eq!(response.status, 200, "{path}: {}", response.body);
+        assert_eq!(response.header("content-type"), "application/json", "{path}");
+        assert_eq!(response.header("x-newest-block"), "1000", "{path}");
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
+        assert!(response.header("cache-control").starts_with("public, max-age="), "{path}");
+        assert!(response.header("age").parse::<u64>().is_ok(), "{path}");
+        let condition = [("if-none-match", response.header("etag"))];
+        let same = service.send(Method::GET, path, &condition).await;
+        assert_eq!((same.status, same.body.as_str()), (304, ""), "{path}");
+        let head = service.send(Method::HEAD, path, &[]).await;
+        assert_eq!((head.status, head.header("etag")), (200, response.header("etag")), "{path}");
+        assert_eq!(service.send(Method::POST, path, &[]).await.status, 405, "{path}");
+    }
+    let preflight = [
+        ("origin", "https://wallet.example"),
+        ("access-control-request-method", "GET"),
+        ("access-control-request-headers", "x-client-id"),
+    ];
+    let allowed = service.send(Method::OPTIONS, DOCUMENTS[0], &preflight).await;
+    let names = allowed.header("access-control-allow-headers");
+    assert!(names.split(',').any(|name| name == "x-client-id"), "{names}");
+}
+
+fn assert_error(path: &str, response: &Response, status: u16, code: &str) {
+    assert_eq!(response.status, status, "{path}: {}", response.body);
+    assert_eq!(response.header("cache-control"), "no-store", "{path}");
+    assert!(!response.header("x-request-id").is_empty(), "{path}");
+    assert_eq!(response.header("retry-after").is_empty(), status != 503, "{path}");
+    let body = response.json();
+    if has_etherscan_errors(path) {
+        assert_eq!(response.header("content-type"), "application/json", "{path}");
+        assert_eq!((&body["status"], &body["message"]), (&json!("0"), &json!("NOTOK")), "{path}");
+        assert!(body["result"].is_string(), "{path}: {body}");
+        assert!(consumers::foundry::parse(&response.body).is_err());
+    } else {
+        assert_eq!(response.header("content-type"), "application/problem+json", "{path}");
+        assert_eq!(body["code"], code, "{path}");
+        assert!(consumers::rrelayer::parse(&response.body).is_err());
+        assert!(consumers::tokenbridge::parse(&response.body, "fast", 1.0, None).is_err());
+    }
+}
+
+#[tokio::test]
+async fn without_current_data_every_document_is_an_error() {
+    let node = node().await;
+    node.set_reply(Reply::Error(-32000));
+    let more = "block_time = \"1s\"\nmax_age = \"2100ms\"\n";
+    let service = TestServer::start(&read_chain(&[&node], more)).await;
+    service.wait_for_admin("/readyz", |response| response.status == 503).await;
+    for path in DOCUMENTS {
+        assert_error(path, &service.get(path).await, 503, "no_data");
+    }
+    node.set_reply(Reply::Result(fee_history(1000, 1, 20)));
+    wait_until_polled(&service).await;
+    for path in DOCUMENTS {
+        assert_eq!(service.get(path).await.status, 200, "{path}");
+    }
+    node.set_reply(Reply::Error(-32000));
+    service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 503).await;
+    for path in DOCUMENTS {
+        assert_error(path, &service.get(path).await, 503, "stale_data");
+    }
+}
+
+#[tokio::test]
+async fn unknown_chains_modules_and_actions_are_errors() {
+    let node = node().await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    wait_until_polled(&service).await;
+    for path in DOCUMENTS {
+        let path = path.replace("2020", "7");
+        assert_error(&path, &service.get(&path).await, 404, "unknown_chain");
+        let known = path.replace('7', "ronin");
+        assert_eq!(service.get(&known).await.status, 200, "{known}");
+    }
+    for query in [
+        "",
+        "?module=gastracker",
+        "?module=account&action=balance",
+        "?module=proxy&action=eth_getBlockByNumber&tag=0x1",
+        "?module=proxy&action=eth_getBlockByNumber",
+        "?module=proxy&action=eth_call",
+    ] {
+        let path = format!("/api{query}");
+        assert_error(&path, &service.get(&path).await, 404, "");
+    }
+    let twice = service.get("/gasprices/blockprices?chainid=1&chainid=2").await;
+    assert_eq!((twice.status, &twice.json()["code"]), (400, &json!("invalid_parameter")));
+}
+
+#[tokio::test]
+async fn a_request_without_a_chain_gets_the_one_with_the_lowest_id() {
+    let [high, low] = [node().await, node().await];
+    low.set_chain_id(5);
+    low.set_reply(Reply::Result(fee_history(500, 3, 7)));
+    let other = format!("[chains.other]\nchain_id = 5\nrpc_urls = [\"{}\"]\n", low.url());
+    let service = TestServer::start(&format!("{}{other}", read_chain(&[&high], ""))).await;
+    service.wait_for("/v1/other/gas-suggestion", |response| response.status == 200).await;
+    let oracle = service.get("/api?module=gastracker&action=gasoracle").await.json();
+    assert_eq!(oracle["result"]["LastBlock"], "500");
+    let prices = service.get("/gasprices/blockprices").await.json();
+    assert_eq!(prices["currentBlockNumber"], 500);
+    let chains = service.get("/chains").await;
+    let expected = json!([
+        { "chainId": 5, "system": "other", "network": "other" },
+        { "chainId": 2020, "system": "ronin", "network": "ronin" },
+    ]);
+    assert_eq!((chains.status, chains.json()), (200, expected));
+}
+
+#[tokio::test]
+async fn only_the_configured_formats_have_routes() {
+    let node = node().await;
+    for (formats, expected) in [
+        ("\"all\"", vec![true; 11]),
+        ("", vec![false; 11]),
+        (
+            "\"safe\", \"flat\"",
+            DOCUMENTS
+                .map(|path| path.starts_with("/compat/safe") || path.starts_with("/compat/flat"))
+                .to_vec(),
+        ),
+    ] {
+        let section = format!("[compat]\nformats = [{formats}]\n");
+        let service = TestServer::with_server(&section, &read_chain(&[&node], "")).await;
+        wait_until_polled(&service).await;
+        let routes = service.get("/v1").await.json();
+        let routes: Vec<&Value> = routes["routes"].as_array().unwrap().iter().collect();
+        for (path, is_served) in DOCUMENTS.iter().zip(&expected) {
+            let response = service.get(path).await;
+            assert_eq!(response.status == 200, *is_served, "{formats}: {path}");
+        }
+        let listed = routes.iter().filter(|route| {
+            let path = route["path"].as_str().unwrap();
+            ["/compat/", "/networks/", "/v3/", "/api", "/gasprices/", "/chains"]
+                .iter()
+                .any(|prefix| path.starts_with(prefix))
+        });
+        let count = match formats {
+            "" => 0,
+            "\"all\"" => 10,
+            _ => 2,
+        };
+        assert_eq!(listed.count(), count, "{formats}");
+    }
+}
+
+#[tokio::test]
+async fn routes_lie_below_the_base_path_and_those_of_metamask_also_at_the_root() {
+    let node = node().await;
+    let base = "base_path = \"/gas\"";
+    let service = TestServer::with_server(base, &read_chain(&[&node], "")).await;
+    let ready = |response: &Response| response.status == 200;
+    service.wait_for("/gas/v1/ronin/gas-suggestion", ready).await;
+    for path in DOCUMENTS {
+        assert_eq!(service.get(&format!("/gas{path}")).await.status, 200, "{path}");
+        let is_metamask = path.contains("/networks/");
+        assert_eq!(service.get(path).await.status == 200, is_metamask, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_chain_without_rewards_has_all_documents_but_blocknatives() {
+    let node = node().await;
+    let mut history = fee_history(1000, 1, 20);
+    history["reward"] = Value::Null;
+    node.set_reply(Reply::Result(history));
+    let floor = "pricing.priority_fee_floor = \"3 gwei\"\n";
+    let service = TestServer::start(&read_chain(&[&node], floor)).await;
+    wait_until_polled(&service).await;
+    for path in DOCUMENTS {
+        let response = service.get(path).await;
+        if path.starts_with("/gasprices") {
+            assert_eq!((response.status, &response.json()["code"]), (503, &json!("no_data")));
+        } else {
+            assert_eq!(response.status, 200, "{path}: {}", response.body);
+        }
+    }
+    let fees = service.get(DOCUMENTS[0]).await;
+    let parsed = consumers::komodo::parse_infura(&fees.body).unwrap();
+    assert_eq!(parsed.levels.low.max_priority_fee_per_gas, 3_000_000_000);
+    // No block was seen to accept the tip.
+    assert_eq!(fees.json()["low"]["maxWaitTimeEstimate"], 21 * 3_600_000);
+}
+
+#[tokio::test]
+async fn a_key_in_the_path_is_not_logged() {
+    let node = node().await;
+    let server = "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n";
+    let config = format!("{server}[log]\nformat = \"json\"\n{}", read_chain(&[&node], ""));
+    let service = LoggedProcess::start("path-key", &config);
+    let path = "/v3/f00dcafe/networks/2020/suggestedGasFees";
+    let url = format!("http://{}{path}", service.addresses[0]);
+    wait_for(&reqwest::Client::new(), &url, |response| response.status == 200).await;
+    let log = service.stop();
+    assert!(log.contains("/v3/***/networks/2020/suggestedGasFees"), "{log}");
+    assert!(!log.contains("f00dcafe"), "{log}");
+}
+
+async fn call(service: &TestServer, body: Value) -> Value {
+    let client = reqwest::Client::new();
+    let request = client.post(service.url("/rpc/ronin")).body(body.to_string());
+    Response::read(request.send().await.unwrap()).await.json()
+}
+
+fn request(method: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] })
+}
+
+#[tokio::test]
+async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
+    let node = node().await;
+    node.set_read_reply(Reply::Result(json!("0x7")));
+    let chain = |more: &str| read_chain(&[&node], more);
+    let forwarding = TestServer::start(&chain("")).await;
+    wait_until_polled(&forwarding).await;
+    let reads = |method: &str| node.reads().iter().filter(|read| read.method == method).count();
+    for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas"] {
+        assert_eq!(call(&forwarding, request(method)).await["result"], "0x7", "{method}");
+        assert_eq!(reads(method), 1, "{method}");
+    }
+    let service = TestServer::start(&chain("answer_fee_methods = true\n")).await;
+    wait_until_polled(&service).await;
+    let batch = json!([request("eth_gasPrice"), request("eth_maxPriorityFeePerGas")]);
+    let answers = call(&service, batch).await;
+    let gwei = |amount: u64| json!(format!("{:#x}", amount * 1_000_000_000));
+    assert_eq!((&answers[0]["result"], &answers[1]["result"]), (&gwei(21), &gwei(20)));
+    assert_eq!(call(&service, request("eth_blobBaseFee")).await["result"], "0x7");
+    let mut wrong = request("eth_gasPrice");
+    wrong["params"] = json!(["latest"]);
+    assert_eq!(call(&service, wrong).await["error"]["code"], -32602);
+    for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas"] {
+        assert_eq!(reads(method), 1, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn without_current_data_fee_methods_are_errors() {
+    let node = node().await;
+    node.set_reply(Reply::Error(-32000));
+    node.set_read_reply(Reply::Result(json!("0x7")));
+    let service = TestServer::start(&read_chain(&[&node], "answer_fee_methods = true\n")).await;
+    let answer = call(&service, request("eth_gasPrice")).await;
+    let error = json!({
+        "code": -32002, "message": "there is no current gas suggestion for this chain",
+    });
+    assert_eq!(answer["error"], error);
+    assert_eq!(call(&service, request("eth_blobBaseFee")).await["result"], "0x7");
+}
