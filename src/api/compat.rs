@@ -191,22 +191,20 @@ async fn etherscan(
     request: HeaderMap,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::from_query(query.as_deref())?;
-    let response = etherscan_document(&parameters).and_then(|document| {
-        let chain = chain_of_query(&store, &parameters)?;
-        respond(chain, document, &request)
-    });
+    let value = |name| Ok::<_, Problem>(text(&parameters, name)?.unwrap_or_default());
+    let call = [value("module")?, value("action")?, value("tag")?];
+    let id = text(&parameters, "chainid")?;
+    let response = etherscan_document(&call)
+        .and_then(|document| respond(chain_or_lowest(&store, id)?, document, &request));
     Ok(response.unwrap_or_else(|problem| etherscan_error(&problem)))
 }
 
-/// Returns the document that the module and the action name.
-fn etherscan_document(parameters: &Parameters) -> Result<Document, Problem> {
-    let module = text(parameters, "module")?.unwrap_or_default();
-    let action = text(parameters, "action")?.unwrap_or_default();
-    let tag = text(parameters, "tag")?.unwrap_or_default();
-    match (module.as_str(), action.as_str(), tag.as_str()) {
-        ("gastracker", "gasoracle", _) => Ok(Document::EtherscanOracle),
-        ("proxy", "eth_gasPrice", _) => Ok(Document::EtherscanGasPrice),
-        ("proxy", "eth_getBlockByNumber", "latest") => Ok(Document::EtherscanBlock),
+/// Returns the document that a module, an action and a tag name.
+fn etherscan_document(call: &[String; 3]) -> Result<Document, Problem> {
+    match call.each_ref().map(String::as_str) {
+        ["gastracker", "gasoracle", _] => Ok(Document::EtherscanOracle),
+        ["proxy", "eth_gasPrice", _] => Ok(Document::EtherscanGasPrice),
+        ["proxy", "eth_getBlockByNumber", "latest"] => Ok(Document::EtherscanBlock),
         _ => {
             let detail = "supported are module=gastracker with action=gasoracle, and \
                           module=proxy with action=eth_gasPrice or \
@@ -266,7 +264,8 @@ async fn blocknative_prices(
     request: HeaderMap,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::from_query(query.as_deref())?;
-    respond(chain_of_query(&store, &parameters)?, Document::Blocknative, &request)
+    let id = text(&parameters, "chainid")?;
+    respond(chain_or_lowest(&store, id)?, Document::Blocknative, &request)
 }
 
 /// Configured chains in Blocknative's format
@@ -337,12 +336,8 @@ async fn flat(ChainParam(chain): ChainParam, request: HeaderMap) -> Result<Respo
     respond(&chain, Document::Flat, &request)
 }
 
-/// Returns the chain of the `chainid` parameter, or the one with the lowest id.
-fn chain_of_query<'a>(
-    store: &'a ChainStore,
-    parameters: &Parameters,
-) -> Result<&'a StoredChain, Problem> {
-    let id = text(parameters, "chainid")?;
+/// Returns the chain with this id, or the one with the lowest id.
+fn chain_or_lowest(store: &ChainStore, id: Option<String>) -> Result<&StoredChain, Problem> {
     match (id, store.chains()) {
         (None, [lowest, ..]) => Ok(lowest),
         (id, _) => find_chain(store, &id.unwrap_or_default()),

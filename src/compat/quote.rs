@@ -1,4 +1,4 @@
-//! What the documents of one chain say, apart from their form.
+//! The content of a chain's documents, which they have in common.
 
 use std::time::Duration;
 

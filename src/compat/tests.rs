@@ -49,7 +49,7 @@ fn document(quote: &Quote, document: Document) -> Value {
 }
 
 #[test]
-fn a_transaction_waits_for_the_longest_run_of_blocks_that_do_not_accept_it() {
+fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
     let blocks_longest = |tip: u128| {
         with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {

@@ -3,14 +3,15 @@
 // CONSUMER         Client                                           ADDRESS
 // metamask-fees    MetaMask's gas fee controller                    base URL of the service
 // metamask-legacy  the same on a network without EIP-1559           base URL of the service
-// polygon          ethers with its Polygon gas station plugin       base URL of the service
+// polygon          ethers with a plugin for Polygon's gas station   base URL of the service
 // gas-reporter     hardhat-gas-reporter in a Hardhat 2 project      base URL of the service
 // etherscan        gas-price-oracle with an Etherscan-like source   base URL of the service
 // flat             gas-price-oracle with a source of flat speeds    base URL of the service
 // rpc-viem         viem's own estimates                             JSON-RPC URL of the service
 // rpc-ethers       ethers' own estimates                            JSON-RPC URL of the service
 //
-// NODE is the JSON-RPC URL of the client's node. `gas-reporter` and the last two have none.
+// NODE is the JSON-RPC URL of the client's node. `gas-reporter` and the last two have none. The first four take their
+// settings from the code blocks of docs/drop-in.md, in which only the URLs are replaced.
 //
 // Prints the client's result as one line of JSON: wei as decimal strings, gwei as the client has them. Exits with
 // status 1 if the client throws, or after DEADLINE_MS. The error is on standard error.
@@ -20,7 +21,7 @@ import { spawn } from "node:child_process";
 import { mkdtemp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 const [, , consumer, address, node] = process.argv;
 
@@ -30,6 +31,17 @@ const CLIENT_ID = "gas-suggestion-tests";
 const DEADLINE_MS = 60_000;
 // Earlier than DEADLINE_MS, so that the script still deletes the project.
 const HARDHAT_DEADLINE_MS = 50_000;
+
+// Returns the code block in this language below this heading of the page, for this service and this node.
+async function documented(heading, language) {
+    const page = await readFile(new URL("../../docs/drop-in.md", import.meta.url), "utf8");
+    const section = page.split(/^#+ /m).find((text) => text.startsWith(`${heading}\n`));
+    const blocks = [...(section ?? "").matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter(([, name]) => name === language);
+    assert.equal(blocks.length, 1, `${heading}: ${blocks.length} blocks`);
+    const settings = blocks[0][2].replaceAll("https://api.roninchain.com/rpc", node);
+    assert(settings.includes("http://localhost:8080"), settings);
+    return settings.replaceAll("http://localhost:8080", address);
+}
 
 // Returns a controller that is set up as in MetaMask's clients, with a network whose only endpoint is the node.
 async function metamask({ isEip1559Compatible, isLegacyApiCompatible }) {
@@ -64,16 +76,16 @@ async function metamask({ isEip1559Compatible, isLegacyApiCompatible }) {
             (name) => `NetworkController:${name}`),
         events: ["NetworkController:networkDidChange"],
     });
-    return new GasFeeController({
+    const options = {
         messenger,
         clientId: CLIENT_ID,
-        EIP1559APIEndpoint: `${address}/networks/<chain_id>/suggestedGasFees`,
-        legacyAPIEndpoint: `${address}/networks/<chain_id>/gasPrices`,
         getProvider: () => networks.getProviderAndBlockTracker().provider,
         getCurrentNetworkEIP1559Compatibility: async () =>
             isEip1559Compatible ?? await networks.getEIP1559Compatibility(),
         getCurrentNetworkLegacyGasAPICompatibility: () => isLegacyApiCompatible,
-    });
+    };
+    const block = await documented("MetaMask", "js");
+    return new Function("GasFeeController", "options", `return ${block}`)(GasFeeController, options);
 }
 
 // Returns the controller's state after one fetch, and `wei` with the fees as its clients convert them.
@@ -105,53 +117,55 @@ function decimal({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }) {
     };
 }
 
-// Parses the response with the function of ethers' own Polygon network, which accepts strings and numbers.
+// Runs the block beside this script, where its import finds ethers. Returns what it prints.
 async function polygon() {
-    const { FetchUrlFeeDataNetworkPlugin, JsonRpcProvider, Network } = await import("ethers");
-    const name = "org.ethers.plugins.network.FetchUrlFeeDataPlugin";
-    const { processFunc } = Network.from("matic").getPlugin(name);
-    const plugin = new FetchUrlFeeDataNetworkPlugin(`${address}/compat/polygon/${CHAIN_ID}/v2`, processFunc);
-    const network = new Network("ronin", CHAIN_ID).attachPlugin(plugin);
-    const provider = new JsonRpcProvider(node, network, { staticNetwork: network });
-    return decimal(await provider.getFeeData());
+    const folder = await mkdtemp(fileURLToPath(new URL("drop-in-", import.meta.url)));
+    const { log } = console;
+    try {
+        const file = join(folder, "polygon-format.mjs");
+        await writeFile(file, await documented("ethers 6", "js"));
+        const printed = [];
+        console.log = (value) => printed.push(value);
+        await import(pathToFileURL(file));
+        assert.equal(printed.length, 1);
+        return decimal(printed[0]);
+    } finally {
+        console.log = log;
+        await rm(folder, { recursive: true });
+    }
 }
 
 // Runs the tests of an empty Hardhat project. The reporter requests the base fee only for an L2. It does not request
 // the token's price, because `tokenPrice` is set. `warnings` has its messages about failed requests.
 async function gasReporter() {
     const modules = fileURLToPath(new URL("hardhat-2/node_modules", import.meta.url));
-    const api = `${address}/api?chainid=${CHAIN_ID}&module=proxy`;
-    const config = {
-        solidity: "0.8.28",
-        gasReporter: {
-            enabled: true,
-            offline: false,
-            coinmarketcap: "unused",
-            token: "RON",
-            tokenPrice: "1",
-            L2: "base",
-            blobBaseFee: 1,
-            gasPriceApi: `${api}&action=eth_gasPrice`,
-            getBlockApi: `${api}&action=eth_getBlockByNumber&tag=latest&boolean=false`,
-            suppressTerminalOutput: true,
-            outputJSON: true,
-            outputJSONFile: "report.json",
-        },
+    const settings = {
+        tokenPrice: "1",
+        L2: "base",
+        blobBaseFee: 1,
+        suppressTerminalOutput: true,
+        outputJSON: true,
+        outputJSONFile: "report.json",
     };
+    const config = `${await documented("hardhat-gas-reporter", "js")}
+Object.assign(module.exports.gasReporter, ${JSON.stringify(settings)});
+`;
     const project = await mkdtemp(join(tmpdir(), "gas-reporter-"));
     try {
         await symlink(modules, join(project, "node_modules"));
         await mkdir(join(project, "test"));
         await writeFile(join(project, "package.json"), "{}\n");
         await writeFile(join(project, "test/empty.js"), 'it("passes", () => {});\n');
-        await writeFile(join(project, "hardhat.config.js"),
-            `require("hardhat-gas-reporter");\nmodule.exports = ${JSON.stringify(config)};\n`);
+        await writeFile(join(project, "hardhat.config.js"), config);
         const hardhat = spawn(
             process.execPath,
             [join(modules, "hardhat/internal/cli/bootstrap.js"), "test"],
             {
                 cwd: project,
-                env: { HOME: project, PATH: process.env.PATH, HARDHAT_DISABLE_TELEMETRY_PROMPT: "true" },
+                env: {
+                    HOME: project, PATH: process.env.PATH, HARDHAT_DISABLE_TELEMETRY_PROMPT: "true",
+                    COINMARKETCAP_API_KEY: "unused",
+                },
                 stdio: ["ignore", "pipe", "inherit"],
                 timeout: HARDHAT_DEADLINE_MS,
                 killSignal: "SIGKILL",

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::integrations;
 use crate::mock_node::{MockNode, Reply};
 use crate::programs;
 use crate::test_server::TestServer;
@@ -178,11 +179,11 @@ async fn gas_price_oracle_takes_etherscans_and_flat_prices() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wallets_take_fees_from_the_route_that_answers_fee_methods() {
     let node = Anvil::start(0, &["--gas-price", "7000000000"]);
-    let chain = format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nanswer_fee_methods = true\n\
-         rpc_urls = [\"{}\"]\n",
-        node.url()
-    );
+    let mut blocks = integrations::blocks("docs/drop-in.md");
+    blocks.retain(|block| block.text.contains("answer_fee_methods"));
+    let [block] = &blocks[..] else { panic!("{blocks:?}") };
+    let chain = block.text.replace("https://api.roninchain.com/rpc", &node.url());
+    assert_ne!(chain, block.text);
     let service = TestServer::start(&chain).await;
     service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 200).await;
     let market = service.get("/v1/ronin/fee-market").await.json();

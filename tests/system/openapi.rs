@@ -118,10 +118,13 @@ fn disabled_routes_are_omitted() {
     let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
     let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
     assert_eq!(counts, [26, 6, 1, 12, 1]);
-    assert_eq!(tags, ["Gas", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]);
+    assert_eq!(
+        tags,
+        ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]
+    );
     let (counts, tags) = paths_and_tags(CHAIN_ALONE, &prefixes);
     assert_eq!(counts, [0, 0, 0, 11, 1]);
-    assert_eq!(tags, ["Gas", "JSON-RPC", "Pages", "Operation"]);
+    assert_eq!(tags, ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"]);
 }
 
 #[tokio::test]
@@ -233,7 +236,7 @@ fn only_these_routes_are_not_in_the_document() {
     let is_forwarded = |path: &&String| path.starts_with("/verification/") && path.len() > 14;
     // The tests of `verification` check that these paths are forwarded.
     assert_eq!(paths(&document).keys().filter(is_forwarded).count(), 23);
-    assert_eq!(paths(&document).len(), 51);
+    assert_eq!(paths(&document).len(), 61);
 }
 
 /// Sends the operation's request with the document's example body and the required parameters.
@@ -259,7 +262,10 @@ async fn send_request(
         }
         let value = match name {
             "chain" => "ronin",
-            "chainId" => "2020",
+            "chainId" | "chain_id" => "2020",
+            "key" => "any",
+            "module" => "gastracker",
+            "action" => "gasoracle",
             "verificationId" => "00000000-0000-4000-8000-000000000000",
             "tokenId" | "max_fee_per_gas" | "max_priority_fee_per_gas" | "gas_price" => "1",
             "address" | "from" | "to" | "contract" => VAULT,
@@ -295,5 +301,5 @@ async fn every_documented_operation_succeeds() {
             count += 1;
         }
     }
-    assert_eq!(count, 51);
+    assert_eq!(count, 61);
 }

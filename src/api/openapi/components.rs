@@ -6,7 +6,8 @@
 use utoipa::{IntoParams, IntoResponses};
 
 use super::schemas::{
-    Address, DELEGATE, LookupBlock, OnlyNo, OnlyTrue, ResponseSource, Rights, Uint256, VAULT,
+    Address, DELEGATE, EtherscanAction, EtherscanModule, LookupBlock, OnlyNo, OnlyTrue,
+    ResponseSource, Rights, Uint256, VAULT,
 };
 use crate::api::problem::ProblemBody;
 use crate::wire::Wei;
@@ -99,16 +100,15 @@ pub(in crate::api) struct ApiKeyPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::api) struct EtherscanQuery {
-    /// `gastracker` or `proxy`.
-    #[param(nullable = false, example = "gastracker")]
-    module: Option<String>,
-    /// `gasoracle`, `eth_gasPrice` or `eth_getBlockByNumber`.
-    #[param(nullable = false, example = "gasoracle")]
-    action: Option<String>,
+    #[param(inline, example = "gastracker")]
+    module: EtherscanModule,
+    /// `gasoracle` of `gastracker`, the others of `proxy`.
+    #[param(inline, example = "gasoracle")]
+    action: EtherscanAction,
     /// The chain's id. Default: the lowest configured one.
     #[param(nullable = false)]
     chainid: Option<String>,
-    /// The block: `latest`.
+    /// The block of `eth_getBlockByNumber`: `latest`.
     #[param(nullable = false)]
     tag: Option<String>,
 }

@@ -56,6 +56,23 @@ pub(super) enum ResponseSource {
 }
 
 #[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum EtherscanModule {
+    Gastracker,
+    Proxy,
+}
+
+#[derive(ToSchema)]
+pub(super) enum EtherscanAction {
+    #[schema(rename = "gasoracle")]
+    GasOracle,
+    #[schema(rename = "eth_gasPrice")]
+    GasPrice,
+    #[schema(rename = "eth_getBlockByNumber")]
+    Block,
+}
+
+#[derive(ToSchema)]
 pub(super) enum OnlyTrue {
     #[schema(rename = "true")]
     True,

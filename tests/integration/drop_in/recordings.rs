@@ -75,7 +75,7 @@ fn window(history: &Value, mined: usize) -> Value {
 struct Head<'a> {
     service: &'a TestServer,
     number: u64,
-    /// Whether to compare counts.
+    /// True if the counts are compared.
     is_counted: bool,
     newest_base_fee: u128,
     newest_ratios: Vec<f64>,
