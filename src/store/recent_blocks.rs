@@ -1,6 +1,6 @@
 //! The newest blocks of one chain, without gaps.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::compat::Ranges;
 use crate::fees::{self, Block, FeeHistory, Rewards};
@@ -10,6 +10,8 @@ use crate::fees::{self, Block, FeeHistory, Rewards};
 pub(super) struct RecentBlocks {
     capacity: usize,
     blocks: VecDeque<StoredBlock>,
+    /// Blocks with an amount that [`StoredBlock`] has no room for, by number. Nearly always empty.
+    wide: BTreeMap<u64, Block>,
     /// [`Rewards::graded`] of the newest blocks alone. Only comparisons of a caller's fee read them from here.
     graded: VecDeque<[u128; 2]>,
     newest_block: u64,
@@ -29,37 +31,46 @@ pub struct BlockWindow {
     pub next_base_fee: Option<u128>,
 }
 
-/// A block in two thirds of the memory: a service may hold a thousand of each of hundreds of chains.
+/// A block in a third of the memory: a service may hold a thousand of each of hundreds of chains.
 #[derive(Debug, Clone, Copy)]
 struct StoredBlock {
-    base_fee: u128,
-    /// Medium and high reward, as far as `reward_count` says.
-    rewards: [u128; 2],
+    /// [`NONE`](Self::NONE): the block is in [`RecentBlocks::wide`].
+    base_fee: u64,
+    /// Medium and high reward; [`NONE`](Self::NONE): there is none.
+    rewards: [u64; 2],
     /// NaN: unknown.
     gas_used_ratio: f64,
-    reward_count: u8,
-}
-
-impl From<&Block> for StoredBlock {
-    fn from(block: &Block) -> Self {
-        let (rewards, reward_count) = match block.rewards {
-            None => ([0; 2], 0),
-            Some(Rewards { medium, high: None, .. }) => ([medium, 0], 1),
-            Some(Rewards { medium, high: Some(high), .. }) => ([medium, high], 2),
-        };
-        let gas_used_ratio = block.gas_used_ratio.unwrap_or(f64::NAN);
-        Self { base_fee: block.base_fee, rewards, gas_used_ratio, reward_count }
-    }
 }
 
 impl StoredBlock {
-    fn block(&self, graded: [u128; 2]) -> Block {
-        let [medium, high] = self.rewards;
-        let high = (self.reward_count > 1).then_some(high);
+    const NONE: u64 = u64::MAX;
+
+    /// Takes the place of a block in [`RecentBlocks::wide`].
+    const WIDE: Self =
+        Self { base_fee: Self::NONE, rewards: [Self::NONE; 2], gas_used_ratio: f64::NAN };
+
+    /// Converts a block; `None`: an amount is too large.
+    fn new(block: &Block) -> Option<Self> {
+        let narrow = |wei: u128| u64::try_from(wei).ok().filter(|wei| *wei < Self::NONE);
+        let reward = |wei: Option<u128>| wei.map_or(Some(Self::NONE), narrow);
+        let [medium, high] = match block.rewards {
+            None => [None; 2],
+            Some(Rewards { medium, high, .. }) => [Some(medium), high],
+        };
+        Some(Self {
+            base_fee: narrow(block.base_fee)?,
+            rewards: [reward(medium)?, reward(high)?],
+            gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
+        })
+    }
+
+    fn block(&self) -> Block {
+        let [medium, high] =
+            self.rewards.map(|wei| Some(u128::from(wei)).filter(|_| wei != Self::NONE));
         Block {
-            base_fee: self.base_fee,
+            base_fee: self.base_fee.into(),
             gas_used_ratio: Some(self.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
-            rewards: (self.reward_count > 0).then_some(Rewards { medium, high, graded }),
+            rewards: medium.map(|medium| Rewards { medium, high, graded: [0; 2] }),
         }
     }
 }
@@ -72,6 +83,7 @@ impl RecentBlocks {
         Self {
             capacity,
             blocks: VecDeque::with_capacity(capacity),
+            wide: BTreeMap::new(),
             graded: VecDeque::with_capacity(Self::GRADED_BLOCKS),
             newest_block: 0,
             next_base_fee: None,
@@ -95,19 +107,42 @@ impl RecentBlocks {
             self.blocks.clear();
             self.graded.clear();
         }
-        append(
-            &mut self.blocks,
-            history.newest(self.capacity).iter().map(StoredBlock::from),
-            self.capacity,
-        );
+        let newest = history.newest(self.capacity);
+        let stored =
+            newest.iter().map(|block| StoredBlock::new(block).unwrap_or(StoredBlock::WIDE));
+        append(&mut self.blocks, stored, self.capacity);
+        self.wide.retain(|number, _| *number < history.oldest_block());
+        let newest_first = (0..=history.newest_block()).rev().zip(newest.iter().rev());
+        let wide = newest_first.filter(|(_, block)| StoredBlock::new(block).is_none());
+        self.wide.extend(wide.map(|(number, block)| {
+            let rewards = block.rewards.map(|rewards| Rewards { graded: [0; 2], ..rewards });
+            (number, Block { rewards, ..*block })
+        }));
         let graded = history.newest(Self::GRADED_BLOCKS).iter();
         let graded = graded.map(|block| block.rewards.map_or([0; 2], |rewards| rewards.graded));
         append(&mut self.graded, graded, Self::GRADED_BLOCKS);
         self.newest_block = history.newest_block();
         self.next_base_fee = history.next_base_fee();
+        let oldest = self.number_at(0);
+        self.wide.retain(|number, _| *number >= oldest);
         if self.newest(history.blocks().len()) != before {
             self.revision = self.revision.wrapping_add(1);
         }
+    }
+
+    /// Returns the number of the block at this index.
+    fn number_at(&self, index: usize) -> u64 {
+        let above = self.blocks.len().saturating_sub(index).saturating_sub(1);
+        self.newest_block.saturating_sub(u64::try_from(above).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the blocks from this index on, without graded rewards.
+    fn blocks_from(&self, index: usize) -> impl Iterator<Item = Block> {
+        let numbers = self.number_at(index)..=self.newest_block;
+        self.blocks.range(index..).zip(numbers).map(|(stored, number)| match stored.base_fee {
+            StoredBlock::NONE => self.wide.get(&number).copied().unwrap_or_else(|| stored.block()),
+            _ => stored.block(),
+        })
     }
 
     /// Number of changes of the blocks.
@@ -122,10 +157,10 @@ impl RecentBlocks {
             Some([lowest.min(amount), highest.max(amount)])
         };
         let (mut base_fee, mut reward, mut cheaper) = (None, None, 0_u32);
-        for block in &self.blocks {
+        for block in self.blocks_from(0) {
             base_fee = widen(base_fee, block.base_fee);
             cheaper = cheaper.saturating_add(u32::from(block.base_fee < next_base_fee));
-            if let Some(amount) = fees::observed_reward(&block.block([0; 2])) {
+            if let Some(amount) = fees::observed_reward(&block) {
                 reward = widen(reward, amount);
             }
         }
@@ -140,9 +175,12 @@ impl RecentBlocks {
     pub(super) fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
         let without_graded = self.blocks.len().saturating_sub(self.graded.len());
-        let blocks = self.blocks.iter().enumerate().skip(skipped).map(|(index, block)| {
+        let blocks = self.blocks_from(skipped).zip(skipped..).map(|(mut block, index)| {
             let graded = index.checked_sub(without_graded).and_then(|index| self.graded.get(index));
-            block.block(graded.copied().unwrap_or_default())
+            if let Some((rewards, graded)) = block.rewards.as_mut().zip(graded) {
+                rewards.graded = *graded;
+            }
+            block
         });
         BlockWindow {
             newest_block: self.newest_block,
@@ -223,6 +261,28 @@ mod tests {
         assert_eq!((all.len(), recent.blocks.capacity()), (31, 31));
         let older = Rewards { medium: 1, high: None, graded: [0; 2] };
         assert_eq!(all[0], block(Some(0.25), Some(older)));
+    }
+
+    #[test]
+    fn amounts_beyond_64_bits_come_back_until_their_block_is_gone() {
+        let huge = u128::from(u64::MAX);
+        let mut recent = RecentBlocks::new(4);
+        recent.extend(&history(10, &[1, huge, u128::MAX, huge - 1]));
+        let base_fees = |recent: &RecentBlocks| -> Vec<_> {
+            recent.newest(4).blocks.iter().map(|block| block.base_fee).collect()
+        };
+        assert_eq!(base_fees(&recent), [1, huge, u128::MAX, huge - 1]);
+        assert_eq!(recent.ranges(huge).base_fee, [1, u128::MAX]);
+        recent.extend(&history(12, &[5, 6]));
+        assert_eq!((base_fees(&recent), recent.wide.len()), (vec![1, huge, 5, 6], 1));
+        recent.extend(&history(14, &[7, huge]));
+        assert_eq!((base_fees(&recent), recent.wide.len()), (vec![5, 6, 7, huge], 1));
+        recent.extend(&history(20, &[8]));
+        assert_eq!((base_fees(&recent), recent.wide.len()), (vec![8], 0));
+        let rewards = Some(Rewards { medium: 1, high: Some(huge), graded: [2, 3] });
+        let wide = Block { base_fee: 9, gas_used_ratio: None, rewards };
+        recent.extend(&FeeHistory::new(21, vec![wide], None).unwrap());
+        assert_eq!(recent.newest(1).blocks, [wide]);
     }
 
     #[test]
