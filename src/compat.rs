@@ -29,7 +29,7 @@ pub(crate) use polygon::GasStation;
 pub(crate) use quote::{Quote, Ranges};
 pub(crate) use rrelayer::GasEstimate;
 
-use crate::etag;
+use crate::etag::Tag;
 
 /// A format of another gas service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
@@ -103,51 +103,65 @@ impl Document {
         }
     }
 
-    /// Returns the JSON text; `None`: the format demands what was not observed.
-    fn serialise(self, quote: &Quote) -> Option<Vec<u8>> {
-        Some(match self {
-            Self::MetamaskFees => to_json(&SuggestedGasFees::new(quote)),
-            Self::MetamaskPrices => to_json(&GasPrices::new(quote)),
-            Self::EtherscanOracle => to_json(&GasOracle::new(quote)),
-            Self::EtherscanGasPrice => to_json(&ProxyResult::gas_price(quote)),
-            Self::EtherscanBlock => to_json(&ProxyResult::newest_block(quote)),
-            Self::Safe => to_json(&GasOracle::for_safe(quote)),
-            Self::Blocknative => to_json(&BlockPrices::new(quote)?),
-            Self::Rrelayer => to_json(&GasEstimate::new(quote)),
-            Self::Polygon => to_json(&GasStation::new(quote)),
-            Self::Flat => to_json(&FlatPrices::new(quote)),
-        })
+    /// Appends the JSON text; returns false if the format demands what was not observed.
+    fn write(self, quote: &Quote, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::MetamaskFees => append(out, &SuggestedGasFees::new(quote)),
+            Self::MetamaskPrices => append(out, &GasPrices::new(quote)),
+            Self::EtherscanOracle => append(out, &GasOracle::new(quote)),
+            Self::EtherscanGasPrice => append(out, &ProxyResult::gas_price(quote)),
+            Self::EtherscanBlock => append(out, &ProxyResult::newest_block(quote)),
+            Self::Safe => append(out, &GasOracle::for_safe(quote)),
+            Self::Blocknative => match BlockPrices::new(quote) {
+                Some(prices) => append(out, &prices),
+                None => return false,
+            },
+            Self::Rrelayer => append(out, &GasEstimate::new(quote)),
+            Self::Polygon => append(out, &GasStation::new(quote)),
+            Self::Flat => append(out, &FlatPrices::new(quote)),
+        }
+        true
     }
 }
 
-fn to_json(body: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(body).expect("a struct of numbers and strings serialises")
+fn append(out: &mut Vec<u8>, body: &impl Serialize) {
+    serde_json::to_writer(out, body).expect("a struct of numbers and strings serialises");
 }
 
-/// The documents of one chain at one time.
+/// The documents of one chain at one time, in one allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Documents(EnumMap<Document, Option<PreparedBody>>);
+pub(crate) struct Documents {
+    json: Bytes,
+    places: EnumMap<Document, Option<Place>>,
+}
 
-/// A body and its strong entity tag.
-#[derive(Debug)]
-pub(crate) struct PreparedBody {
-    pub(crate) json: Bytes,
-    pub(crate) etag: HeaderValue,
+/// Place of a document in the text of all, and its strong entity tag.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+    etag: Tag,
 }
 
 impl Documents {
     /// Writes the documents of these formats.
     pub(crate) fn new(quote: &Quote, formats: Formats) -> Self {
-        Self(EnumMap::from_fn(|document: Document| {
-            let json = formats.has(document.format()).then(|| document.serialise(quote))??;
-            let etag = etag::for_body(&json);
-            Some(PreparedBody { json: json.into(), etag })
-        }))
+        let mut json = Vec::new();
+        let places = EnumMap::from_fn(|document: Document| {
+            let start = json.len();
+            let is_served = formats.has(document.format()) && document.write(quote, &mut json);
+            let text = json.get(start..).filter(|_| is_served)?;
+            Some(Place { start, end: json.len(), etag: Tag::for_body(text) })
+        });
+        // The text is kept for as long as the suggestion.
+        json.shrink_to_fit();
+        Self { json: json.into(), places }
     }
 
-    /// Returns a document; `None`: its format is not served, or demands what was not observed.
-    pub(crate) fn get(&self, document: Document) -> Option<&PreparedBody> {
-        self.0[document].as_ref()
+    /// Returns a document and its entity tag; `None`: its format is not served, or demands what was not observed.
+    pub(crate) fn get(&self, document: Document) -> Option<(Bytes, HeaderValue)> {
+        let Place { start, end, etag } = self.places[document]?;
+        Some((self.json.slice(start..end), etag.header()))
     }
 }
 

@@ -197,13 +197,7 @@ impl Config {
                 "{CHAINS}.{key}.ws_urls has no effect: with redis.url, replicas share their polls"
             )
         });
-        let ignored_answers = chains.iter().filter(|it| it.answer_fee_methods && !it.json_rpc);
-        let ignored_answers = ignored_answers.map(|chain| {
-            let key = &chain.key;
-            format!(
-                "{CHAINS}.{key}.answer_fee_methods has no effect: {CHAINS}.{key}.json_rpc is false"
-            )
-        });
+        let ignored_answers = chains.iter().filter_map(Chain::note_on_fee_methods);
         let unused_api = sections.delegation.note_without_source(layers);
         let assumptions = chains.iter().filter_map(|chain| chain.assumptions(layers));
         let notes = layers

@@ -3,12 +3,27 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
 
-/// Returns the tag of `body`: 64 bits of its SHA-256, so replicas that serve the same bytes have the same tag.
+/// A tag: 64 bits of the body's SHA-256, so replicas that serve the same bytes have the same tag.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    pub(crate) fn for_body(body: &[u8]) -> Self {
+        let digest: [u8; 32] = Sha256::digest(body).into();
+        let first_bytes = digest.first_chunk().expect("32 bytes have a first 8");
+        Self(u64::from_be_bytes(*first_bytes))
+    }
+
+    pub(crate) fn header(self) -> HeaderValue {
+        let Self(tag) = self;
+        HeaderValue::try_from(format!("\"{tag:016x}\""))
+            .expect("quoted hex digits are a header value")
+    }
+}
+
+/// Returns the tag of `body` as a header.
 pub(crate) fn for_body(body: &[u8]) -> HeaderValue {
-    let digest: [u8; 32] = Sha256::digest(body).into();
-    let first_bytes = digest.first_chunk().expect("32 bytes have a first 8");
-    let tag = u64::from_be_bytes(*first_bytes);
-    HeaderValue::try_from(format!("\"{tag:016x}\"")).expect("quoted hex digits are a header value")
+    Tag::for_body(body).header()
 }
 
 /// Returns true if `If-None-Match` contains `tag`, as a strong or a weak tag (RFC 9110, section 13.1.2). Malformed

@@ -11,12 +11,22 @@ use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 
 const REDACTED: &str = "***";
 
-/// Returns the path of a request without the API key that clients of MetaMask's gas API send after `/v3/`.
+/// Returns the path of a request without the API key that clients of MetaMask's gas API send after `/v3/`. A segment after
+/// one that spells `v3` in any way is taken for a key, also if the request matches no route.
 pub(crate) fn without_path_key(path: &str) -> Cow<'_, str> {
-    const BEFORE_KEY: &str = "/v3/";
-    let Some((before, rest)) = path.split_once(BEFORE_KEY) else { return path.into() };
-    let after = rest.find('/').and_then(|end| rest.get(end..)).unwrap_or_default();
-    format!("{before}{BEFORE_KEY}{REDACTED}{after}").into()
+    let is_version = |segment: &str| {
+        percent_decode_str(segment).decode_utf8_lossy().trim().eq_ignore_ascii_case("v3")
+    };
+    if !path.split('/').any(is_version) {
+        return path.into();
+    }
+    let mut is_key = false;
+    let shown = path.split('/').map(|segment| match segment {
+        "" => segment,
+        _ if std::mem::replace(&mut is_key, is_version(segment)) => REDACTED,
+        _ => segment,
+    });
+    shown.collect::<Vec<_>>().join("/").into()
 }
 
 /// Secrets to remove. One pass finds every occurrence of all of them.
@@ -151,8 +161,14 @@ mod tests {
             ("/v3/secret/networks/1/suggestedGasFees", "/v3/***/networks/1/suggestedGasFees"),
             ("/base/v3/secret/networks/1", "/base/v3/***/networks/1"),
             ("/v3/secret", "/v3/***"),
-            ("/v3/", "/v3/***"),
+            ("/v3/", "/v3/"),
             ("/v3", "/v3"),
+            ("/V3/secret/x", "/V3/***/x"),
+            ("/%763/secret/x", "/%763/***/x"),
+            ("/v3//secret/x", "/v3//***/x"),
+            ("/v3/x/v3/secret/y", "/v3/***/v3/***/y"),
+            ("/api/v3/gas/v3/secret/networks/1", "/api/v3/***/v3/***/networks/1"),
+            ("/v3/v3/secret", "/v3/***/***"),
             ("/v1/ronin/gas-suggestion", "/v1/ronin/gas-suggestion"),
         ] {
             assert_eq!(without_path_key(path), expected);

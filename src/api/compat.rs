@@ -2,11 +2,13 @@
 //!
 //! These routes accept any query parameter, because clients send some that mean nothing here, such as `apikey`.
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use percent_encoding::percent_decode_str;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -15,7 +17,7 @@ use super::openapi::components::{
     ApiKeyPath, BlocknativeQuery, ChainIdParam, CommonErrors, EtherscanQuery, FeesUnavailable,
     IfNoneMatch, NotModified, UnknownChain,
 };
-use super::parameters::Parameters;
+use super::parameters::invalid_parameter;
 use super::problem::{Problem, ProblemCode};
 use super::suggestion;
 use crate::compat::{
@@ -80,12 +82,10 @@ fn respond(
 ) -> Result<Response, Problem> {
     let current =
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(chain, reason))?;
-    let prepared = current.snapshot.documents.get(document).ok_or_else(|| {
-        let detail = "the newest blocks have no rewards, which this format needs";
-        Problem::new(ProblemCode::NoData, detail)
-    })?;
-    let headers = suggestion::headers_of(chain, &current, &prepared.etag);
-    Ok(suggestion::conditional_response(headers, prepared.json.clone(), request))
+    let prepared = current.snapshot.documents.get(document);
+    let (json, etag) = prepared.ok_or_else(|| Problem::without_rewards(chain))?;
+    let headers = suggestion::headers_of(chain, &current, &etag);
+    Ok(suggestion::conditional_response(headers, json, request))
 }
 
 /// Suggested fees in MetaMask's format
@@ -127,10 +127,10 @@ async fn metamask_fees(
 )]
 async fn metamask_fees_with_key(
     State(store): State<ChainStore>,
-    path: Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    let Path((_, id)) = path;
+    let id = path.map_or_else(|_| String::new(), |Path((_, id))| id);
     let chain = find_chain(&store, &id)?;
     respond(chain, Document::MetamaskFees, &request)
 }
@@ -169,7 +169,7 @@ enum EtherscanResponse {
 /// Gas oracle, gas price or newest block in Etherscan's format
 ///
 /// `module=gastracker&action=gasoracle`, `module=proxy&action=eth_gasPrice` or
-/// `module=proxy&action=eth_getBlockByNumber&tag=latest`. Errors have Etherscan's body with a status of 404 or 503.
+/// `module=proxy&action=eth_getBlockByNumber&tag=latest`. Errors have Etherscan's body with a status of 400, 404 or 503.
 #[utoipa::path(
     get,
     path = "/api",
@@ -178,6 +178,7 @@ enum EtherscanResponse {
     params(EtherscanQuery, IfNoneMatch),
     responses(
         CommonErrors, NotModified,
+        (status = 400, description = "A parameter is given twice.", body = EtherscanError),
         (status = 404, description = "Unknown chain, module or action.", body = EtherscanError),
         (status = 503, description = "No data for the chain, or only data that is too old to serve.",
             body = EtherscanError, headers(("Retry-After"))),
@@ -189,18 +190,19 @@ async fn etherscan(
     State(store): State<ChainStore>,
     RawQuery(query): RawQuery,
     request: HeaderMap,
-) -> Result<Response, Problem> {
-    let parameters = Parameters::from_query(query.as_deref())?;
-    let value = |name| Ok::<_, Problem>(text(&parameters, name)?.unwrap_or_default());
-    let call = [value("module")?, value("action")?, value("tag")?];
-    let id = text(&parameters, "chainid")?;
-    let response = etherscan_document(&call)
-        .and_then(|document| respond(chain_or_lowest(&store, id)?, document, &request));
-    Ok(response.unwrap_or_else(|problem| etherscan_error(&problem)))
+) -> Response {
+    let query = query.unwrap_or_default();
+    let response = etherscan_document(&query).and_then(|document| {
+        let id = parameter(&query, "chainid")?;
+        respond(chain_or_lowest(&store, id)?, document, &request)
+    });
+    response.unwrap_or_else(|problem| etherscan_error(&problem))
 }
 
-/// Returns the document that a module, an action and a tag name.
-fn etherscan_document(call: &[String; 3]) -> Result<Document, Problem> {
+/// Returns the document that the module, the action and the tag of the query name.
+fn etherscan_document(query: &str) -> Result<Document, Problem> {
+    let value = |name| Ok::<_, Problem>(parameter(query, name)?.unwrap_or_default());
+    let call = [value("module")?, value("action")?, value("tag")?];
     match call.each_ref().map(String::as_str) {
         ["gastracker", "gasoracle", _] => Ok(Document::EtherscanOracle),
         ["proxy", "eth_gasPrice", _] => Ok(Document::EtherscanGasPrice),
@@ -263,8 +265,13 @@ async fn blocknative_prices(
     RawQuery(query): RawQuery,
     request: HeaderMap,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::from_query(query.as_deref())?;
-    let id = text(&parameters, "chainid")?;
+    let query = query.unwrap_or_default();
+    let id = parameter(&query, "chainid")?;
+    for name in ["system", "network"] {
+        if id.is_none() && parameter(&query, name)?.is_some() {
+            return Err(invalid_parameter(name, "names no chain here; use `chainid`"));
+        }
+    }
     respond(chain_or_lowest(&store, id)?, Document::Blocknative, &request)
 }
 
@@ -344,6 +351,18 @@ fn chain_or_lowest(store: &ChainStore, id: Option<String>) -> Result<&StoredChai
     }
 }
 
-fn text(parameters: &Parameters, name: &str) -> Result<Option<String>, Problem> {
-    parameters.optional(name, |_, text| Ok(text.to_owned()))
+/// Returns the value of this parameter. Its name may be written in any case, and with underscores. All other parameters are
+/// ignored, whatever they contain.
+fn parameter(query: &str, name: &str) -> Result<Option<String>, Problem> {
+    let decoded = |text: &str| -> String {
+        percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+    };
+    let is_name = |text: &str| decoded(text).replace('_', "").eq_ignore_ascii_case(name);
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut values = pairs.filter(|(known, _)| is_name(known)).map(|(_, value)| decoded(value));
+    let value = values.next();
+    match values.next() {
+        Some(_) => Err(invalid_parameter(name, "must be given once")),
+        None => Ok(value),
+    }
 }

@@ -120,6 +120,12 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
+    /// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
+    pub(super) fn without_rewards(chain: &StoredChain) -> Self {
+        let detail = "the newest blocks have no rewards, which this format needs";
+        Self { detail: detail.into(), ..Self::unavailable(chain, Unavailable::NoData) }
+    }
+
     /// Returns the problem of a client that exceeded its rate limit and can retry after `wait`.
     pub(super) fn rate_limited(wait: Duration) -> Self {
         let problem =

@@ -27,8 +27,7 @@ struct OracleResult {
     fast_gas_price: Gwei,
     #[serde(rename = "suggestBaseFee")]
     suggest_base_fee: Gwei,
-    /// Gas used divided by gas limit of the newest five blocks, oldest first, between commas. Blocks whose ratio is
-    /// unknown are omitted.
+    /// Gas used divided by gas limit of the newest five blocks, oldest first, between commas; `NaN`: unknown.
     #[serde(rename = "gasUsedRatio")]
     gas_used_ratio: String,
 }
@@ -50,7 +49,7 @@ impl GasOracle {
         const RATIOS: usize = 5;
         let skipped = quote.blocks.len().saturating_sub(RATIOS);
         let newest = quote.blocks.iter().skip(skipped);
-        let ratios = newest.filter_map(|block| block.gas_used_ratio).map(|ratio| ratio.to_string());
+        let ratios = newest.map(|block| block.gas_used_ratio.unwrap_or(f64::NAN).to_string());
         let prices = prices.map(Gwei);
         Self {
             status: "1",

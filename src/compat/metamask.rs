@@ -23,10 +23,12 @@ pub(crate) struct SuggestedGasFees {
     /// Share of the blocks in the fee history whose base fee is below that of the next one.
     #[schema(minimum = 0, maximum = 1)]
     network_congestion: f64,
-    /// Lowest and highest reward of the newest blocks, at most 20.
-    latest_priority_fee_range: [Gwei; 2],
-    /// Lowest and highest reward of the blocks in the fee history.
-    historical_priority_fee_range: [Gwei; 2],
+    /// Lowest and highest reward of the newest blocks, at most 20; empty: no block had rewards.
+    #[schema(max_items = 2)]
+    latest_priority_fee_range: Vec<Gwei>,
+    /// Lowest and highest reward of the blocks in the fee history; empty: no block had rewards.
+    #[schema(max_items = 2)]
+    historical_priority_fee_range: Vec<Gwei>,
     /// Lowest and highest base fee of the blocks in the fee history.
     historical_base_fee_range: [Gwei; 2],
     /// The newest five rewards compared with those of the newest blocks.
@@ -64,18 +66,18 @@ enum Direction {
 impl SuggestedGasFees {
     pub(super) fn new(quote: &Quote) -> Self {
         let levels = quote.tiers().map(|tier| Level::new(quote, tier));
-        let tips = [levels.low.tip(), levels.high.tip()];
         let rewards = quote.rewards();
         let latest = rewards.iter().min().zip(rewards.iter().max());
-        let latest = latest.map_or(tips, |(lowest, highest)| [*lowest, *highest]);
+        let latest = latest.map(|(lowest, highest)| [*lowest, *highest]);
+        let range = |range: Option<[u128; 2]>| range.into_iter().flatten().map(Gwei).collect();
         Self {
             low: levels.low,
             medium: levels.medium,
             high: levels.high,
             estimated_base_fee: Gwei(quote.next_base_fee()),
             network_congestion: rounded(quote.ranges.cheaper_share),
-            latest_priority_fee_range: latest.map(Gwei),
-            historical_priority_fee_range: quote.ranges.reward.unwrap_or(latest).map(Gwei),
+            latest_priority_fee_range: range(latest),
+            historical_priority_fee_range: range(quote.ranges.reward),
             historical_base_fee_range: quote.ranges.base_fee.map(Gwei),
             priority_fee_trend: reward_trend(&rewards).into(),
             base_fee_trend: quote.market.base_fee_trend.into(),
@@ -100,10 +102,6 @@ impl Level {
             min_wait_time_estimate: milliseconds(waits.shortest).unwrap_or(u32::MAX),
             max_wait_time_estimate: milliseconds(waits.longest).unwrap_or(u32::MAX),
         }
-    }
-
-    fn tip(&self) -> u128 {
-        self.suggested_max_priority_fee_per_gas.0
     }
 }
 

@@ -32,10 +32,13 @@ struct Speed {
     /// The tip.
     suggested_max_priority_fee_per_gas: Gwei,
     suggested_max_fee_per_gas: Gwei,
-    /// One block time, in seconds rounded up.
-    min_wait_time_estimate: u64,
-    /// Block time after the longest run of the newest blocks that were not seen to accept the tip, in seconds rounded up.
-    max_wait_time_estimate: u64,
+    /// One block time, in seconds rounded up; `null`: no block had rewards.
+    #[schema(required)]
+    min_wait_time_estimate: Option<u64>,
+    /// Block time after the longest run of the newest blocks that were not seen to accept the tip, in seconds rounded up;
+    /// `null`: no block had rewards.
+    #[schema(required)]
+    max_wait_time_estimate: Option<u64>,
 }
 
 impl GasEstimate {
@@ -61,12 +64,13 @@ fn super_fast(quote: &Quote, high: Tier) -> Tier {
 
 impl Speed {
     fn new(quote: &Quote, tier: Tier) -> Self {
-        let waits = quote.wait_times(tier.max_priority_fee_per_gas);
+        let tip = tier.max_priority_fee_per_gas;
+        let waits = quote.confidence(tip).map(|_| quote.wait_times(tip));
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),
-            min_wait_time_estimate: seconds_rounded_up(waits.shortest),
-            max_wait_time_estimate: seconds_rounded_up(waits.longest),
+            min_wait_time_estimate: waits.map(|waits| seconds_rounded_up(waits.shortest)),
+            max_wait_time_estimate: waits.map(|waits| seconds_rounded_up(waits.longest)),
         }
     }
 }

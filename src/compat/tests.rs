@@ -45,7 +45,7 @@ fn with_quote<T>(
 
 fn document(quote: &Quote, document: Document) -> Value {
     let documents = Documents::new(quote, Formats::all());
-    serde_json::from_slice(&documents.get(document).unwrap().json).unwrap()
+    serde_json::from_slice(&documents.get(document).unwrap().0).unwrap()
 }
 
 #[test]
@@ -149,13 +149,13 @@ fn a_legacy_chain_has_its_gas_price_everywhere() {
 }
 
 #[test]
-fn unknown_ratios_are_omitted() {
+fn unknown_ratios_are_not_a_number() {
     let mut window = blocks(&[Some(3); 7]);
     window[3].gas_used_ratio = None;
     window[6].gas_used_ratio = Some(0.0);
     with_quote(&chain(""), &window, GWEI, |quote| {
         let oracle = document(quote, Document::EtherscanOracle);
-        assert_eq!(oracle["result"]["gasUsedRatio"], "0.5,0.5,0.5,0");
+        assert_eq!(oracle["result"]["gasUsedRatio"], "0.5,NaN,0.5,0.5,0");
     });
 }
 

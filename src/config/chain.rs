@@ -197,6 +197,23 @@ impl Chain {
         }
     }
 
+    /// Returns a sentence if `answer_fee_methods` has no effect.
+    pub(super) fn note_on_fee_methods(&self) -> Option<String> {
+        const METHODS: [&str; 2] = ["eth_gasPrice", "eth_maxPriorityFeePerGas"];
+        let key = &self.key;
+        let is_answered = |method: &RpcMethod| METHODS.contains(&method.as_str());
+        let reason = if !self.json_rpc {
+            "json_rpc is false"
+        } else if self.rpc_methods.as_ref().is_some_and(|list| !list.iter().any(is_answered)) {
+            "rpc_methods has none of them"
+        } else {
+            return None;
+        };
+        let note =
+            || format!("{CHAINS}.{key}.answer_fee_methods has no effect: {CHAINS}.{key}.{reason}");
+        self.answer_fee_methods.then(note)
+    }
+
     /// Returns what is assumed of a chain without a preset, as a sentence; `None` if nothing is.
     pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
         if self.preset.is_some() {

@@ -109,7 +109,7 @@ pub(super) fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 10] = [
+const SECTIONS: [&str; 12] = [
     "server",
     "limits",
     "cors",
@@ -119,6 +119,8 @@ const SECTIONS: [&str; 10] = [
     "verification",
     "delegation",
     "redis",
+    "score",
+    "compat",
     "chains",
 ];
 const MAX_KEY_LENGTH: usize = 40;
@@ -156,6 +158,7 @@ fn describe_expected(expected: &str) -> &str {
         "a sequence" => "an array such as [\"…\"]",
         "a map" => "a table",
         _ if expected.starts_with("struct ") => "a table",
+        _ if expected.starts_with("enum ") => "a name",
         other => other,
     }
 }

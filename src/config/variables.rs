@@ -1,7 +1,7 @@
 //! `GAS_…` environment variables. Those with `__`, which separates the levels of a key, belong to this program. Others,
 //! such as `GAS_PRICE`, belong to other programs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use figment::value::{Dict, Value};
 
@@ -64,7 +64,7 @@ impl Variables {
             let name = name.into_string().ok()?;
             name.starts_with(PREFIX).then_some((name, value))
         });
-        let mut ours: Vec<_> = ours.filter(|(_, value)| !value.is_empty()).collect();
+        let mut ours: Vec<_> = ours.filter(|(_, value)| !is_blank(value)).collect();
         ours.sort();
         for (name, value) in ours {
             let key = name.strip_prefix(PREFIX).unwrap_or_default().to_lowercase();
@@ -92,6 +92,10 @@ impl Variables {
         }
         found
     }
+}
+
+fn is_blank(value: &OsStr) -> bool {
+    value.to_str().is_some_and(|text| text.trim().is_empty())
 }
 
 /// Returns the value of a variable: of a list by its elements, else as in TOML, else as text.

@@ -13,7 +13,7 @@ impl HeadTimes {
     const MAX_HEADS: usize = 21;
 
     /// Blocks over which a mean says something. Polls see a head up to one block time late.
-    const MIN_BLOCKS: u64 = 5;
+    const MIN_BLOCKS: u64 = 10;
 
     /// Records when the head `number` was first seen. A reorg to a lower head removes the heads from there on.
     pub(super) fn record(&mut self, number: u64, first_seen: Instant) {
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn block_time_is_the_mean_with_two_digits() {
         let heads = |milliseconds: u64| -> Vec<_> {
-            (0..6).map(|index| (100 + index, index * milliseconds)).collect()
+            (0..11).map(|index| (100 + index, index * milliseconds)).collect()
         };
         for (milliseconds, expected) in
             [(12_049, 12_000), (12_700, 13_000), (2013, 2000), (251, 250), (7, 7), (98, 98)]
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(after(&heads(milliseconds)), Some(expected), "{milliseconds}");
         }
         assert_eq!(after(&heads(0)), None);
-        assert_eq!(after(&heads(2000)[..5]), None);
+        assert_eq!(after(&heads(2000)[..10]), None);
         assert_eq!(after(&[]), None);
         // A jump counts all its blocks.
         assert_eq!(after(&[(1, 0), (11, 20_000)]), Some(2000));
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn repeated_and_regressed_heads_do_not_count_twice() {
-        let mut heads: Vec<_> = (0..6).map(|index| (100 + index, index * 2000)).collect();
-        heads.extend([(105, 11_000), (103, 12_000), (104, 13_000), (105, 14_000)]);
-        assert_eq!(after(&heads), Some(2800));
+        let mut heads: Vec<_> = (0..11).map(|index| (100 + index, index * 2000)).collect();
+        heads.extend([(110, 21_000), (108, 22_000), (109, 23_000), (110, 24_000)]);
+        assert_eq!(after(&heads), Some(2400));
     }
 
     #[test]

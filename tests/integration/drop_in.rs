@@ -127,8 +127,35 @@ async fn unknown_chains_modules_and_actions_are_errors() {
         let path = format!("/api{query}");
         assert_error(&path, &service.get(&path).await, 404, "");
     }
-    let twice = service.get("/gasprices/blockprices?chainid=1&chainid=2").await;
-    assert_eq!((twice.status, &twice.json()["code"]), (400, &json!("invalid_parameter")));
+    for path in [
+        "/gasprices/blockprices?chainid=2020&chainId=2",
+        "/gasprices/blockprices?system=base&network=main",
+        "/api?module=gastracker&action=gasoracle&chainid=2020&chain_id=2020",
+    ] {
+        assert_error(path, &service.get(path).await, 400, "invalid_parameter");
+    }
+}
+
+#[tokio::test]
+async fn parameters_without_a_meaning_are_ignored() {
+    let node = node().await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    wait_until_polled(&service).await;
+    let many = "x=1&".repeat(100);
+    for query in ["apikey=%ff%fe", "&&=", "a&b=", many.as_str()] {
+        for path in DOCUMENTS {
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let path = format!("{path}{separator}{query}");
+            assert_eq!(service.get(&path).await.status, 200, "{path}");
+        }
+    }
+    for name in ["chainId", "CHAIN_ID", "%63hainid"] {
+        let unknown = service.get(&format!("/gasprices/blockprices?{name}=7")).await;
+        assert_error("", &unknown, 404, "unknown_chain");
+    }
+    for path in ["/v3/%ff/networks/2020/suggestedGasFees", "/v3/k/networks/%ff/suggestedGasFees"] {
+        assert_error(path, &service.get(path).await, 404, "unknown_chain");
+    }
 }
 
 #[tokio::test]
@@ -214,7 +241,7 @@ async fn a_chain_without_rewards_has_all_documents_but_blocknatives() {
     for path in DOCUMENTS {
         let response = service.get(path).await;
         if path.starts_with("/gasprices") {
-            assert_eq!((response.status, &response.json()["code"]), (503, &json!("no_data")));
+            assert_error(path, &response, 503, "no_data");
         } else {
             assert_eq!(response.status, 200, "{path}: {}", response.body);
         }
@@ -222,6 +249,12 @@ async fn a_chain_without_rewards_has_all_documents_but_blocknatives() {
     let fees = service.get(DOCUMENTS[0]).await;
     let parsed = consumers::komodo::parse_infura(&fees.body).unwrap();
     assert_eq!(parsed.levels.low.max_priority_fee_per_gas, 3_000_000_000);
+    for range in ["latestPriorityFeeRange", "historicalPriorityFeeRange"] {
+        assert_eq!(fees.json()[range], json!([]));
+    }
+    let speeds = service.get("/compat/rrelayer/2020").await;
+    assert_eq!(speeds.json()["slow"]["maxWaitTimeEstimate"], Value::Null);
+    assert!(consumers::rrelayer::parse(&speeds.body).is_ok());
     // No block was seen to accept the tip.
     assert_eq!(fees.json()["low"]["maxWaitTimeEstimate"], 21 * 3_600_000);
 }

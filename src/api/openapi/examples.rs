@@ -138,7 +138,7 @@ fn write_snapshot_examples(
     }
     for (path, id) in DOCUMENTS {
         let prepared = snapshot.documents.get(id);
-        let body = prepared.and_then(|prepared| serde_json::from_slice(&prepared.json).ok());
+        let body = prepared.and_then(|(json, _)| serde_json::from_slice(&json).ok());
         if let Some(body) = body {
             set_response_example(document, path, body);
         }
