@@ -1,11 +1,11 @@
 //! The suggestion in the formats of other gas services, so that their clients need only another URL.
 //!
-//! Pure: a [`Quote`] in, JSON out. The store makes all documents of a chain when it publishes a suggestion, so that a
+//! Pure: a quote in, JSON out. The store makes all documents of a chain when it publishes a suggestion, so that a
 //! request costs no calculation, and so that a document is as fresh as the suggestion.
 //!
 //! Prices of one number are what a transaction would pay in the next block. Max fees are those of the tiers. Some formats
 //! have members that the service cannot know, such as a waiting time. They hold counts over the newest blocks; see
-//! [`quote`].
+//! `quote`.
 
 mod blocknative;
 mod etherscan;
