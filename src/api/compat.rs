@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use percent_encoding::percent_decode_str;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -19,6 +18,7 @@ use super::openapi::components::{
 };
 use super::parameters::invalid_parameter;
 use super::problem::{Problem, ProblemCode};
+use super::route_table::decoded;
 use super::suggestion;
 use crate::compat::{
     BlockPrices, Document, EtherscanError, FlatPrices, Format, Formats, GasEstimate, GasOracle,
@@ -354,9 +354,6 @@ fn chain_or_lowest(store: &ChainStore, id: Option<String>) -> Result<&StoredChai
 /// Returns the value of this parameter. Its name may be written in any case, and with underscores. All other parameters are
 /// ignored, whatever they contain.
 fn parameter(query: &str, name: &str) -> Result<Option<String>, Problem> {
-    let decoded = |text: &str| -> String {
-        percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
-    };
     let is_name = |text: &str| decoded(text).replace('_', "").eq_ignore_ascii_case(name);
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let mut values = pairs.filter(|(known, _)| is_name(known)).map(|(_, value)| decoded(value));

@@ -129,8 +129,9 @@ fn query_parameters(
     Some(names.chain(renamed).collect())
 }
 
-fn decoded(name: &str) -> String {
-    let with_spaces = name.replace('+', " ");
+/// Decodes a part of a query. A plus sign is a space; what is not UTF-8 is replaced.
+pub(super) fn decoded(text: &str) -> String {
+    let with_spaces = text.replace('+', " ");
     percent_decode_str(&with_spaces).decode_utf8_lossy().into_owned()
 }
 

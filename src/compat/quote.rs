@@ -78,6 +78,12 @@ impl Quote<'_> {
         self.blocks.last().map_or(self.next_base_fee(), |block| block.base_fee)
     }
 
+    /// True if any of the newest blocks says which tips it accepts.
+    pub(crate) fn has_outcomes(&self) -> bool {
+        let accepts = |block| fees::accepts(block, 0, &self.chain.pricing);
+        self.blocks.iter().any(|block| accepts(block).is_some())
+    }
+
     /// Waiting times of a transaction with this tip: one block, and the longest that the newest blocks show. A
     /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its tip.
     pub(crate) fn wait_times(&self, tip: u128) -> WaitTimes {

@@ -65,7 +65,7 @@ fn super_fast(quote: &Quote, high: Tier) -> Tier {
 impl Speed {
     fn new(quote: &Quote, tier: Tier) -> Self {
         let tip = tier.max_priority_fee_per_gas;
-        let waits = quote.confidence(tip).map(|_| quote.wait_times(tip));
+        let waits = quote.has_outcomes().then(|| quote.wait_times(tip));
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),
