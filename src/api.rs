@@ -11,6 +11,7 @@
 //! errors of verification and delegation upstreams are forwarded unchanged.
 
 mod access_log;
+mod badge;
 mod callers_fee;
 mod chains;
 mod chunked_body;
@@ -22,6 +23,7 @@ mod fast_path;
 mod fee_history;
 mod fee_history_chart;
 mod fee_market;
+mod fee_trend;
 mod freshness;
 mod health;
 mod metrics;
@@ -202,9 +204,12 @@ fn fee_routes() -> OpenApiRouter<ChainStore> {
     OpenApiRouter::new()
         .routes(routes!(suggestion::list_suggestions))
         .routes(routes!(fee_market::get_fee_market))
+        .routes(routes!(fee_market::list_fee_markets))
         .routes(routes!(callers_fee::get_inclusion))
         .routes(routes!(callers_fee::get_replacement))
         .routes(routes!(score::get_score))
+        .routes(routes!(fee_trend::get_fee_trend))
+        .routes(routes!(badge::get_badge))
         .routes(routes!(chains::list_chains))
 }
 

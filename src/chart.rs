@@ -1,10 +1,11 @@
-//! A chain's recent fees as an SVG image. Pure: blocks and a suggestion in, a document out.
+//! A chain's recent fees as an SVG image, and a price as a badge. Pure: blocks and a suggestion in, a document out.
 //!
 //! The upper panel shows the base fee, the tips of each block and the current max fees in gwei per gas. The lower panel
 //! shows how full the blocks were. Coordinates are integers in quarters of a pixel; amounts are mapped onto them as wei
 //! in `u128`.
 
 mod axes;
+mod badge;
 pub(crate) mod palette;
 mod svg;
 
@@ -13,7 +14,8 @@ use serde_json::Number;
 use crate::fees::{Block, GasUsedRatios, PricingType, Rewards, Suggestion};
 use crate::store::BlockWindow;
 use axes::{AmountAxis, BlockAxis};
-pub(crate) use axes::{exact_gwei, interpolate, rounded_gwei};
+pub(crate) use axes::{exact_gwei, interpolate, rounded_gwei, rounded_price};
+pub(crate) use badge::Badge;
 use palette::Colour;
 pub(crate) use svg::{Svg, TextStyle, text_width, truncated};
 

@@ -5,6 +5,7 @@ mod chain;
 mod compat;
 mod delegation;
 mod error;
+mod history;
 mod layers;
 mod mistakes;
 pub(crate) mod presets;
@@ -32,6 +33,7 @@ pub use chain::{Chain, ChainParameters};
 pub use compat::{Compat, FormatName};
 pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::{ConfigError, ConfigErrors};
+pub use history::History;
 pub use layers::Overrides;
 pub use redis::{Redis, RedisUrl};
 pub use rpc::{Rpc, RpcMethod};
@@ -72,6 +74,8 @@ pub struct Config {
     pub score: Score,
     /// Formats of other gas services.
     pub compat: Compat,
+    /// Memory of prices.
+    pub history: History,
     /// Chains, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
@@ -110,6 +114,8 @@ struct Sections {
     score: Score,
     #[serde(default)]
     compat: Compat,
+    #[serde(default)]
+    history: History,
 }
 
 impl Sections {
@@ -127,6 +133,7 @@ impl Sections {
             redis: self.redis,
             score: self.score,
             compat: self.compat,
+            history: self.history,
             chains,
             notes: Vec::new(),
             file: None,
@@ -183,10 +190,12 @@ impl Config {
         sections.rpc.check(&mut mistakes.section(&["rpc"]));
         sections.verification.check(&mut mistakes.section(&["verification"]));
         sections.delegation.check(&mut mistakes.section(&["delegation"]));
+        sections.history.check(&mut mistakes.section(&["history"]));
         let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
         for chain in &mut chains {
             chain.pricing.score_percentiles = sections.score.percentiles;
             chain.formats = sections.compat.formats();
+            chain.history_days = sections.history.days;
         }
         mistakes.finish()?;
         let is_shared = sections.redis.url.is_some();

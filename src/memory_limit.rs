@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::{Chain, MemoryLimit};
+use crate::fee_trend::FeeTrend;
 
 const MIB: usize = 1024 * 1024;
 
@@ -38,7 +39,10 @@ impl MemoryShares {
         let block_bytes = size_of::<crate::fees::Block>();
         let blocks = chains.iter().map(|chain| chain.history_blocks.get());
         let blocks = blocks.fold(0, usize::saturating_add).saturating_mul(block_bytes);
-        let chain_bytes = chains.len().saturating_mul(Self::CHAIN_BYTES).saturating_add(blocks);
+        let trends = chains.iter().map(|chain| FeeTrend::max_bytes(chain.block_time));
+        let trends = trends.fold(0, usize::saturating_add);
+        let chain_bytes = chains.len().saturating_mul(Self::CHAIN_BYTES);
+        let chain_bytes = chain_bytes.saturating_add(blocks).saturating_add(trends);
         // An eighth for what the allocator holds and cannot use.
         let reserved = (limit / 8).saturating_add(Self::PROCESS_BYTES).saturating_add(chain_bytes);
         // Many chains may leave nothing. The service then still has to serve, so they count for half of the rest at most.

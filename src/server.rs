@@ -9,7 +9,7 @@
 //!    accepted for `drain_delay`, so that a load balancer can react.
 //! 2. The public listener accepts no more connections and closes idle ones. Requests in flight may finish within
 //!    `shutdown_grace`; the rest are aborted.
-//! 3. [`Server::run`] returns, which ends the pollers and the admin listener. The exit status is 0.
+//! 3. The history file is written. [`Server::run`] returns, which ends the pollers and the admin listener. The exit status is 0.
 //!
 //! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without
 //! `drain_delay` and exits with status 1.
@@ -30,6 +30,7 @@ use crate::chain_parameters::HeaderReader;
 use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
+use crate::history_file::HistoryFile;
 use crate::listener::{
     Listener, MAX_REJECTIONS, RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, Shutdown,
 };
@@ -104,6 +105,7 @@ impl Server {
         start_summary::report(&self.config, self.address()?, self.admin_address()?);
         let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
         let (store, publishers) = ChainStore::new(&self.config.chains);
+        let history_file = self.open_history_file(&store).await;
         let metrics = Metrics::new();
         let limit = self.config.limits.memory.bytes();
         let memory_shares = MemoryShares::new(limit, &self.config.chains);
@@ -198,6 +200,9 @@ impl Server {
         if tokio::time::timeout(self.config.server.shutdown_grace, serving).await.is_err() {
             tracing::warn!("requests aborted after the shutdown grace period");
         }
+        if let Some(file) = history_file {
+            file.save().await;
+        }
         crash.map_or(Ok(()), Err)
     }
 }
@@ -216,6 +221,15 @@ impl Server {
             timings.push(PollTiming::Schedule(announced));
         }
         Ok(timings)
+    }
+
+    /// Reads the history file, if there is one, and starts to write it.
+    async fn open_history_file(&mut self, store: &ChainStore) -> Option<HistoryFile> {
+        let (config, store) = (self.config.history.clone(), store.clone());
+        let open = tokio::task::spawn_blocking(move || HistoryFile::open(&config, &store));
+        let file = open.await.ok().flatten()?;
+        self.background.spawn(file.clone().keep().map(|never| match never {}));
+        Some(file)
     }
 
     /// Returns the configured limits. The number of connections fits into memory. It leaves some of the process's open

@@ -8,7 +8,7 @@
 //!   sees the newest snapshot, never a backlog.
 //! - A ring holds the recent blocks without gaps. A reorg replaces blocks; a gap drops all blocks below it.
 //!
-//! A scorer grades what was published by the blocks that followed.
+//! A scorer grades what was published by the blocks that followed. A fee trend summarises the blocks of the last days.
 //!
 //! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
 //! of the wall clock changes none. The wall clock is only displayed.
@@ -29,6 +29,7 @@ use tokio::sync::watch;
 pub use recent_blocks::BlockWindow;
 
 use crate::compat::{Documents, Quote};
+use crate::fee_trend::{Bucket, FeeTrend, Level, Observation, Period};
 use crate::fees::{FeeHistory, Market, Suggestion};
 use crate::score::{Score, Scorer, Totals};
 use crate::wire::SuggestionBody;
@@ -61,6 +62,7 @@ struct Inner {
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
     scorer: Mutex<Scorer>,
+    fee_trend: Mutex<FeeTrend>,
 }
 
 /// Newest state of one chain, however old.
@@ -200,7 +202,9 @@ impl StoredChain {
         let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
         let latest = watch::Sender::new(LatestState::default());
         let scorer = Mutex::new(Scorer::new(&config.pricing, Instant::now()));
-        Self { inner: Arc::new(Inner { config, servable, latest, recent_blocks, scorer }) }
+        let fee_trend = Mutex::new(FeeTrend::new(config.history_days));
+        let inner = Inner { config, servable, latest, recent_blocks, scorer, fee_trend };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The chain's configuration.
@@ -270,6 +274,30 @@ impl StoredChain {
     pub fn snapshot_with_score(&self) -> Result<(ServableSnapshot, Score), Unavailable> {
         let _recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
         Ok((self.servable_snapshot()?, self.score()))
+    }
+
+    /// Returns the servable snapshot, the buckets of the fee trend, and where the expected medium price stands among
+    /// the prices of the last 24 hours; `None`: less than an hour is known.
+    ///
+    /// # Errors
+    ///
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
+    pub fn snapshot_with_fee_trend(
+        &self,
+        period: Period,
+    ) -> Result<(ServableSnapshot, Vec<Bucket>, Option<Level>), Unavailable> {
+        let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.servable_snapshot()?;
+        let trend = self.with_fee_trend(|trend| trend.clone());
+        drop(recent);
+        let now = since_1970(SystemTime::now()) / 1000;
+        let price = current.snapshot.market.expected_price();
+        let level = trend.level(price, now);
+        Ok((current, trend.buckets(period, now), level))
+    }
+
+    pub(crate) fn with_fee_trend<T>(&self, access: impl FnOnce(&mut FeeTrend) -> T) -> T {
+        access(&mut self.inner.fee_trend.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns how the quotes of the last hour did.
@@ -346,13 +374,14 @@ impl Publisher {
         // All are updated under one lock, so a reader never sees one of them new and another old.
         let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
         recent.extend(history);
+        let block_time = self.head_times.block_time().unwrap_or(inner.config.block_time);
         let quote = Quote {
             chain: &inner.config,
             market: &market,
             newest_block,
             blocks: &recent.newest(COMPARED_BLOCKS).blocks,
             ranges: recent.ranges(market.newest_known_base_fee),
-            block_time: self.head_times.block_time().unwrap_or(inner.config.block_time),
+            block_time,
             head_age: observed_at.saturating_duration_since(head_changed_at),
         };
         let documents = Documents::new(&quote, inner.config.formats);
@@ -370,6 +399,15 @@ impl Publisher {
         });
         let now = Instant::now();
         self.chain.with_scorer(|scorer| scorer.record(history, &snapshot.market, now));
+        let seen = Observation {
+            history,
+            market: &snapshot.market,
+            pricing: &inner.config.pricing,
+            newest_time: since_1970(to_wall_clock(head_changed_at)),
+            block_time: u64::try_from(block_time.as_millis()).unwrap_or(u64::MAX),
+            known_blocks: &|count| recent.newest(count),
+        };
+        self.chain.with_fee_trend(|trend| trend.record(&seen));
         inner.servable.insert(inner.config.chain_id, Arc::clone(&snapshot));
         drop(recent);
         inner.latest.send_if_modified(|latest| {
@@ -399,6 +437,12 @@ fn serialise(chain_name: &str, suggestion: &Suggestion) -> (Bytes, HeaderValue) 
 fn to_wall_clock(moment: Instant) -> SystemTime {
     let now = SystemTime::now();
     now.checked_sub(moment.elapsed()).unwrap_or(now)
+}
+
+/// Returns milliseconds since 1970; 0 for an earlier time.
+fn since_1970(time: SystemTime) -> u64 {
+    let elapsed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Expires an entry `max_age` after its observation, whenever it was inserted.

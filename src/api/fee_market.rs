@@ -1,16 +1,18 @@
-//! `GET /v1/{chain}/fee-market`.
+//! `GET /v1/{chain}/fee-market` and `GET /v1/fee-markets`.
 
 use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
-use super::freshness::write_snapshot_headers;
+use super::freshness::{Freshness, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
-use crate::store::{ServableSnapshot, StoredChain};
+use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 use crate::wire::{
     ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
     PricingType, Strategy, SuggestionBody, Trend, Wei, percentile_numbers,
@@ -94,6 +96,44 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
     Ok(response)
 }
 
+/// How the suggestions of all chains were calculated
+///
+/// Chains without data that may be served are omitted.
+#[utoipa::path(
+    get,
+    path = "/v1/fee-markets",
+    operation_id = "getFeeMarkets",
+    tag = "Gas",
+    responses(
+        CommonErrors,
+        (status = 200,
+            description = "One fee market for each chain that has a suggestion, in ascending order of chain id.",
+            body = Vec<FeeMarketBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
+    )
+)]
+pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
+    let available: Vec<_> = store
+        .chains()
+        .iter()
+        .filter_map(|chain| Some((chain, chain.servable_snapshot().ok()?)))
+        .collect();
+    let markets: Vec<_> = available
+        .iter()
+        .map(|(chain, current)| FeeMarketBody::from_snapshot(chain, current))
+        .collect();
+    let mut response = Json(markets).into_response();
+    let headers = response.headers_mut();
+    let freshness =
+        available.iter().map(|(chain, current)| Freshness::from_snapshot(chain, current));
+    match freshness.reduce(Freshness::combine) {
+        Some(freshness) => freshness.write_headers(headers),
+        None => {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+    }
+    response
+}
+
 impl<'a> FeeMarketBody<'a> {
     pub(super) fn from_snapshot(chain: &'a StoredChain, current: &'a ServableSnapshot) -> Self {
         let config = chain.config();
@@ -124,7 +164,7 @@ impl<'a> FeeMarketBody<'a> {
             currency: config.currency.as_deref(),
             expected_price_per_gas: ExpectedPrices {
                 low: Wei(market.low.price_at(market.newest_known_base_fee)),
-                medium: Wei(market.suggestion.medium.price_at(market.newest_known_base_fee)),
+                medium: Wei(market.expected_price()),
                 high: Wei(market.suggestion.high.price_at(market.newest_known_base_fee)),
             },
             floors_above_market: (&market.floors_above_market).into(),

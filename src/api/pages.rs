@@ -41,20 +41,48 @@ impl StaticFile {
     const fn js(path: &'static str, text: &'static str) -> Self {
         Self { path, content_type: "text/javascript; charset=utf-8", text }
     }
+
+    const fn svg(path: &'static str, text: &'static str) -> Self {
+        Self { path, content_type: "image/svg+xml", text }
+    }
 }
 
 const DASHBOARD: StaticFile = StaticFile::html("/", include_str!("../pages/dashboard.html"));
 
-/// Resources of the dashboard. The form uses its palette too.
-const DASHBOARD_ASSETS: [StaticFile; 8] = [
+/// Resources of the dashboard. The other pages use its palette and its icon too.
+const DASHBOARD_ASSETS: [StaticFile; 25] = [
     StaticFile::css("/base.css", include_str!("../pages/base.css")),
     StaticFile::css("/dashboard/style.css", include_str!("../pages/dashboard/style.css")),
-    StaticFile::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
-    StaticFile::js("/dashboard/card.js", include_str!("../pages/dashboard/card.js")),
+    StaticFile::js("/dashboard/amounts.js", include_str!("../pages/dashboard/amounts.js")),
+    StaticFile::js("/dashboard/block-chart.js", include_str!("../pages/dashboard/block-chart.js")),
+    StaticFile::js("/dashboard/chain.js", include_str!("../pages/dashboard/chain.js")),
     StaticFile::js("/dashboard/copy.js", include_str!("../pages/dashboard/copy.js")),
+    StaticFile::js("/dashboard/details.js", include_str!("../pages/dashboard/details.js")),
+    StaticFile::js("/dashboard/dom.js", include_str!("../pages/dashboard/dom.js")),
     StaticFile::js("/dashboard/format.js", include_str!("../pages/dashboard/format.js")),
+    StaticFile::js("/dashboard/heatmap.js", include_str!("../pages/dashboard/heatmap.js")),
     StaticFile::js("/dashboard/live.js", include_str!("../pages/dashboard/live.js")),
+    StaticFile::js("/dashboard/notify.js", include_str!("../pages/dashboard/notify.js")),
+    StaticFile::js("/dashboard/overview.js", include_str!("../pages/dashboard/overview.js")),
+    StaticFile::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
+    StaticFile::js("/dashboard/score.js", include_str!("../pages/dashboard/score.js")),
+    StaticFile::js("/dashboard/snippets.js", include_str!("../pages/dashboard/snippets.js")),
+    StaticFile::js("/dashboard/sparkline.js", include_str!("../pages/dashboard/sparkline.js")),
     StaticFile::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
+    StaticFile::js("/dashboard/trend-chart.js", include_str!("../pages/dashboard/trend-chart.js")),
+    StaticFile::js("/dashboard/trend.js", include_str!("../pages/dashboard/trend.js")),
+    StaticFile::js("/dashboard/view.js", include_str!("../pages/dashboard/view.js")),
+    StaticFile::css(
+        "/dashboard/uplot/uPlot.min.css",
+        include_str!("../pages/dashboard/uplot/uPlot.min.css"),
+    ),
+    StaticFile::js(
+        "/dashboard/uplot/uPlot.esm.js",
+        include_str!("../pages/dashboard/uplot/uPlot.esm.js"),
+    ),
+    // A component for pages of other origins, which the dashboard itself does not load.
+    StaticFile::js("/gas-suggestion.js", include_str!("../pages/gas-suggestion.js")),
+    StaticFile::svg("/favicon.svg", include_str!("../pages/favicon.svg")),
 ];
 
 const VERIFICATION_FORM: StaticFile =
@@ -74,16 +102,16 @@ const FORM_ASSETS: [StaticFile; 7] = [
 /// The page that shows the document at `/openapi.json`.
 const DOCS: StaticFile = StaticFile::html("/docs", include_str!("../pages/docs.html"));
 
-/// The page's script. Swagger UI, which it starts, comes from the crate `utoipa-swagger-ui`.
-const DOCS_SCRIPT: StaticFile =
-    StaticFile::js("/docs/initializer.js", include_str!("../pages/docs/initializer.js"));
+/// The page's own resources. Swagger UI, which the script starts, comes from the crate `utoipa-swagger-ui`.
+const DOCS_ASSETS: [StaticFile; 2] = [
+    StaticFile::js("/docs/initializer.js", include_str!("../pages/docs/initializer.js")),
+    StaticFile::css("/docs/style.css", include_str!("../pages/docs/style.css")),
+];
 
 /// Policy of what a page may load besides scripts, styles and data of this service.
 #[derive(Clone, Copy)]
 enum ContentPolicy {
-    /// Images in `data:` URLs, such as the page's empty icon.
-    DataImages,
-    /// Also images of this service.
+    /// Images of this service, and in `data:` URLs.
     OwnImages,
     /// Also what Swagger UI builds itself: styles, and images and markup from responses.
     SwaggerUi,
@@ -141,7 +169,7 @@ pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap)
     )
 )]
 pub(super) async fn verification_form(request: HeaderMap) -> Response {
-    page_response(&VERIFICATION_FORM, ContentPolicy::DataImages, &request)
+    page_response(&VERIFICATION_FORM, ContentPolicy::OwnImages, &request)
 }
 
 /// This document as a web page
@@ -165,7 +193,7 @@ pub(super) async fn docs(request: HeaderMap) -> Response {
 pub(super) fn assets() -> Router {
     let to_docs = || async { Redirect::permanent("../docs") };
     serve_files(&DASHBOARD_ASSETS, ContentPolicy::OwnImages)
-        .merge(serve_files([&DOCS_SCRIPT], ContentPolicy::SwaggerUi))
+        .merge(serve_files(&DOCS_ASSETS, ContentPolicy::SwaggerUi))
         .merge(swagger_ui("swagger-ui.css", "text/css; charset=utf-8"))
         .merge(swagger_ui("swagger-ui-bundle.js", "text/javascript; charset=utf-8"))
         .route("/docs/", get(to_docs))
@@ -174,7 +202,7 @@ pub(super) fn assets() -> Router {
 /// Serves the resources of the form for contract verification.
 pub(super) fn form_assets() -> Router {
     let to_form = || async { Redirect::permanent("../verify") };
-    serve_files(&FORM_ASSETS, ContentPolicy::DataImages).route("/verify/", get(to_form))
+    serve_files(&FORM_ASSETS, ContentPolicy::OwnImages).route("/verify/", get(to_form))
 }
 
 fn serve_files(
@@ -289,7 +317,6 @@ impl ContentPolicy {
     /// Returns the `Content-Security-Policy`.
     fn header(self) -> HeaderValue {
         let [styles, images, types] = match self {
-            Self::DataImages => ["", "data:", "; require-trusted-types-for 'script'"],
             Self::OwnImages => ["", "'self' data:", "; require-trusted-types-for 'script'"],
             Self::SwaggerUi => [" 'unsafe-inline'", "'self' data: blob:", ""],
         };

@@ -105,11 +105,26 @@ pub(crate) fn exact_gwei(wei: u128) -> String {
 /// Formats wei in gwei with four digits.
 pub(crate) fn rounded_gwei(wei: u128) -> String {
     const DIGITS: u32 = 4;
-    let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(DIGITS - 1);
+    exact_gwei(rounded(wei, DIGITS))
+}
+
+/// Formats wei in gwei with three digits, and an amount below 0.001 gwei in wei. Includes the unit.
+pub(crate) fn rounded_price(wei: u128) -> String {
+    const DIGITS: u32 = 3;
+    const LEAST_GWEI: u128 = 1_000_000;
+    if wei < LEAST_GWEI {
+        return format!("{wei} wei");
+    }
+    format!("{} gwei", exact_gwei(rounded(wei, DIGITS)))
+}
+
+/// Rounds to so many digits.
+fn rounded(wei: u128, digits: u32) -> u128 {
+    let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(digits.saturating_sub(1));
     let unit = 10_u128.saturating_pow(surplus);
     let rest = wei % unit;
     let lower = wei - rest;
     let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
     let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
-    exact_gwei(upper.unwrap_or(lower))
+    upper.unwrap_or(lower)
 }

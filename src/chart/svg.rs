@@ -110,6 +110,6 @@ pub(crate) fn truncated(text: &str, size: i32, max_width: i32) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-fn escape_xml(text: &str) -> String {
+pub(super) fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -337,3 +337,22 @@ fn axis_ticks_are_at_round_values() {
     assert_eq!(block_labels(1_000_030, 1024), [999_200, 999_400, 999_600, 999_800, 1_000_000]);
     assert_eq!(block_labels(u64::MAX, 3).len(), 3);
 }
+
+#[test]
+fn a_price_has_three_digits_and_a_unit() {
+    for (wei, expected) in [
+        (0, "0 wei"),
+        (1, "1 wei"),
+        (999_999, "999999 wei"),
+        (1_000_000, "0.001 gwei"),
+        (1_234_567, "0.00123 gwei"),
+        (999_500_000, "1 gwei"),
+        (3_405_000_000, "3.41 gwei"),
+        (3_404_999_999, "3.4 gwei"),
+        (21_990_000_000, "22 gwei"),
+        (123_456_000_000_000, "123000 gwei"),
+        (u128::MAX, "3.4e29 gwei"),
+    ] {
+        assert_eq!(rounded_price(wei), expected, "{wei}");
+    }
+}

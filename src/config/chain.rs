@@ -79,6 +79,9 @@ pub struct Chain {
     /// Formats of other gas services in which the suggestion is served.
     #[serde(skip)]
     pub formats: Formats,
+    /// Days of hourly prices that are kept.
+    #[serde(skip)]
+    pub history_days: u32,
     /// Constants of the fee rules.
     #[serde(default = "PricingSection::default_pricing", with = "PricingSection")]
     pub pricing: Pricing,

@@ -67,6 +67,7 @@ fn to_document(config: &Config) -> DocumentMut {
         ("redis", section(&config.redis)),
         ("score", section(&config.score)),
         ("compat", section(&config.compat)),
+        ("history", section(&config.history)),
         ("cors", section(&config.cors)),
         ("log", section(&config.log)),
         ("tracing", section(&config.tracing)),

@@ -169,7 +169,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis, score, compat",
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis, score, compat, history",
         ),
         ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),

@@ -34,6 +34,12 @@ pub struct Market {
 }
 
 impl Market {
+    /// Returns what a transaction with the medium fees pays per gas in the next block, in wei.
+    #[must_use]
+    pub fn expected_price(&self) -> u128 {
+        self.suggestion.medium.price_at(self.newest_known_base_fee)
+    }
+
     /// Returns the base fee of the next block plus the medium tip, in wei: what a node means by its gas price.
     #[must_use]
     pub fn gas_price(&self) -> u128 {

@@ -122,7 +122,7 @@ fn configuration_error_names_the_environment_variable() {
             "GAS_SURPRISE__KEY",
             "1",
             "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, \
-             verification, delegation, redis, score, compat",
+             verification, delegation, redis, score, compat, history",
         ),
         (
             "GAS_SERVER__LISTEN",

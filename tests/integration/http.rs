@@ -144,6 +144,24 @@ async fn suggestions_list_has_all_chains_by_id() {
 }
 
 #[tokio::test]
+async fn fee_markets_list_has_every_market_and_skips_chains_without_data() {
+    let Harness { service, .. } = &Harness::start().await;
+    let response = service.get("/v1/fee-markets").await;
+    assert_eq!(response.status, 200);
+    let (mut all, mut one) = (response.json(), service.get("/v1/ronin/fee-market").await.json());
+    // Another poll may have succeeded meanwhile.
+    for market in [&mut all[0], &mut one] {
+        market["observed_at"].take();
+    }
+    assert_eq!(all, json!([one]));
+    assert!(response.header("cache-control").starts_with("public"));
+    let empty =
+        TestServer::start("[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n").await;
+    let response = empty.get("/v1/fee-markets").await;
+    assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
+}
+
+#[tokio::test]
 async fn fee_market_shows_how_the_suggestion_is_calculated() {
     let Harness { service, .. } = &Harness::start().await;
     let response = service.get("/v1/ronin/fee-market").await;

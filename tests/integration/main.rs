@@ -7,6 +7,7 @@
     reason = "a test ends at the first unexpected value"
 )]
 
+mod badge;
 mod calibrated;
 mod callers_fee;
 mod chain_parameters;
@@ -20,11 +21,13 @@ mod delegation_api;
 mod delegation_service;
 mod drop_in;
 mod failover;
+mod fee_trend;
 #[path = "../rig/fixtures.rs"]
 mod fixtures;
 mod floors;
 mod freshness_log;
 mod gauges;
+mod history_file;
 mod hostile_replies;
 mod http;
 #[path = "../rig/http_message.rs"]

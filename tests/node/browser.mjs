@@ -27,9 +27,10 @@ const EXPECTED_MESSAGES = [
 ];
 
 // Runs `run` with the page at `url` in a new window. Checks that there were no errors and no violations of the content
-// security policy, and that all requests went to the page's origin.
-export async function visit(browser, url, options, run) {
+// security policy, and that all requests went to the page's origin. `init` runs in the page before its scripts.
+export async function visit(browser, url, { init, ...options }, run) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+    if (init) await context.addInitScript(init);
     context.setDefaultTimeout(DEADLINE_MS);
     const page = await context.newPage();
     // Without this handler, the browser may open a native file chooser.
@@ -71,12 +72,16 @@ export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
         assert.deepEqual(await page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
         for (const width of widths) {
             await page.setViewportSize({ width, height: 800 });
+            // A chart takes the new width a moment later.
+            await page.waitForFunction(() =>
+                [...document.querySelectorAll(".plot")].every((node) => node.scrollWidth <= node.clientWidth + 1));
             const { scrollWidth, clientWidth } = await page.evaluate(() => {
                 const { scrollWidth, clientWidth } = document.documentElement;
                 return { scrollWidth, clientWidth };
             });
             assert(scrollWidth <= clientWidth, `${name}: ${scrollWidth} wide at ${width}`);
             assert.deepEqual(await page.evaluate(strayTexts), [], `${name}, ${width} wide`);
+            assert.deepEqual(await page.evaluate(brokenBoxes), [], `${name}, ${width} wide, ${colorScheme}`);
             if (unseen.includes(width)) continue;
             const path = join(shots, `${name}-${width}-${colorScheme}.png`);
             await page.screenshot({ path, fullPage: true });
@@ -120,6 +125,44 @@ function strayTexts() {
     return stray;
 }
 
+// Runs in the page: returns numbers that wrap, boxes that their content overflows, and texts that overlap.
+function brokenBoxes() {
+    const found = [];
+    const isSeen = (node) => node.checkVisibility() && !node.closest(".unseen, .uplot, option, [aria-hidden=true]");
+    for (const node of document.querySelectorAll(".number, .unit, .badge, .gas, .costs td, .overview .age")) {
+        if (isSeen(node) && node.textContent.trim() && new Set([...rects(node)].map(({ top }) => Math.round(top / 8))).size > 1) {
+            found.push(`wraps: ${node.textContent}`);
+        }
+    }
+    for (const node of document.querySelectorAll("main *")) {
+        const isBox = isSeen(node) && node.clientWidth > 0 && !["INPUT", "IMG"].includes(node.tagName);
+        if (isBox && node.scrollWidth > node.clientWidth + 1) {
+            found.push(`overflows: ${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`);
+        }
+    }
+    const texts = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const { currentNode: text } = walker;
+        if (text.data.trim() === "" || !isSeen(text.parentElement) || text.parentElement.closest("noscript, script, .scroll")) continue;
+        for (const rect of rects(text)) texts.push({ rect, text: text.data.trim(), node: text });
+    }
+    for (const [index, one] of texts.entries()) {
+        for (const other of texts.slice(index + 1)) {
+            const width = Math.min(one.rect.right, other.rect.right) - Math.max(one.rect.left, other.rect.left);
+            const height = Math.min(one.rect.bottom, other.rect.bottom) - Math.max(one.rect.top, other.rect.top);
+            if (one.node !== other.node && width > 2 && height > 5) found.push(`overlap: ${one.text} | ${other.text}`);
+        }
+    }
+    return found;
+
+    function rects(node) {
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        return range.getClientRects();
+    }
+}
+
 // Runs in the page: returns the elements with less contrast than WCAG 2.2 requires, 4.5 for text (1.4.3) and 3 for the
 // borders of controls (1.4.11).
 function weakContrasts() {
@@ -157,7 +200,7 @@ function weakContrasts() {
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
         const { parentElement: node, data } = texts.currentNode;
-        if (data.trim() === "" || !node.checkVisibility() || node.closest("[aria-disabled=true], script")) {
+        if (data.trim() === "" || !node.checkVisibility() || node.closest("[aria-disabled=true], script, .unseen")) {
             continue;
         }
         count += 1;

@@ -4,13 +4,19 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import {
-    ago, announcementText, bannerText, blocksCovered, cardView, chartText, duration, gwei, nextBlockText,
-    windowTitle,
-} from "../../src/pages/dashboard/format.js";
+    cost, exactCost, expectedPrice, grouped, gwei, parseGas, parseGwei, price, priceParts,
+} from "../../src/pages/dashboard/amounts.js";
+import { ago, announcementText, bannerText, duration, nextBlockText } from "../../src/pages/dashboard/format.js";
+import { Alerts } from "../../src/pages/dashboard/notify.js";
+import { snippets } from "../../src/pages/dashboard/snippets.js";
+import { points } from "../../src/pages/dashboard/sparkline.js";
 import {
     applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, isList, isMarket, isScore,
-    isStreamSilent, marketKey, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, staleAfter,
+    isStreamSilent, isTrend, marketKey, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay,
+    splitMarkets, staleAfter,
 } from "../../src/pages/dashboard/state.js";
+import { heatMap, series, summary } from "../../src/pages/dashboard/trend.js";
+import { blocksCovered, chainView, chartText, rowView, windowTitle } from "../../src/pages/dashboard/view.js";
 
 const ENTRY = {
     chain: "ronin", chain_name: "Ronin", chain_id: 2020, block_time_ms: 2000, status: "fresh", newest_block: 7,
@@ -59,7 +65,7 @@ test("gwei are exact to the last wei", () => {
 test("a floor far above the market is said on the card", () => {
     const warning = (floors_above_market) => {
         const chain = known({ market: market(7, { floors_above_market }) });
-        return cardView(chain, "live", 200).market.warning;
+        return chainView(chain, "live", 200).market.warning;
     };
     assert.equal(warning(undefined), "");
     assert.equal(warning({ base_fee: false, priority_fee: false }), "");
@@ -76,7 +82,7 @@ const NOTE = "The blocks that followed are compared with the suggestions; no tra
 
 test("a score shows how each tier did", () => {
     const high = scored({ covered: { 5: 0.9996 }, outbid: { 10: 1, 50: 0.0002 }, price_over_fair: { p50: 1234.5 } });
-    const view = (...parts) => cardView(known({ score: score(...parts) }), "live", 200).score;
+    const view = (...parts) => chainView(known({ score: score(...parts) }), "live", 200).score;
     const shown = view(312, scored(), high);
     assert.deepEqual(shown, {
         title: "How the last 312 suggestions did",
@@ -109,19 +115,19 @@ test("a score shows unknown values as a dash with the reason", () => {
         "the block is not mined yet", "the service does not request this reward percentile (score.percentiles)",
         "no block to compare with yet", "no suggestion outbid a tenth of the next block",
     ];
-    const { rows, notes } = cardView(known({ score: score(3, unknown, unknown) }), "live", 200).score;
+    const { rows, notes } = chainView(known({ score: score(3, unknown, unknown) }), "live", 200).score;
     const dashes = reasons.map((reason) => [{ text: "–", reason }, { text: "–", reason }]);
     assert.deepEqual(rows.map(({ cells }) => cells), dashes);
     assert.deepEqual(notes, [...reasons.map((reason) => `–: ${reason}`), NOTE]);
     // A reason of a later version.
     const other = { ...unknown, null_reasons: {} };
-    const later = cardView(known({ score: score(3, other, other) }), "live", 200).score;
+    const later = chainView(known({ score: score(3, other, other) }), "live", 200).score;
     assert.equal(later.rows[0].cells[0].reason, "not known");
 });
 
 test("a score without percentile 10 shows the percentiles that are requested", () => {
     const tier = scored({ outbid: { 10: null, 50: null, 60: 0.75 }, null_reasons: { "outbid.10": "percentile_not_polled" } });
-    const { rows } = cardView(known({ score: score(3, tier, tier) }), "live", 200).score;
+    const { rows } = chainView(known({ score: score(3, tier, tier) }), "live", 200).score;
     assert.equal(rows.length, 5);
     assert.deepEqual(rows[1], {
         label: "Outbid 60 % of the next block", cells: [{ text: "75 %" }, { text: "75 %" }],
@@ -203,38 +209,74 @@ test("responses without a displayed member are rejected", () => {
 
 describe("a chain", () => {
     test("without data has no numbers", () => {
-        const card = cardView(newChain(ENTRY), "opening", 0);
-        assert.deepEqual(card, {
-            name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
-            block: undefined, age: undefined, bar: undefined, next: undefined, tiers: undefined,
-            baseFee: undefined, market: undefined, score: undefined,
+        assert.deepEqual(chainView(newChain(ENTRY), "opening", 0), {
+            key: "ronin", name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
+            block: undefined, age: undefined, shortAge: undefined, bar: undefined, next: undefined, price: undefined,
+            rise: undefined, trend: undefined, history: [], fees: undefined, costs: undefined, currency: null,
+            verdict: undefined, market: undefined, score: undefined,
         });
     });
 
     test("is shown with all its data", () => {
-        assert.deepEqual(cardView(known(), "live", 2100), {
-            name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, isLive: true,
-            block: "7", age: "read 3 s ago", bar: undefined, next: "not known yet",
-            tiers: [
-                [
-                    { label: "Max fee", wei: "22000000000", description: "medium max fee of Ronin" },
-                    { label: "Priority fee", wei: "20000000000", description: "medium priority fee of Ronin" },
-                ],
-                [
-                    { label: "Max fee", wei: "26000000000", description: "high max fee of Ronin" },
-                    { label: "Priority fee", wei: "24000000000", description: "high priority fee of Ronin" },
-                ],
-            ],
-            baseFee: "2000000000",
-            market: {
-                block: "7", behind: "", nextBaseFee: "1.125 gwei", averageBaseFee: "1 gwei", averageOf: "over 20 blocks",
-                trend: "rising", gasUsed: "51 %, on average 43 %",
-                covers: { medium: "6", high: "100 or more" }, warning: "",
-            },
-            score: undefined,
+        const chain = known({ level: "low", market: market(7, { currency: "RON" }) });
+        const { price: shown, costs, history, ...rest } = chainView(chain, "live", 2100);
+        assert.deepEqual(shown, {
+            number: "21.1", unit: "gwei", wei: 21_125_000_000n, exact: "21,125,000,000 wei",
+            cap: "Max fee (cap) 22 gwei", capExact: "22,000,000,000 wei", isPast: false,
         });
-        const behind = (block) => cardView({ ...known(), block }, "live", 120).market.behind;
+        assert.deepEqual(costs.map(({ label, gas, text, exact }) => [label, gas, text, exact]), [
+            ["Transfer", "21,000", "0.000444 RON", "0.000443625 RON"],
+            ["Token transfer", "65,000", "0.00137 RON", "0.001373125 RON"],
+            ["Swap", "150,000", "0.00317 RON", "0.00316875 RON"],
+        ]);
+        assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
+        assert.deepEqual(rest, {
+            key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, isLive: true,
+            block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", rise: "",
+            trend: "rising", currency: "RON", score: undefined,
+            verdict: { level: "low", text: "Low: cheaper than in most of the last 24 h" },
+            fees: [
+                { label: "Max fee", wei: "22000000000", gwei: "22", description: "medium max fee of Ronin" },
+                { label: "Priority fee", wei: "20000000000", gwei: "20", description: "medium priority fee of Ronin" },
+            ],
+            market: {
+                block: "7", behind: "", warning: "",
+                rows: [
+                    ["Next block’s base fee", "1.125 gwei"], ["Average base fee", "1 gwei over 20 blocks"],
+                    ["Base fee trend", "rising"], ["Gas used", "51 %, on average 43 %"],
+                    ["Safe for full blocks", "medium 6, high 100 or more"],
+                ],
+            },
+        });
+        const high = chainView(chain, "live", 2100, "high");
+        assert.deepEqual([high.price.number, high.price.cap], ["25.1", "Max fee (cap) 26 gwei"]);
+        assert.deepEqual(high.fees[1].description, "high priority fee of Ronin");
+        const behind = (block) => chainView({ ...known(), block }, "live", 120).market.behind;
         assert.deepEqual([behind(7), behind(9), behind(10)], ["", "", ", 3 blocks behind"]);
+    });
+
+    test("has rows for its floors and parameters", () => {
+        const more = market(7, {
+            strategy: "network", floors_applied: { base_fee: false, priority_fee: true },
+            chain_parameters: { base_fee_change_denominator: "32", minimum_base_fee: "1000000000", source: "header" },
+        });
+        const { rows } = chainView(known({ market: more }), "live", 200).market;
+        assert.deepEqual(rows.slice(5), [
+            ["Minimum applied", "priority fee"], ["Pricing strategy", "network"],
+            ["Base fee step", "at most 1/32 per block (from header)"], ["Least base fee", "1 gwei"],
+        ]);
+    });
+
+    test("rises fast above 12.5 %, or while few full blocks are covered", () => {
+        const rise = (next, covered, base_fee_trend = "rising") => rowView(known({ market: market(7, {
+            next_base_fee_per_gas: next, base_fee_trend, covers_full_blocks: { medium: covered, high: 9 },
+        }) }), "live", 200).rise;
+        assert.equal(rise("1125000000", 3), "");
+        assert.equal(rise("1125000001", 9), "Rising fast: base fee 12 % above average");
+        assert.equal(rise("1500000000", 9), "Rising fast: base fee 50 % above average");
+        assert.equal(rise("1060000000", 2), "Rising fast: the max fee may soon be too low");
+        assert.equal(rise("1060000000", 2, "stable"), "");
+        assert.equal(rise(null, 3), "");
     });
 
     test("has a market key that changes with everything but the time", () => {
@@ -247,12 +289,11 @@ describe("a chain", () => {
 
     test("with legacy pricing has one price per tier and no base fee", () => {
         const legacy = { ...suggestion("20000000000", "legacy"), base_fee_per_gas: "0" };
-        const card = cardView(applyEvent(known(), { block: 8, suggestion: legacy }, 200), "live", 200);
-        assert.deepEqual(card.tiers, [
-            [{ label: "Gas price", wei: "20000000000", description: "medium gas price of Ronin" }],
-            [{ label: "Gas price", wei: "26000000000", description: "high gas price of Ronin" }],
-        ]);
-        assert.equal(card.baseFee, undefined);
+        const priced = (tier) => chainView(known({ market: market(8, { suggestion: legacy }) }), "live", 200, tier);
+        assert.deepEqual(priced("medium").fees,
+            [{ label: "Gas price", wei: "20000000000", gwei: "20", description: "medium gas price of Ronin" }]);
+        assert.deepEqual([priced("medium").price.number, priced("high").price.number], ["20", "26"]);
+        assert.equal(priced("high").price.cap, "Gas price of a legacy transaction");
     });
 
     test("shows missing values as unknown", () => {
@@ -260,15 +301,15 @@ describe("a chain", () => {
             next_base_fee_per_gas: null, gas_used_ratio: { latest: null, average: 0 },
             window: { blocks: 1 },
         });
-        const { nextBaseFee, gasUsed, averageOf } = cardView(known({ market: unknown }), "live", 0).market;
-        assert.deepEqual([nextBaseFee, gasUsed, averageOf],
-            ["unknown", "unknown, on average 0 %", "over 1 block"]);
+        const { rows } = chainView(known({ market: unknown }), "live", 0).market;
+        assert.deepEqual([rows[0][1], rows[1][1], rows[3][1]],
+            ["unknown", "1 gwei over 1 block", "unknown, on average 0 %"]);
     });
 
-    test("keeps the price and the market of different blocks apart", () => {
-        const card = cardView(applyEvent(known(), event(8, "23000000000"), 2000), "live", 2000);
-        assert.deepEqual([card.block, card.market.block, card.tiers[0][0].wei], ["8", "7", "23000000000"]);
-        assert.deepEqual([card.age, card.next], ["read just now", "in about 2 s"]);
+    test("shows block, price and fees of the same fee market", () => {
+        const card = chainView(applyEvent(known(), event(8, "23000000000"), 2000), "live", 2000);
+        assert.deepEqual([card.block, card.market.block, card.fees[0].wei], ["7", "7", "22000000000"]);
+        assert.deepEqual([card.age, card.next], ["Updated just now", "in about 2 s"]);
         assert.deepEqual(card.bar, { from: 2000, milliseconds: 2000 });
     });
 
@@ -323,26 +364,32 @@ describe("a chain", () => {
         assert.equal(applyMarketResponse(heard, response(7), false, 700).block, 7);
     });
 
-    test("that cannot be served has no numbers", () => {
-        const nothing = {
-            state: "none", block: undefined, next: undefined, age: undefined, tiers: undefined, baseFee: undefined,
-            market: undefined, score: undefined, bar: undefined,
-        };
+    test("that cannot be served shows the last price as past", () => {
         const problems = {
-            no_data: "No data received yet.",
-            stale_data: "The newest data is too old to serve.",
-            undefined: "No data available.",
+            no_data: "No data received yet. The service keeps asking its nodes.",
+            stale_data: "The newest data is too old to serve. The service keeps asking its nodes.",
+            undefined: "No data available. The service keeps asking its nodes.",
+        };
+        const nothing = {
+            state: "none", block: undefined, next: undefined, fees: undefined, market: undefined, score: undefined,
+            bar: undefined, verdict: undefined,
         };
         for (const [code, problem] of Object.entries(problems)) {
-            const withScore = known({ score: score(1, scored(), scored()) });
+            const withScore = known({ score: score(1, scored(), scored()), level: "high" });
             const chain = applyMarketResponse(withScore, { code, sentAt: 200 }, true, 210);
             for (const connection of ["live", "disconnected"]) {
-                const card = cardView(chain, connection, 300);
+                const card = chainView(chain, connection, 60_300);
                 assert.deepEqual(pick(card, ...Object.keys(nothing), "problem"), { ...nothing, problem });
+                assert.deepEqual([card.price.number, card.price.isPast, card.age], ["21.1", true, "Last updated 1 min 1 s ago"]);
             }
+            const again = applyMarketResponse(chain, { code, sentAt: 300 }, true, 310);
+            assert.deepEqual(again.last, chain.last);
+            const never = applyMarketResponse(newChain(ENTRY), { code, sentAt: 200 }, true, 210);
+            assert.deepEqual(pick(chainView(never, "live", 300), "price", "age", "costs"),
+                { price: undefined, age: undefined, costs: undefined });
         }
         const listed = applyListEntry(known(), { ...ENTRY, status: "unavailable", newest_block: null }, 200);
-        assert.deepEqual(pick(cardView(listed, "live", 300), ...Object.keys(nothing)), nothing);
+        assert.deepEqual(pick(chainView(listed, "live", 300), ...Object.keys(nothing)), nothing);
         // This list is ignored, because an event has arrived since its request.
         const heard = applyEvent(known(), event(8), 500);
         assert.equal(applyListEntry(heard, { ...ENTRY, status: "unavailable" }, 400).status, "fresh");
@@ -357,16 +404,16 @@ describe("a chain", () => {
             const priced = { ...chain, suggestion: suggestion() };
             return { ...applyMarketResponse(priced, response, true, 1500), blockArrivedAt };
         };
-        const at = (chain) => pick(cardView(chain, "live", 31_000), "state", "problem");
+        const at = (chain) => pick(chainView(chain, "live", 31_000), "state", "problem");
         const state = "stale";
         assert.deepEqual(at(stale(4000)), { state, problem: "Stale: the data is older than two block times." });
         assert.deepEqual(at(stale(3000, 1000)),
             { state, problem: "Stale: no new block for 30 s." });
         assert.deepEqual(at(stale(0)),
             { state, problem: "Stale: no new block for some time." });
-        const later = cardView(stale(0), "live", 61_000 + 1000);
+        const later = chainView(stale(0), "live", 61_000 + 1000);
         assert.equal(later.problem, "Stale: no new block for at least 1 min 1 s.");
-        assert.equal(cardView(stale(0), "live", 31_000).tiers[0][0].wei, "22000000000");
+        assert.equal(chainView(stale(0), "live", 31_000).fees[0].wei, "22000000000");
         // A new block makes the chain fresh; the same block does not.
         assert.equal(applyEvent(stale(0), event(9), 2000).status, "fresh");
         assert.equal(applyEvent(stale(0), event(8), 2000).status, "stale");
@@ -381,13 +428,13 @@ describe("a chain", () => {
         for (const [chain, connection] of [
             [moved, "interrupted"], [moved, "disconnected"], [applyGap(moved), "opening"], [applyGap(moved), "live"],
         ]) {
-            const card = cardView(chain, connection, 61_000);
+            const card = chainView(chain, connection, 61_000);
             assert.deepEqual(pick(card, "state", "isLive", "age", "next", "block", "bar"),
-                { state: "old", isLive: false, age: "read 1 min ago", next: "unknown", block: "8",
+                { state: "old", isLive: false, age: "Updated 1 min ago", next: "unknown", block: "7",
                     bar: undefined });
         }
-        assert.equal(cardView(moved, "polling", 1000).state, "polled");
-        assert.equal(cardView(moved, "opening", 1000).state, "live");
+        assert.equal(chainView(moved, "polling", 1000).state, "polled");
+        assert.equal(chainView(moved, "opening", 1000).state, "live");
     });
 
     test("is requested again where no event can report the change", () => {
@@ -491,18 +538,152 @@ test("only state changes are announced, and once", () => {
     }
 });
 
-test("the title has a single chain's price, or the problem", () => {
-    const live = cardView(known(), "live", 100);
-    const none = cardView(applyMarketResponse(known(), { code: "no_data", sentAt: 200 }, true, 210), "live", 300);
-    assert.equal(windowTitle([live], "live"), "22 gwei on Ronin – Gas prices");
-    assert.equal(windowTitle([live, live], "live"), "Gas prices");
-    assert.equal(windowTitle([], "opening"), "Gas prices");
-    assert.equal(windowTitle([live, none], "live"), "1 of 2 not up to date – Gas prices");
-    assert.equal(windowTitle([live], "disconnected"), "Disconnected – Gas prices");
-    assert.equal(windowTitle([cardView(known(), "interrupted", 100)], "interrupted"), "Gas prices");
+test("the title has the price of the open chain or of the first, or the problem", () => {
+    const live = rowView(known(), "live", 100);
+    const other = { ...live, key: "saigon", name: "Saigon", price: { ...live.price, number: "7" } };
+    const none = rowView(applyMarketResponse(known(), { code: "no_data", sentAt: 200 }, true, 210), "live", 300);
+    assert.equal(windowTitle([live, other], undefined, "live"), "21.1 gwei on Ronin – Gas prices");
+    assert.equal(windowTitle([live, other], "saigon", "live"), "7 gwei on Saigon – Gas prices");
+    assert.equal(windowTitle([none, other], undefined, "live"), "7 gwei on Saigon – Gas prices");
+    assert.equal(windowTitle([none, other], "ronin", "live"), "Ronin is not up to date – Gas prices");
+    assert.equal(windowTitle([none, none], undefined, "live"), "No price is up to date – Gas prices");
+    assert.equal(windowTitle([], undefined, "opening"), "Gas prices");
+    assert.equal(windowTitle([live], "ronin", "disconnected"), "Disconnected – Gas prices");
+    assert.equal(windowTitle([rowView(known(), "interrupted", 100)], "ronin", "interrupted"), "Gas prices");
 });
 
 test("a chart has a text alternative", () => {
     assert.equal(chartText("Ronin", market(7)), "Chart of Ronin’s recent blocks. At block 7: " +
         "base fee rising, 1 gwei over 20 blocks, next 1.125 gwei; gas used 51 %, on average 43 %.");
+});
+
+test("the expected price is min(max fee, next base fee + tip)", () => {
+    const priced = (next, max, more) => expectedPrice(market(7, { next_base_fee_per_gas: next, suggestion: suggestion(max), ...more }), "medium");
+    assert.equal(priced("1", "22000000000"), 20_000_000_001n);
+    assert.equal(priced("2000000000", "22000000000"), 22_000_000_000n);
+    assert.equal(priced("2000000001", "22000000000"), 22_000_000_000n);
+    const huge = "340282366920938463463374607431768211455";
+    assert.equal(priced(huge, huge), BigInt(huge));
+    assert.equal(priced(null, "22000000000", { expected_price_per_gas: { medium: "21" } }), 21n);
+    assert.equal(priced(null, "22000000000"), 22_000_000_000n);
+    assert.equal(expectedPrice(market(7, { suggestion: suggestion("5", "legacy") }), "medium"), 5n);
+});
+
+test("prices have three significant digits and a suitable unit", () => {
+    const cases = {
+        0: "0 gwei", 1: "1 wei", 999: "999 wei", 1000: "1 Kwei", 1234: "1.23 Kwei", 999_499: "999 Kwei",
+        1_000_000: "0.001 gwei", 1_234_567: "0.00123 gwei", 3_412_345_678: "3.41 gwei", 3_405_000_000: "3.41 gwei",
+        3_400_000_001: "3.4 gwei", 22_000_000_000: "22 gwei", 9_999_999_999: "10 gwei", 123_456_000_000_000: "123,000 gwei",
+        "123456789012345678901234567890": "1.23 × 10²⁰ gwei", "200000000000000000000000000": "2 × 10¹⁷ gwei",
+    };
+    for (const [wei, expected] of Object.entries(cases)) assert.equal(price(wei), expected, wei);
+    assert.deepEqual(priceParts("1234"), { number: "1.23", unit: "Kwei" });
+    assert.deepEqual([0, 999, 1000, 23597753, "123456789012345678901"].map(grouped),
+        ["0", "999", "1,000", "23,597,753", "123,456,789,012,345,678,901"]);
+});
+
+test("costs are in coins, and in gwei below 0.000001 coins", () => {
+    assert.equal(cost("3412345678", 21_000n, "ETH"), "0.0000717 ETH");
+    assert.equal(exactCost("3412345678", 21_000n, "ETH"), "0.000071659259238 ETH");
+    assert.equal(cost("3412345678", 21_000n, null), "0.0000717 coins");
+    assert.equal(cost("0", 21_000n, "ETH"), "0 ETH");
+    assert.equal(cost("10000000", 21_000n, "ETH"), "210 gwei");
+    assert.equal(cost("50000000", 21_000n, "ETH"), "0.00000105 ETH");
+    assert.equal(cost("1000000000000000000", 150_000n, "RON"), "150,000 RON");
+});
+
+test("typed amounts are read, or rejected", () => {
+    assert.deepEqual(["1.5", " 2 ", "0,001", "3.1234567891", "0"].map(parseGwei),
+        [1_500_000_000n, 2_000_000_000n, 1_000_000n, 3_123_456_789n, 0n]);
+    for (const text of ["", "a", "1.5 gwei", "-1", "1e9", "1.2.3"]) assert.equal(parseGwei(text), undefined, text);
+    assert.deepEqual(["100000", "1,000,000", "21 000"].map(parseGas), [100_000n, 1_000_000n, 21_000n]);
+    for (const text of ["", "x", "-5", "1234567890123"]) assert.equal(parseGas(text), undefined, text);
+});
+
+test("fee markets of all chains become responses with ages by the service's clock", () => {
+    const one = { ...market(7), chain_id: 2020, observed_at: "2026-11-20T17:31:34.123Z" };
+    const bad = { ...one, chain_id: 1, suggestion: {} };
+    const servedAt = Date.parse("2026-11-20T17:31:36.123Z");
+    assert.deepEqual([...splitMarkets([one, bad], servedAt, 50)], [[2020, { market: one, ageMs: 2000, sentAt: 50 }]]);
+    assert.equal(splitMarkets([one], servedAt - 9000, 50).get(2020).ageMs, 0);
+    assert.equal(splitMarkets([one], NaN, 50).get(2020).ageMs, 0);
+});
+
+test("a sparkline has one point per block and a bounded length", () => {
+    const next = (chain, block, price) => applyMarketResponse(chain, {
+        market: market(block, { next_base_fee_per_gas: price }), ageMs: 0, sentAt: 1000,
+    }, true, 1000);
+    let chain = next(known(), 7, "2000000000");
+    assert.deepEqual(chain.history, [{ block: 7, wei: 22_000_000_000n }]);
+    for (let block = 8; block < 100; block += 1) chain = next(chain, block, "1");
+    assert.equal(chain.history.length, 60);
+    assert.equal(points([]), "");
+    assert.equal(points([{ wei: 1n }, { wei: 3n }, { wei: 2n }]), "2.0,26.0 60.0,2.0 118.0,14.0");
+    assert.equal(points([{ wei: 5n }, { wei: 5n }]), "2.0,14.0 118.0,14.0");
+});
+
+const bucket = (start, base, changes = {}) => ({
+    start, blocks: 9, base_fee_per_gas: { min: "1", median: base, max: "3000000000" },
+    max_priority_fee_per_gas: { min: "0", median: "1000000000", max: "2000000000" },
+    gas_used_ratio: { min: 0, median: 0.5, max: 1 }, ...changes,
+});
+
+test("a trend becomes series, a summary and a heat map", () => {
+    const buckets = [bucket("2026-11-23T05:00:00Z", "1000000000"), bucket("2026-11-23T06:00:00Z", "2000000000"),
+        bucket("2026-11-24T05:00:00Z", "3000000000")];
+    const trend = { level: null, buckets };
+    assert(isTrend(trend) && isTrend({ level: "low", buckets: [] }));
+    for (const bad of [undefined, {}, { level: "odd", buckets }, { level: "low" },
+        { level: "low", buckets: [bucket("never", "1")] }, { level: "low", buckets: [bucket("2026-11-24T05:00:00Z", "x")] }]) {
+        assert(!isTrend(bad), JSON.stringify(bad));
+    }
+    const [times, paid, most, least, base] = series(trend);
+    assert.deepEqual([times[0], paid, most[0], least[0], base],
+        [Date.parse("2026-11-23T05:00:00Z") / 1000, [2, 3, 4], 3, 1e-9, [1, 2, 3]]);
+    assert.equal(summary(trend, "24h"),
+        "Price per gas in the last 24 hours: usually 3 gwei, lowest 2 gwei, highest 4 gwei, now 4 gwei.");
+    assert.equal(summary({ buckets: [] }, "7d"), "No block is known in the last 7 days.");
+    const map = heatMap(trend);
+    assert.deepEqual([map.length, ...map.map(({ hours }) => hours.length)], [7, 24, 24, 24, 24, 24, 24, 24]);
+    const filled = map.flatMap(({ hours }) => hours).filter(({ shade }) => shade !== undefined);
+    assert.deepEqual(filled.map(({ shade }) => shade).sort(), [0, 2, 4]);
+    assert.match(filled[0].text, /^(Sun|Mon)day \d\d:00: [234] gwei$/);
+});
+
+test("code to copy uses the tier and the kind of transaction", () => {
+    const url = "https://gas.example/v1/ronin/gas-suggestion";
+    const { curl, viem, ethers } = snippets(url, "high", false);
+    assert.equal(curl, `curl -s '${url}'`);
+    assert.match(viem, /const { high: fee } = .*\nawait walletClient.sendTransaction\({\n.*\n.*\n    maxFeePerGas: BigInt\(fee.max_fee_per_gas\),\n    maxPriority/);
+    assert.match(ethers, /await signer.sendTransaction/);
+    assert.match(snippets(url, "medium", true).ethers, /gasPrice: BigInt\(fee.max_fee_per_gas\)/);
+});
+
+test("a notification is sent once, and only for a current price below the limit", async () => {
+    const sent = [];
+    globalThis.Notification = class {
+        static requestPermission = async () => "granted";
+        constructor(title) {
+            sent.push(title);
+        }
+    };
+    const alerts = new Alerts();
+    const row = (wei, changes = {}) => {
+        const shown = rowView(known({ market: market(7, { next_base_fee_per_gas: wei }) }), "live", 100);
+        return { ...shown, ...changes };
+    };
+    assert.equal(alerts.check(row("1")), false);
+    assert.equal(await alerts.set("ronin", 21_000_000_000n), "");
+    assert.equal(alerts.check(row("1000000000")), false);
+    assert.equal(alerts.check(row("1", { isLive: false })), false);
+    assert.equal(alerts.check(row("1", { key: "saigon" })), false);
+    assert.equal(alerts.check(row("1", { price: { ...row("1").price, isPast: true } })), false);
+    assert.equal(alerts.check(row("999999999")), true);
+    assert.equal(alerts.check(row("1")), false);
+    assert.deepEqual(sent, ["Ronin: 21 gwei"]);
+    Notification.requestPermission = async () => "denied";
+    assert.match(await alerts.set("ronin", 1n), /blocked/);
+    assert.equal(alerts.limit("ronin"), undefined);
+    delete globalThis.Notification;
+    assert.match(await alerts.set("ronin", 1n), /no notifications/);
 });

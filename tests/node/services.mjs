@@ -129,7 +129,8 @@ export class Proxy {
     static async start(to, { prefix = "" } = {}) {
         const proxy = new Proxy();
         Object.assign(proxy, { to, prefix, received: [], held: [] });
-        // Returns what to do with a request to this path: "pass"; "hold", which sends no response; or a status.
+        // Returns what to do with a request to this path: "pass"; "hold", which sends no response; a status; or an
+        // object, which is the JSON of the response.
         proxy.rule = () => "pass";
         // `isMute` drops the data of streams; `pauseMs` delays all other requests.
         proxy.isMute = false;
@@ -158,6 +159,10 @@ export class Proxy {
         const rule = incoming.url.startsWith(this.prefix) ? this.rule(incoming.url) : 404;
         if (rule === "hold") {
             this.held.push(incoming.url);
+            return;
+        }
+        if (typeof rule === "object") {
+            outgoing.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(rule));
             return;
         }
         if (rule !== "pass") {

@@ -523,6 +523,8 @@ scenario("the keyboard suffices for a verification", async (form) => {
         await keyboard.press("Tab");
         assert.deepEqual(await focused(page), [name, true]);
     };
+    await tabTo("Gas prices");
+    await tabTo("API");
     await tabTo("picker");
     await form.checkLayout("focus-files");
     const chooser = page.waitForEvent("filechooser");
@@ -552,7 +554,7 @@ scenario("the keyboard suffices for a verification", async (form) => {
     await keyboard.press("Tab");
     await keyboard.press("Tab");
     const wrapped = await focused(page);
-    assert(["picker", "Where are these files?"].includes(wrapped[0]), wrapped[0]);
+    assert(["Gas prices", "API", "picker"].includes(wrapped[0]), wrapped[0]);
     for (const name of ["again", "verify", "chain", "address", "Remove Counter.sol"]) {
         while ((await focused(page))[0] !== name) await keyboard.press("Shift+Tab");
     }
@@ -599,6 +601,8 @@ const FILES_HELP = "The compiler’s metadata JSON together with its .sol source
 scenario("screen readers get the names, roles and states of all controls", async (form) => {
     const { page } = form;
     const atFirst = [
+        ["link", "Gas prices", ""],
+        ["link", "API", ""],
         ["button", "Drag files or folders here, or choose files", FILES_HELP],
         ["DisclosureTriangle", "Where are these files?", ""],
     ];
@@ -629,6 +633,11 @@ scenario("screen readers get the names, roles and states of all controls", async
     ]);
     assert.equal(await page.locator("main").ariaSnapshot(), `\
 - main:
+  - navigation "Pages":
+    - link "Gas prices":
+      - /url: ./
+    - link "API":
+      - /url: docs
   - heading "Verify a contract" [level=1]
   - paragraph: Prove that your published source code is what runs at an address.
   - region "Files":

@@ -51,9 +51,14 @@ for item in document["paths"].values():
         module = importlib.import_module(".".join(["gas_suggestion_client.api", *names]))
         for status, response in operation["responses"].items():
             for example in examples(resolve(response)):
-                if isinstance(example, dict) and "observed_at" in example:
+                for part in example if isinstance(example, list) else [example]:
+                    if not isinstance(part, dict):
+                        continue
                     # The client writes times in another form.
-                    example["observed_at"] = datetime.fromisoformat(example["observed_at"]).isoformat()
+                    if "observed_at" in part:
+                        part["observed_at"] = datetime.fromisoformat(part["observed_at"]).isoformat()
+                    for bucket in part.get("buckets", []):
+                        bucket["start"] = datetime.fromisoformat(bucket["start"]).isoformat()
                 answer = httpx.Response(int(status), json=example)
                 parsed = to_json(module._parse_response(client=client, response=answer))
                 assert parsed == example, (operation["operationId"], status, parsed, example)

@@ -77,6 +77,7 @@ fn loaded_paths(path: &str, text: &str) -> Vec<String> {
     let prefixes = [
         "from \"",
         "from './",
+        "import(\"",
         "<link rel=\"stylesheet\" href=\"",
         "<script type=\"module\" src=\"",
         "<script src=\"",

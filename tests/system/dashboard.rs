@@ -1,9 +1,12 @@
 //! The dashboard: its resources, and its behaviour in Chromium.
 
+use std::fs;
 use std::path::Path;
 
+use reqwest::Method;
 use serde_json::json;
 
+use crate::fixtures;
 use crate::pages::{self, policy};
 use crate::programs;
 use crate::raw_client::free_port;
@@ -16,12 +19,17 @@ async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/public", "/proxy/public"] {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
-        let files = ["/", "/base.css", "/dashboard/card.js", "/dashboard/copy.js"];
-        let files = files.into_iter().chain(["/dashboard/format.js", "/dashboard/live.js"]);
-        let files = files.chain(["/dashboard/page.js", "/dashboard/state.js"]);
-        let files = files.chain(["/dashboard/style.css"]);
-        let expected = files.map(|file| (format!("{base}{file}"), policy("'self' data:")));
-        assert_eq!(parts, expected.collect::<Vec<_>>());
+        let names = "amounts block-chart chain copy details dom format heatmap live notify overview page score \
+                     snippets sparkline state style trend trend-chart uplot/uPlot.esm uplot/uPlot.min view";
+        let modules = names.split(' ').map(|name| {
+            let kind = if ["style", "uplot/uPlot.min"].contains(&name) { "css" } else { "js" };
+            format!("/dashboard/{name}.{kind}")
+        });
+        let files = ["/".to_owned(), "/base.css".to_owned()].into_iter().chain(modules);
+        let mut expected: Vec<_> =
+            files.map(|file| (format!("{base}{file}"), policy("'self' data:"))).collect();
+        expected.sort();
+        assert_eq!(parts, expected);
     }
 }
 
@@ -47,14 +55,58 @@ async fn amounts_ages_and_states_are_formatted_exactly() {
 }
 
 #[tokio::test]
+async fn icon_and_component_are_served_to_pages_of_any_origin() {
+    let service = TestServer::start(CHAINS).await;
+    for (path, kind, start) in [
+        ("/favicon.svg", "image/svg+xml", "<svg"),
+        ("/gas-suggestion.js", "text/javascript; charset=utf-8", "// <gas-suggestion"),
+    ] {
+        let origin = [("origin", "https://dapp.example")];
+        let response = service.send(Method::GET, path, &origin).await;
+        assert_eq!(response.status, 200, "{path}");
+        assert_eq!(response.header("content-type"), kind);
+        assert_eq!(response.header("access-control-allow-origin"), "*");
+        assert!(response.body.starts_with(start), "{path}");
+    }
+}
+
+#[test]
+fn vendored_chart_library_matches_the_published_package() {
+    let folder = fixtures::path("src/pages/dashboard/uplot");
+    let published = fixtures::path("tests/node/node_modules/uplot");
+    assert!(published.exists(), "no {}: run tests/run.sh", published.display());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+    for (name, source) in [
+        ("LICENSE", "LICENSE"),
+        ("uPlot.esm.js", "dist/uPlot.esm.js"),
+        ("uPlot.min.css", "dist/uPlot.min.css"),
+    ] {
+        assert!(
+            fs::read(folder.join(name)).unwrap() == fs::read(published.join(source)).unwrap(),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn dashboard_shows_live_prices_in_chromium() {
+    chromium_test("dashboard.mjs", &["playwright-core"]).await;
+}
+
+#[tokio::test]
+async fn dashboard_shows_many_chains_in_chromium() {
+    chromium_test("dashboard-chains.mjs", &["playwright-core", "axe-core"]).await;
+}
+
+/// Runs the test file `name` in `tests/node`, which starts the service and imports these `packages`.
+async fn chromium_test(name: &str, packages: &[&str]) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let harness = json!({
         "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
         "listen": format!("127.0.0.1:{}", free_port()),
         "shots": target.join("dashboard"),
     });
-    let mut command = programs::node_js(&["playwright-core"]);
-    command.arg(programs::script_path("dashboard.mjs")).arg(harness.to_string());
+    let mut command = programs::node_js(packages);
+    command.arg(programs::script_path(name)).arg(harness.to_string());
     println!("{}", programs::expect_success(command).await);
 }

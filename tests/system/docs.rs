@@ -21,8 +21,13 @@ async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/proxy/public"] {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/docs")).await;
-        let expected =
-            ["/docs", "/docs/initializer.js", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css"];
+        let expected = [
+            "/docs",
+            "/docs/initializer.js",
+            "/docs/style.css",
+            "/docs/swagger-ui-bundle.js",
+            "/docs/swagger-ui.css",
+        ];
         let expected = expected.map(|file| (format!("{base}{file}"), SWAGGER_UI_POLICY.to_owned()));
         assert_eq!(parts, expected);
         pages::check_redirect(

@@ -50,7 +50,7 @@ async fn page_and_its_files_are_served_below_any_base_path() {
         let parts = pages::check_page_and_resources(&service, &format!("{base}/verify")).await;
         let files = ["", "/files.js", "/noble/_u64.js", "/noble/sha3.js", "/noble/utils.js"];
         let files = files.into_iter().chain(["/page.js", "/style.css", "/submit.js"]);
-        let own = files.map(|file| (format!("{base}/verify{file}"), policy("data:")));
+        let own = files.map(|file| (format!("{base}/verify{file}"), policy("'self' data:")));
         let palette = (format!("{base}/base.css"), policy("'self' data:"));
         assert_eq!(parts, [palette].into_iter().chain(own).collect::<Vec<_>>());
         pages::check_redirect(

@@ -7,7 +7,7 @@ use utoipa::{IntoParams, IntoResponses};
 
 use super::schemas::{
     Address, DELEGATE, EtherscanAction, EtherscanModule, LookupBlock, OnlyNo, OnlyTrue,
-    ResponseSource, Rights, Uint256, VAULT,
+    ResponseSource, Rights, TrendPeriod, Uint256, VAULT,
 };
 use crate::api::problem::ProblemBody;
 use crate::wire::Wei;
@@ -204,6 +204,24 @@ pub(in crate::api) struct ReplacementQuery {
     /// The gas price in wei, of a transaction without a tip.
     #[param(nullable = false)]
     gas_price: Option<Wei>,
+}
+
+/// The time that a fee trend shows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct TrendQuery {
+    /// One hour in minutes, a day in steps of ten minutes, or a week in hours. Default: `24h`.
+    #[param(inline, nullable = false)]
+    period: Option<TrendPeriod>,
+}
+
+/// The text on a badge.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct BadgeQuery {
+    /// Text of the left part, at most 40 characters, without control characters. Default: `gas`. Empty: only the price.
+    #[param(nullable = false, max_length = 40, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffe\uffff]*$")]
+    label: Option<String>,
 }
 
 /// Path parameters of the verification service, which must be plain path segments.

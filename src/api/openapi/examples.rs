@@ -14,13 +14,14 @@ use crate::api::delegation::transaction;
 use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route_table::RouteTable;
-use crate::api::{callers_fee, chains, fee_history, fee_market, score};
+use crate::api::{callers_fee, chains, fee_history, fee_market, fee_trend, score};
 use crate::compat::{Document, SupportedChain};
 use crate::config::{Chain, Config};
 use crate::delegation::{LookupError, PreparedTransaction};
+use crate::fee_trend::{FeeTrend, Level, MAX_DAYS, Observation, Period};
 use crate::fees::{self, Block, FeeHistory, Rewards};
 use crate::proxy::ProxyError;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 const OLDEST_BLOCK: u64 = 43_447_681;
 const GWEI: u128 = 1_000_000_000;
@@ -80,6 +81,29 @@ fn example_fee_history(chain: &Chain, oldest_block: u64) -> Option<FeeHistory> {
     FeeHistory::new(oldest_block, blocks, Some(GWEI))
 }
 
+/// Builds the trend of one reply at a fixed time.
+fn example_fee_trend(chain: &Chain) -> Option<Value> {
+    /// 2026-11-20T17:35:00Z
+    const MILLISECONDS: u64 = 1_795_196_100_000;
+    let history = example_fee_history(chain, OLDEST_BLOCK)?;
+    let window = |_| BlockWindow {
+        newest_block: history.newest_block(),
+        blocks: history.blocks().to_vec(),
+        next_base_fee: history.next_base_fee(),
+    };
+    let mut trend = FeeTrend::new(MAX_DAYS);
+    trend.record(&Observation {
+        history: &history,
+        market: &fees::price(&history, &chain.pricing).ok()?,
+        pricing: &chain.pricing,
+        newest_time: MILLISECONDS,
+        block_time: 1000,
+        known_blocks: &window,
+    });
+    let buckets = trend.buckets(Period::Day, MILLISECONDS / 1000);
+    Some(json!(fee_trend::FeeTrendBody::new(chain, Period::Day, &buckets, Some(Level::Normal))))
+}
+
 /// Writes examples that depend on the chain's data.
 fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     let id = chain.config().chain_id;
@@ -124,6 +148,7 @@ fn write_snapshot_examples(
     if let Some(observed_at) = market.get_mut("observed_at") {
         *observed_at = json!(OBSERVED_AT);
     }
+    set_response_example(document, "/v1/fee-markets", json!([market]));
     set_response_example(document, "/v1/{chain}/fee-market", market);
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
@@ -147,6 +172,9 @@ fn write_snapshot_examples(
     set_response_example(document, "/chains", chains);
     let score = score::ScoreBody::new(chain.config(), snapshot.newest_block, &chain.score());
     set_response_example(document, "/v1/{chain}/score", json!(score));
+    if let Some(trend) = example_fee_trend(chain.config()) {
+        set_response_example(document, "/v1/{chain}/fee-trend", trend);
+    }
     let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });
     if let Ok((from, change)) = transaction::parse_request(request.to_string().as_bytes()) {
         let registry = config.delegation.registry_address;

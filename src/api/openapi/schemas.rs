@@ -49,6 +49,16 @@ pub(super) enum LookupBlock {
 }
 
 #[derive(ToSchema)]
+pub(super) enum TrendPeriod {
+    #[schema(rename = "1h")]
+    Hour,
+    #[schema(rename = "24h")]
+    Day,
+    #[schema(rename = "7d")]
+    Week,
+}
+
+#[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub(super) enum ResponseSource {
     Api,

@@ -1,5 +1,5 @@
 // Receives updates from the service: a stream with the events of all chains, polls of the list of chains for changes
-// without an event, and fee markets and scores on request. Has no access to the page.
+// without an event, and fee markets, trends and scores on request. Has no access to the page.
 
 import {
     connectionState,
@@ -7,15 +7,21 @@ import {
     isMarket,
     isScore,
     isStreamSilent,
+    isTrend,
     pollInterval,
     readEvent,
     retryDelay,
+    splitMarkets,
 } from "./state.js";
 
 // Timeout of a request.
 const TIMEOUT_MS = 5000;
 // Minimum time between two fee market requests for a chain: blocks may arrive faster than a person can read.
 const MIN_MARKET_INTERVAL_MS = 200;
+// Minimum time between two requests for the fee markets of all chains.
+const MIN_MARKETS_INTERVAL_MS = 2000;
+// Interval of the requests of a hidden page.
+const HIDDEN_INTERVAL_MS = 60_000;
 // Timeout for opening the stream.
 const OPEN_TIMEOUT_MS = 10_000;
 // Maximum time for which this window leaves its connection to other windows.
@@ -30,6 +36,7 @@ const UNAVAILABLE = ["no_data", "stale_data"];
  * @property {(event: object, now: number) => void} onEvent
  * @property {(list: object[], sentAt: number, pollMs: number) => void} onList
  * @property {(key: string, response: object) => void} onMarket
+ * @property {(responses: Map<number, object>) => void} onMarkets fee markets by chain id
  * @property {(key: string, score: object) => void} onScore
  * @property {() => void} onGap blocks may be missed from now on
  * @property {(connection: import('./state.js').Connection, reason?: string) => void} onConnection
@@ -62,6 +69,8 @@ export class LiveUpdates {
     #pollMs = pollInterval([]);
     // Chains with a recent fee market request, by key. The value is true if the market must be requested once more.
     #marketRequests = new Map();
+    #isAskingMarkets = false;
+    #mustAskMarketsAgain = false;
 
     /**
      * @param {URL} base
@@ -104,10 +113,32 @@ export class LiveUpdates {
         this.#marketRequests.delete(key);
     }
 
+    /** Requests the fee markets of all chains. Calls that follow each other quickly are combined. */
+    async requestMarkets() {
+        this.#mustAskMarketsAgain = this.#isAskingMarkets;
+        if (this.#isAskingMarkets) return;
+        this.#isAskingMarkets = true;
+        do {
+            this.#mustAskMarketsAgain = false;
+            const nextAt = performance.now() + MIN_MARKETS_INTERVAL_MS;
+            const responses = await getMarkets(this.#base, this.#abort.signal);
+            if (responses && !this.#abort.signal.aborted) this.#listener.onMarkets(responses);
+            await new Promise((resolve) => setTimeout(resolve, nextAt - performance.now()));
+            if (this.#abort.signal.aborted) return;
+        } while (this.#mustAskMarketsAgain);
+        this.#isAskingMarkets = false;
+    }
+
     /** Requests the score of a chain. */
     async requestScore(key) {
         const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/score`);
         if (status === 200 && isScore(json)) this.#listener.onScore(key, json);
+    }
+
+    /** Requests the trend of a chain's fees. Returns `undefined` if the service has none. */
+    async requestTrend(key, period) {
+        const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/fee-trend?period=${period}`);
+        return status === 200 && isTrend(json) ? json : undefined;
     }
 
     #openStream() {
@@ -223,16 +254,51 @@ export class LiveUpdates {
         this.#listener.onConnection(connectionState(this.#inputs), this.#reason);
     }
 
-    /** Sends a GET request that bypasses caches. Returns status 0 if there is no response. */
-    async #get(path) {
-        const signal = AbortSignal.any([this.#abort.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-        try {
-            const response = await fetch(new URL(path, this.#base), { cache: "no-store", signal });
-            const text = await response.text();
-            return { status: response.status, headers: response.headers, json: parse(text) };
-        } catch (error) {
-            return { status: 0, isLate: error.name === "TimeoutError" };
-        }
+    #get(path) {
+        return get(this.#base, path, this.#abort.signal);
+    }
+}
+
+/** Updates of a hidden page: one request a minute. Active from its construction until `stop` is called. */
+export class HiddenUpdates {
+    #abort = new AbortController();
+    #timer;
+
+    /**
+     * @param {URL} base
+     * @param {(responses: Map<number, object> | undefined) => void} onMarkets receives the fee markets by chain id, or
+     *     `undefined` if the service does not respond
+     */
+    constructor(base, onMarkets) {
+        this.#timer = setInterval(async () => {
+            const responses = await getMarkets(base, this.#abort.signal);
+            if (!this.#abort.signal.aborted) onMarkets(responses);
+        }, HIDDEN_INTERVAL_MS);
+    }
+
+    stop() {
+        this.#abort.abort();
+        clearInterval(this.#timer);
+    }
+}
+
+/** Requests the fee markets of all chains. Returns them by chain id, or `undefined` without a valid response. */
+async function getMarkets(base, signal) {
+    const sentAt = performance.now();
+    const { status, headers, json } = await get(base, "v1/fee-markets", signal);
+    if (status !== 200 || !Array.isArray(json)) return undefined;
+    return splitMarkets(json, Date.parse(headers.get("date")), sentAt);
+}
+
+/** Sends a GET request that bypasses caches. Returns status 0 if there is no response. */
+async function get(base, path, abort) {
+    const signal = AbortSignal.any([abort, AbortSignal.timeout(TIMEOUT_MS)]);
+    try {
+        const response = await fetch(new URL(path, base), { cache: "no-store", signal });
+        const text = await response.text();
+        return { status: response.status, headers: response.headers, json: parse(text) };
+    } catch (error) {
+        return { status: 0, isLate: error.name === "TimeoutError" };
     }
 }
 

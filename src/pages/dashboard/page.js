@@ -1,8 +1,11 @@
-// The dashboard: a card for each chain, updated by live.js.
+// The dashboard: a table of all chains and a page for each of them, updated by live.js.
 
-import { Card } from "./card.js";
-import { TITLE, announcementText, bannerText, cardView, chartText, windowTitle } from "./format.js";
-import { LiveUpdates } from "./live.js";
+import { ChainPage } from "./chain.js";
+import { setText } from "./dom.js";
+import { announcementText, bannerText } from "./format.js";
+import { HiddenUpdates, LiveUpdates } from "./live.js";
+import { Alerts } from "./notify.js";
+import { Overview } from "./overview.js";
 import {
     applyEvent,
     applyGap,
@@ -13,31 +16,44 @@ import {
     needsScore,
     newChain,
 } from "./state.js";
+import { TITLE, chainView, chartText, rowView, windowTitle } from "./view.js";
 
 // Update interval of the displayed ages, which are in seconds.
 const TICK_MS = 250;
+// Minimum time between two updates of the table, so that many chains do not keep a processor busy.
+const TABLE_MS = 1000;
 // `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two
 // changes by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
 // Blocks on a chart, if the service keeps that many.
 const CHART_BLOCKS = 60;
+// Interval of the requests for the open chain's trend.
+const TREND_MS = 60_000;
 
-const base = new URL(document.baseURI);
-const [cards, banner, announcer] = ["cards", "banner", "news"].map((id) => document.getElementById(id));
+const base = new URL("./", document.baseURI);
+const [place, banner, announcer] = ["chains", "banner", "news"].map((id) => document.getElementById(id));
 /**
- * By the chain's key.
+ * By the chain's key, in the order of the list.
  *
- * @type {Map<string, { chain: import('./state.js').Chain, card: Card, view: object, scoreAskedAt: number }>}
+ * @type {Map<string, { chain: import('./state.js').Chain, view: object, scoreAskedAt: number, trendAskedAt: number }>}
  */
-const entries = new Map();
+let entries = new Map();
+const overview = new Overview(new URL("v1/fee-markets", base));
+const alerts = new Alerts();
+/** @type {ChainPage | undefined} */
+let open;
 /** @type {LiveUpdates | undefined} */
 let live;
+/** @type {HiddenUpdates | undefined} */
+let hidden;
 let ticker;
 let clockOffset;
 /** @type {import('./state.js').Connection} */
 let connection = "opening";
 let reason;
 let pollMs;
+let tableShownAt = -Infinity;
+let isRenderQueued = false;
 /** @type {string[]} */
 const pendingAnnouncements = [];
 // Local time at which the connection was lost.
@@ -47,29 +63,36 @@ let wasDisconnected = false;
 
 const listener = {
     onEvent(event, now) {
-        for (const [key, { chain }] of entries) {
-            if (chain.id !== event.chainId) continue;
-            setChain(key, applyEvent(chain, event, now));
-            live.requestMarket(key);
+        for (const [key, entry] of entries) {
+            if (entry.chain.id !== event.chainId) continue;
+            entry.chain = applyEvent(entry.chain, event, now);
+            requestMarket(key);
         }
+        queueRender();
     },
     onList(list, sentAt, interval) {
         pollMs = interval;
-        updateCards(list, sentAt);
+        updateChains(list, sentAt);
     },
     onMarket(key, response) {
         const entry = entries.get(key);
         if (!entry) return;
-        const isStreaming = connection === "live";
-        setChain(key, applyMarketResponse(entry.chain, response, isStreaming, performance.now()));
-        if (entry.chain.market) showChart(entry);
+        applyMarket(entry, response, connection === "live");
+        if (entry.chain.market && open?.key === key) showBlockChart(entry.chain);
+        queueRender();
+    },
+    onMarkets(responses) {
+        applyMarkets(responses, connection === "live");
+        tableShownAt = -Infinity;
+        queueRender();
     },
     onScore(key, score) {
-        const chain = entries.get(key)?.chain;
-        if (chain?.suggestion) setChain(key, { ...chain, score });
+        const entry = entries.get(key);
+        if (entry?.chain.suggestion) entry.chain = { ...entry.chain, score };
     },
     onGap() {
-        for (const [key, { chain }] of entries) setChain(key, applyGap(chain));
+        for (const entry of entries.values()) entry.chain = applyGap(entry.chain);
+        queueRender();
     },
     onConnection(newConnection, newReason) {
         if (newConnection === connection && newReason === reason) return;
@@ -90,12 +113,27 @@ const listener = {
 };
 
 document.addEventListener("visibilitychange", startOrStop);
+addEventListener("hashchange", () => route(true));
 startOrStop();
+showVerifyLink();
 
-/** Starts the updates if the page is visible, otherwise stops them. */
+/** Links to the form for contract verification if the service has one. */
+async function showVerifyLink() {
+    const link = document.getElementById("verify");
+    const response = await fetch(link.href, { method: "HEAD" }).catch(() => undefined);
+    link.hidden = !response?.ok;
+}
+
+/** Starts the updates if the page is visible, otherwise reduces them. */
 function startOrStop() {
-    if (document.hidden) stop();
-    else if (!live) start();
+    if (document.hidden) {
+        stop();
+        hidden ??= new HiddenUpdates(base, onHiddenMarkets);
+    } else if (!live) {
+        hidden?.stop();
+        hidden = undefined;
+        start();
+    }
 }
 
 function start() {
@@ -110,10 +148,15 @@ function stop() {
     live?.stop();
     live = undefined;
     clearInterval(ticker);
-    for (const { card } of entries.values()) card.chart.stop();
-    listener.onGap();
-    // A price in the title of a hidden window would become outdated.
-    document.title = TITLE;
+    open?.blockChart.stop();
+    for (const entry of entries.values()) entry.chain = applyGap(entry.chain);
+}
+
+/** Updates the title of a hidden page. */
+function onHiddenMarkets(responses) {
+    connection = responses ? "polling" : "disconnected";
+    if (responses) applyMarkets(responses, false);
+    showTitle(rowViews());
 }
 
 /** Discards all ages if the computer has slept. They are unknown until the service reports them again. */
@@ -121,7 +164,7 @@ function discardAgesAfterSleep() {
     const previousOffset = clockOffset;
     clockOffset = Date.now() - performance.now();
     if (!(Math.abs(clockOffset - previousOffset) > MIN_SLEEP_MS)) return;
-    for (const [key, { chain }] of entries) setChain(key, { ...chain, age: undefined });
+    for (const entry of entries.values()) entry.chain = { ...entry.chain, age: undefined };
 }
 
 function tick() {
@@ -130,43 +173,131 @@ function tick() {
         stop();
         start();
     }
-    requestScores(performance.now());
+    requestForOpenChain(performance.now());
     render();
 }
 
-/** Requests the scores that are due and in view. They change little with a block. */
-function requestScores(now) {
-    for (const [key, entry] of entries) {
-        if (!entry.card.isInView || !needsScore(entry.chain, entry.scoreAskedAt, now)) continue;
+/** Requests what the open chain's page shows besides the fee market, if it is due. It changes little with a block. */
+function requestForOpenChain(now) {
+    const entry = open && entries.get(open.key);
+    if (!entry) return;
+    if (needsScore(entry.chain, entry.scoreAskedAt, now)) {
         entry.scoreAskedAt = now;
-        live.requestScore(key);
+        live.requestScore(open.key);
+    }
+    if (entry.chain.suggestion && now - entry.trendAskedAt >= TREND_MS) requestTrend(entry, now);
+}
+
+async function requestTrend(entry, now) {
+    const page = open;
+    const period = page.period.value;
+    entry.trendAskedAt = now;
+    const trend = await live?.requestTrend(page.key, period);
+    if (page !== open || page.period.value !== period) return;
+    if (entry.chain.suggestion) entry.chain = { ...entry.chain, level: trend?.level };
+    page.showTrend(trend);
+    if (!trend && entry.chain.market) showBlockChart(entry.chain);
+    if (page.heatMap.isOpen) requestHeatMap();
+}
+
+async function requestHeatMap() {
+    const page = open;
+    const trend = await live?.requestTrend(page.key, "7d");
+    if (page === open) page.heatMap.show(trend);
+}
+
+/** Requests the fee market of the open chain, or those of all chains for the table. */
+function requestMarket(key) {
+    if (!open) live.requestMarkets();
+    else if (open.key === key) live.requestMarket(key);
+}
+
+function applyMarkets(responses, isStreaming) {
+    for (const entry of entries.values()) {
+        const response = responses.get(entry.chain.id);
+        if (response) applyMarket(entry, response, isStreaming);
     }
 }
 
-/** Adds and removes cards so that they match the list of chains. */
-function updateCards(list, sentAt) {
+function applyMarket(entry, response, isStreaming) {
     const now = performance.now();
-    for (const [key, { card }] of entries) {
-        const isListed = ({ chain, chain_id: id }) =>
-            chain === key && id === entries.get(key).chain.id;
-        if (list.some(isListed)) continue;
-        card.node.remove();
-        entries.delete(key);
+    entry.chain = applyMarketResponse(entry.chain, response, isStreaming, now);
+    if (alerts.check(rowView(entry.chain, connection, now))) {
+        announce(`${entry.chain.name}: the price fell below your limit.`);
     }
-    for (const [index, listed] of list.entries()) {
-        const key = listed.chain;
-        if (!entries.has(key)) {
-            const card = new Card(listed.chain_id, announce);
-            cards.insertBefore(card.node, cards.children[index] ?? null);
-            entries.set(key, { chain: newChain(listed), card, view: {}, scoreAskedAt: -Infinity });
-        }
-        setChain(key, applyListEntry(entries.get(key).chain, listed, sentAt));
-        if (needsMarket(entries.get(key).chain, listed, now, pollMs)) live.requestMarket(key);
-    }
-    cards.classList.toggle("one", list.length === 1);
 }
 
-function showChart({ chain: { key, name, market }, card }) {
+/** Adds and removes chains so that they match the list. */
+function updateChains(list, sentAt) {
+    const now = performance.now();
+    const before = entries;
+    entries = new Map();
+    for (const listed of list) {
+        const known = before.get(listed.chain);
+        const isSame = known?.chain.id === listed.chain_id;
+        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity, trendAskedAt: -Infinity };
+        entry.chain = applyListEntry(entry.chain, listed, sentAt);
+        entries.set(listed.chain, entry);
+    }
+    route(false);
+    for (const listed of list) {
+        if (needsMarket(entries.get(listed.chain).chain, listed, now, pollMs)) requestMarket(listed.chain);
+    }
+    render();
+}
+
+/**
+ * Shows the chain that the address names, or the table. `mustFocus` moves the focus to it, for readers who followed a
+ * link.
+ */
+function route(mustFocus) {
+    if (entries.size === 0) return;
+    const isOnly = entries.size === 1;
+    const wanted = isOnly ? [...entries.keys()][0] : decodeHash(location.hash);
+    const entry = entries.get(wanted);
+    overview.sayUnknown(entry ? "" : wanted);
+    if (isShown(wanted, entry, isOnly)) return;
+    const previous = open?.key;
+    open?.stop();
+    open = entry && openPage(entry, isOnly);
+    place.replaceChildren(open?.node ?? overview.node);
+    document.body.classList.toggle("one", open !== undefined);
+    tableShownAt = -Infinity;
+    if (entry) entry.trendAskedAt = -Infinity;
+    if (live) requestMarket(entry && wanted);
+    render();
+    if (!mustFocus) return;
+    scrollTo(0, 0);
+    if (open) open.name.focus();
+    else overview.focus(previous);
+}
+
+function isShown(key, entry, isOnly) {
+    if (!entry || !open) return !entry && !open && overview.node.isConnected;
+    return open.key === key && open.chainId === entry.chain.id && open.isOnly === isOnly;
+}
+
+function openPage({ chain: { key, id } }, isOnly) {
+    const page = new ChainPage({ key, id, base, isOnly }, {
+        announce,
+        alerts,
+        onTier: render,
+        onPeriod: () => requestTrend(entries.get(key), performance.now()),
+        onHeatMap: requestHeatMap,
+    });
+    return Object.assign(page, { chainId: id, isOnly });
+}
+
+function decodeHash(hash) {
+    try {
+        return decodeURIComponent(hash.slice(1));
+    } catch {
+        return "";
+    }
+}
+
+function showBlockChart({ key, name, market }) {
+    if (!open.trend.hidden) return;
     // The parameter `of` gives each state of the market its own URL, so that the browser does not reuse an older image.
     const version = marketKey(market);
     const url = (query) => {
@@ -174,32 +305,51 @@ function showChart({ chain: { key, name, market }, card }) {
         return new URL(`${path}?${query}of=${version}`, base);
     };
     const urls = [url(`blocks=${CHART_BLOCKS}&`), url("")];
-    card.chart.show(version, urls, chartText(name, market));
+    open.blockChart.show(version, urls, chartText(name, market));
 }
 
-function setChain(key, chain) {
-    const entry = entries.get(key);
-    entry.chain = chain;
-    renderCard(entry);
+function rowViews() {
+    const now = performance.now();
+    return [...entries.values()].map(({ chain }) => rowView(chain, connection, now));
 }
 
-function renderCard(entry) {
-    const view = cardView(entry.chain, connection, performance.now());
-    const announcement = announcementText(view.name, entry.view, view);
-    entry.view = view;
-    entry.card.show(view);
-    if (announcement) announce(announcement);
+/** Renders before the next frame. Many events can arrive between two frames. */
+function queueRender() {
+    if (isRenderQueued || document.hidden) return;
+    isRenderQueued = true;
+    requestAnimationFrame(() => {
+        isRenderQueued = false;
+        if (live) render();
+    });
 }
 
 function render() {
+    const now = performance.now();
     const isFirst = entries.size === 0;
     setText(banner, bannerText({ connection, since, reason, pollMs, isFirst }));
     banner.classList.toggle("bad", ["interrupted", "disconnected"].includes(connection));
-    for (const entry of entries.values()) renderCard(entry);
-    const title = windowTitle(
-        [...entries.values()].map(({ view }) => view),
-        connection,
-    );
+    if (open && entries.has(open.key)) open.show(chainView(entries.get(open.key).chain, connection, now, open.tier.value));
+    if (open && !isFirst) return finish([...entries.values()].map(({ chain }) => rowView(chain, connection, now)));
+    if (now - tableShownAt < TABLE_MS || isFirst) return;
+    tableShownAt = now;
+    const rows = rowViews();
+    overview.show(rows);
+    finish(rows);
+}
+
+/** Announces the changes of the chains' states and shows the title. */
+function finish(rows) {
+    for (const [index, entry] of [...entries.values()].entries()) {
+        const view = rows[index];
+        const announcement = announcementText(view.name, entry.view, view);
+        entry.view = { state: view.state, problem: view.problem };
+        if (announcement) announce(announcement);
+    }
+    showTitle(rows);
+}
+
+function showTitle(rows) {
+    const title = entries.size === 0 ? TITLE : windowTitle(rows, open?.key, connection);
     if (document.title !== title) document.title = title;
 }
 
@@ -211,8 +361,4 @@ function announce(text) {
         // Screen readers do not repeat an unchanged text.
         announcer.textContent = joined === announcer.textContent ? `${joined}\u00a0` : joined;
     });
-}
-
-function setText(node, text) {
-    if (node.textContent !== text) node.textContent = text;
 }

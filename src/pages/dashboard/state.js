@@ -1,6 +1,8 @@
 // The state of the chains and of the connection, and how each message of the service changes it. Pure functions
 // without access to the page or the network. Points in time are in milliseconds of `performance.now()`.
 
+import { expectedPrice } from "./amounts.js";
+
 /**
  * @typedef {object} Suggestion the body of the gas-suggestion route
  *
@@ -15,6 +17,9 @@
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
  * @property {object} [score] the body of the score route
+ * @property {'low' | 'normal' | 'high' | null} [level] the level of the fee-trend route
+ * @property {{ block: number, wei: bigint }[]} [history] expected medium prices that this page saw, oldest first
+ * @property {{ market: object, age: object }} [last] the last known market of a chain without data
  * @property {{ atLeast: number, at: number }} [age] minimum age of the data in milliseconds, at the time `at`
  * @property {number} [blockArrivedAt] when the newest block arrived; absent if this page did not see it arrive
  * @property {number} [blockSeenAt] when this page first saw the newest block
@@ -32,6 +37,8 @@ const MAX_RETRY_MS = 15_000;
 const SCORE_INTERVAL_MS = 60_000;
 // Delay before a score that could not be loaded is requested again.
 const SCORE_RETRY_MS = 10_000;
+// Prices that a sparkline shows.
+const HISTORY_LENGTH = 60;
 
 /** Returns the age in milliseconds above which the service reports a chain's data as stale. */
 export function staleAfter({ blockTimeMs }) {
@@ -168,7 +175,7 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
     const isOvertaken = chain.lastEventAt > sentAt;
     if (market === undefined) {
         if (isOvertaken) return chain;
-        return { ...chain, ...NO_DATA, status: "unavailable", errorCode: code, isContinuous: true };
+        return { ...withoutData(chain), status: "unavailable", errorCode: code, isContinuous: true };
     }
     const { newest_block: block, suggestion } = market;
     const isSame = block === chain.block && isEqual(suggestion, chain.suggestion);
@@ -183,6 +190,7 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
         ...withBlock(chain, block, now),
         suggestion,
         market,
+        history: withPrice(chain.history, market),
         status: market.stale ? "stale" : "fresh",
         errorCode: undefined,
         age: { atLeast: ageMs, at: sentAt },
@@ -194,7 +202,7 @@ export function applyListEntry(chain, entry, sentAt) {
     const listed = { ...chain, ...configFrom(entry) };
     if (chain.lastEventAt > sentAt) return listed;
     if (entry.status === "unavailable" && chain.status !== "unavailable") {
-        return { ...listed, ...NO_DATA, status: "unavailable", errorCode: undefined, isContinuous: true };
+        return { ...withoutData(listed), status: "unavailable", errorCode: undefined, isContinuous: true };
     }
     const isStale = entry.status === "stale" && entry.newest_block === chain.block;
     return isStale ? { ...listed, status: "stale" } : listed;
@@ -214,12 +222,55 @@ export function needsScore(chain, askedAt, now) {
     return chain.suggestion !== undefined && now - askedAt >= interval;
 }
 
+/**
+ * Returns the responses of single chains that a list of fee markets amounts to, by chain id.
+ *
+ * @param {object[]} markets
+ * @param {number} servedAt time at which the service sent the list, by its own clock
+ * @param {number} sentAt when the request was sent
+ */
+export function splitMarkets(markets, servedAt, sentAt) {
+    const responses = new Map();
+    for (const market of markets.filter(isMarket)) {
+        const ageMs = Math.max(servedAt - Date.parse(market.observed_at), 0) || 0;
+        responses.set(market.chain_id, { market, ageMs, sentAt });
+    }
+    return responses;
+}
+
+/** Returns true if `trend` has every member that the page shows. */
+export function isTrend(trend) {
+    const isRange = (range, isValue) => [range?.min, range?.median, range?.max].every(isValue);
+    const isBucket = (bucket) =>
+        !Number.isNaN(Date.parse(bucket?.start)) &&
+        isRange(bucket.base_fee_per_gas, isWei) &&
+        isRange(bucket.max_priority_fee_per_gas, isWei) &&
+        isRange(bucket.gas_used_ratio, (value) => value === null || Number.isFinite(value));
+    return ["low", "normal", "high", null].includes(trend?.level) && Array.isArray(trend.buckets) && trend.buckets.every(isBucket);
+}
+
+/** Adds the expected price of a block to the prices of a sparkline. */
+function withPrice(history = [], market) {
+    const point = { block: market.newest_block, wei: expectedPrice(market, "medium") };
+    const newest = history.at(-1);
+    if (newest?.block === point.block && newest.wei === point.wei) return history;
+    const others = newest?.block === point.block ? history.slice(0, -1) : history;
+    return [...others, point].slice(-HISTORY_LENGTH);
+}
+
+/** Removes data that must no longer be shown as current, and keeps the last market. */
+function withoutData(chain) {
+    const last = chain.market ? { market: chain.market, age: chain.age } : chain.last;
+    return { ...chain, ...NO_DATA, last };
+}
+
 /** Empty members for a chain whose data must no longer be shown. */
 const NO_DATA = {
     block: undefined,
     suggestion: undefined,
     market: undefined,
     score: undefined,
+    level: undefined,
     age: undefined,
     blockArrivedAt: undefined,
     blockSeenAt: undefined,

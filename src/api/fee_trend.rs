@@ -1,0 +1,182 @@
+//! `GET /v1/{chain}/fee-trend`: prices of gas over the last hour, day or week.
+
+use std::time::{Duration, SystemTime};
+
+use axum::Json;
+use axum::extract::RawQuery;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::extractors::ChainParam;
+use super::freshness::write_snapshot_headers;
+use super::openapi::components::{CommonErrors, FeesUnavailable, TrendQuery, UnknownChain};
+use super::parameters::{Parameters, invalid_parameter};
+use super::problem::Problem;
+use crate::config;
+use crate::fee_trend::{self, Bucket, Period, Range};
+use crate::wire::Wei;
+
+/// Prices of gas over time.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeTrend)]
+pub(super) struct FeeTrendBody<'a> {
+    chain_name: &'a str,
+    chain_id: u64,
+    period: ShownPeriod,
+    /// Width of a bucket.
+    bucket_seconds: u32,
+    /// Where the expected medium price stands among the prices of the last 24 hours; `null` before an hour is known. The
+    /// price of a block is the median base fee plus the median tip of its ten minutes.
+    #[schema(required)]
+    level: Option<Level>,
+    /// Oldest first. Spans of time without a block are left out.
+    buckets: Vec<FeeTrendBucket>,
+}
+
+/// Period of a fee trend.
+#[derive(Serialize, ToSchema)]
+enum ShownPeriod {
+    #[serde(rename = "1h")]
+    Hour,
+    #[serde(rename = "24h")]
+    Day,
+    #[serde(rename = "7d")]
+    Week,
+}
+
+/// Where a price stands.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// Below the 25th percentile.
+    Low,
+    /// Between the two.
+    Normal,
+    /// Above the 75th percentile.
+    High,
+}
+
+/// The blocks of one span of time.
+#[derive(Serialize, ToSchema)]
+struct FeeTrendBucket {
+    /// A multiple of the width, in UTC.
+    #[schema(format = DateTime)]
+    start: String,
+    /// Number of blocks.
+    blocks: u32,
+    base_fee_per_gas: WeiRange,
+    /// The medium tips that were suggested at the blocks.
+    max_priority_fee_per_gas: WeiRange,
+    /// Gas used divided by gas limit; `null` if unknown.
+    #[schema(required)]
+    gas_used_ratio: Option<NumberRange>,
+}
+
+/// Lowest, middle and highest amount. Of two in the middle, the lower one counts.
+#[derive(Serialize, ToSchema)]
+struct WeiRange {
+    min: Wei,
+    median: Wei,
+    max: Wei,
+}
+
+/// Lowest, middle and highest number. Of two in the middle, the lower one counts.
+#[derive(Serialize, ToSchema)]
+struct NumberRange {
+    min: f64,
+    median: f64,
+    max: f64,
+}
+
+/// Prices of gas over the last hour, day or week
+///
+/// Each block counts once, with its base fee, the medium tip that was suggested at it, and how full it was.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-trend",
+    operation_id = "getFeeTrend",
+    tag = "Gas",
+    params(ChainParam, TrendQuery),
+    responses(
+        CommonErrors, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The trend.", body = FeeTrendBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+pub(super) async fn get_fee_trend(
+    ChainParam(chain): ChainParam,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let parameters = Parameters::from_query(query.as_deref())?;
+    let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
+    let (current, buckets, level) = chain
+        .snapshot_with_fee_trend(period)
+        .map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let body = FeeTrendBody::new(chain.config(), period, &buckets, level);
+    let mut response = Json(body).into_response();
+    write_snapshot_headers(response.headers_mut(), &chain, &current);
+    Ok(response)
+}
+
+fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {
+    match text {
+        "1h" => Ok(Period::Hour),
+        "24h" => Ok(Period::Day),
+        "7d" => Ok(Period::Week),
+        _ => Err(invalid_parameter(name, "must be `1h`, `24h` or `7d`")),
+    }
+}
+
+impl<'a> FeeTrendBody<'a> {
+    pub(super) fn new(
+        chain: &'a config::Chain,
+        period: Period,
+        buckets: &[Bucket],
+        level: Option<fee_trend::Level>,
+    ) -> Self {
+        let bucket_seconds = period.bucket_seconds();
+        Self {
+            chain_name: chain.name(),
+            chain_id: chain.chain_id,
+            period: match period {
+                Period::Hour => ShownPeriod::Hour,
+                Period::Day => ShownPeriod::Day,
+                Period::Week => ShownPeriod::Week,
+            },
+            bucket_seconds,
+            level: level.map(|level| match level {
+                fee_trend::Level::Low => Level::Low,
+                fee_trend::Level::Normal => Level::Normal,
+                fee_trend::Level::High => Level::High,
+            }),
+            buckets: buckets.iter().map(|it| FeeTrendBucket::new(it, bucket_seconds)).collect(),
+        }
+    }
+}
+
+impl FeeTrendBucket {
+    fn new(bucket: &Bucket, width: u32) -> Self {
+        let start = Duration::from_secs(bucket.start(width).into());
+        let start = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + start);
+        let ratio = bucket.gas_used_ratio();
+        Self {
+            start: start.to_string(),
+            blocks: bucket.blocks,
+            base_fee_per_gas: bucket.base_fee.into(),
+            max_priority_fee_per_gas: bucket.tip.into(),
+            gas_used_ratio: ratio.map(|Range { min, median, max }| NumberRange {
+                min,
+                median,
+                max,
+            }),
+        }
+    }
+}
+
+impl From<Range<u64>> for WeiRange {
+    fn from(range: Range<u64>) -> Self {
+        let [min, median, max] = range.values().map(|amount| Wei(amount.into()));
+        Self { min, median, max }
+    }
+}

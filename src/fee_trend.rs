@@ -1,0 +1,215 @@
+//! Prices of gas on one chain over the last hour, day and week.
+//!
+//! Each block is one sample: its base fee, the medium tip that was suggested at it, and how full it was. Samples are
+//! summarised in buckets of a minute, ten minutes and an hour. The samples of the open hour are kept, so its buckets are
+//! computed when they are needed; when it ends, they are computed for good. A median is that of the blocks of a bucket:
+//! the lower one of the two in the middle if their number is even.
+//!
+//! Times are parameters, in seconds or milliseconds since 1970. If the clock was set back by up to ten minutes, new
+//! blocks get the time of the newest known one until it is reached. If it was set back further, everything from the
+//! hour of the new time on is removed, because the old clock was wrong.
+
+mod bucket;
+mod level;
+mod observation;
+mod open_hour;
+mod saved;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use bucket::{Bucket, Range, Sample};
+pub use level::Level;
+pub use observation::Observation;
+use open_hour::OpenHour;
+pub use saved::SavedTrend;
+
+const MINUTE: u32 = 60;
+const TEN_MINUTES: u32 = 600;
+const HOUR: u32 = 3600;
+const HOURS_PER_DAY: u32 = 24;
+
+/// Longest time of the hourly buckets.
+pub const MAX_DAYS: u32 = 7;
+
+/// Time that is shown, and the width of its buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// One hour in minutes.
+    Hour,
+    /// A day in steps of ten minutes.
+    Day,
+    /// A week in hours.
+    Week,
+}
+
+/// Buckets and samples of one chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeeTrend {
+    days: u32,
+    /// Buckets of closed hours, oldest first, by the index of their period.
+    closed: [VecDeque<Bucket>; 3],
+    open: OpenHour,
+    /// Number of the newest block.
+    newest_block: u64,
+    /// Time of the newest sample.
+    newest_time: u32,
+    /// Number of changes so far.
+    changes: u64,
+}
+
+impl Period {
+    /// All periods.
+    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+
+    /// Width of a bucket in seconds.
+    #[must_use]
+    pub fn bucket_seconds(self) -> u32 {
+        match self {
+            Self::Hour => MINUTE,
+            Self::Day => TEN_MINUTES,
+            Self::Week => HOUR,
+        }
+    }
+
+    /// Length in seconds.
+    fn seconds(self) -> u32 {
+        match self {
+            Self::Hour => HOUR,
+            Self::Day => HOURS_PER_DAY * HOUR,
+            Self::Week => MAX_DAYS * HOURS_PER_DAY * HOUR,
+        }
+    }
+
+    /// Returns the start of the first bucket of the period that ends with the bucket of `now`.
+    fn first_start(self, now: u32) -> u32 {
+        let newest = now - now % self.bucket_seconds();
+        newest.saturating_sub(self.seconds().saturating_sub(self.bucket_seconds()))
+    }
+}
+
+impl FeeTrend {
+    /// Creates a trend without blocks that keeps hourly buckets for so many days, at most [`MAX_DAYS`].
+    #[must_use]
+    pub fn new(days: u32) -> Self {
+        Self {
+            days: days.clamp(1, MAX_DAYS),
+            closed: Default::default(),
+            open: OpenHour::default(),
+            newest_block: 0,
+            newest_time: 0,
+            changes: 0,
+        }
+    }
+
+    /// Returns the most bytes that the trend of a chain with this block time holds.
+    #[must_use]
+    pub fn max_bytes(block_time: Duration) -> usize {
+        let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
+        let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
+        let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
+        // Allocations grow by doubling.
+        let allocation = |count: usize, size: usize| count.next_power_of_two().saturating_mul(size);
+        // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
+        let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
+        let counts = counts.into_iter().chain([HOUR / MINUTE]);
+        let counts = counts.filter_map(|count| usize::try_from(count).ok());
+        let buckets: usize = counts.map(|count| allocation(count, size_of::<Bucket>())).sum();
+        allocation(samples, size_of::<Sample>()).saturating_add(buckets)
+    }
+
+    /// Returns the buckets of the period up to the one of the second `now`, oldest first. Buckets without a block are
+    /// left out.
+    #[must_use]
+    pub fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
+        let now = to_seconds(now).max(self.newest_time);
+        let width = period.bucket_seconds();
+        let first_start = period.first_start(now);
+        let closed = self.closed_of(period).iter().copied();
+        let all = closed.chain(self.open.buckets(width));
+        all.filter(|bucket| bucket.start(width) >= first_start).collect()
+    }
+
+    /// Returns where `price` stands among the prices of the 24 hours before the second `now`; `None`: less than an hour
+    /// is known.
+    #[must_use]
+    pub fn level(&self, price: u128, now: u64) -> Option<Level> {
+        let buckets = self.buckets(Period::Day, now);
+        level::level(&buckets, price, to_seconds(now).max(self.newest_time))
+    }
+
+    /// Number of changes since the trend was created or restored.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Appends a block, or replaces the one with its number if that is still known as a sample. Ignores an older block
+    /// that is not.
+    fn add(&mut self, mut sample: Sample) {
+        if sample.number <= self.newest_block && self.newest_time > 0 {
+            self.changes += u64::from(self.open.replace(sample));
+            return;
+        }
+        self.changes += 1;
+        sample.time = sample.time.max(self.newest_time);
+        self.newest_block = sample.number;
+        self.newest_time = sample.time;
+        if sample.time - sample.time % HOUR != self.open.start() {
+            self.close_hour(sample.time - sample.time % HOUR);
+        }
+        self.open.push(sample);
+    }
+
+    /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
+    fn close_hour(&mut self, next: u32) {
+        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
+            closed.extend(self.open.buckets(period.bucket_seconds()));
+        }
+        self.open.restart(next);
+        self.trim();
+    }
+
+    /// Removes the buckets that are too old to be shown in the open hour.
+    fn trim(&mut self) {
+        let open = self.open.start();
+        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
+            let width = period.bucket_seconds();
+            let kept = match period {
+                Period::Week => self.days * HOURS_PER_DAY * HOUR,
+                Period::Hour | Period::Day => period.seconds(),
+            };
+            closed.retain(|bucket| bucket.start(width).saturating_add(kept) > open);
+        }
+    }
+
+    /// Removes everything from the hour of `time` on.
+    fn remove_from_hour(&mut self, time: u32) {
+        let start = time - time % HOUR;
+        for closed in &mut self.closed {
+            closed.retain(|bucket| bucket.first < start);
+        }
+        if self.open.start() >= start {
+            self.open.restart(start);
+        } else {
+            self.close_hour(start);
+        }
+        self.newest_time = start;
+    }
+
+    fn closed_of(&self, period: Period) -> &VecDeque<Bucket> {
+        let [minutes, ten_minutes, hours] = &self.closed;
+        match period {
+            Period::Hour => minutes,
+            Period::Day => ten_minutes,
+            Period::Week => hours,
+        }
+    }
+}
+
+/// Converts seconds since 1970, up to the year 2106.
+fn to_seconds(time: u64) -> u32 {
+    u32::try_from(time).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! From an accepted reply to samples.
+
+use super::{FeeTrend, Sample, TEN_MINUTES, to_seconds};
+use crate::fees::{self, Block, FeeHistory, Market, Pricing};
+use crate::store::BlockWindow;
+
+/// An accepted reply, and what is needed to price its older blocks.
+pub struct Observation<'a> {
+    /// The reply.
+    pub history: &'a FeeHistory,
+    /// The market at its newest block.
+    pub market: &'a Market,
+    /// Pricing of the chain.
+    pub pricing: &'a Pricing,
+    /// When the newest block was first seen, in milliseconds since 1970.
+    pub newest_time: u64,
+    /// Time between blocks in milliseconds. Older blocks are dated back by it.
+    pub block_time: u64,
+    /// Returns so many of the newest known blocks, those of the reply included.
+    pub known_blocks: &'a dyn Fn(usize) -> BlockWindow,
+}
+
+impl std::fmt::Debug for Observation<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Observation").field("history", self.history).finish_non_exhaustive()
+    }
+}
+
+impl FeeTrend {
+    /// Records the blocks of a reply that are new, or that a reorg has changed. The tip at a block that was not the newest
+    /// one of a reply is computed from the blocks up to it. A block for which that is not possible is left out, and so is
+    /// one with an amount beyond 64 bits.
+    pub fn record(&mut self, seen: &Observation<'_>) {
+        let newest = seen.history.newest_block();
+        let newest_time = to_seconds(seen.newest_time / 1000);
+        if newest_time.saturating_add(TEN_MINUTES) < self.newest_time {
+            self.remove_from_hour(newest_time);
+        }
+        if newest < self.newest_block {
+            self.open.remove_above(newest);
+            self.newest_block = newest;
+        }
+        let mut window = None;
+        for (number, block) in (seen.history.oldest_block()..=newest).zip(seen.history.blocks()) {
+            let since = newest.saturating_sub(number).saturating_mul(seen.block_time);
+            let time = to_seconds(seen.newest_time.saturating_sub(since) / 1000);
+            let Some(mut sample) = sample(number, block, time) else { continue };
+            let tip = if number == newest {
+                Some(seen.market.suggestion.medium.max_priority_fee_per_gas)
+            } else if self.is_known(&sample) {
+                continue;
+            } else {
+                let window = window.get_or_insert_with(|| seen.blocks_to_price(number));
+                tip_at(number, window, seen.pricing)
+            };
+            if let Some(tip) = tip.and_then(|tip| u64::try_from(tip).ok()) {
+                sample.tip = tip;
+                self.add(sample);
+            }
+        }
+    }
+
+    /// Returns true if the block is counted already and has not changed, or can no longer be replaced.
+    fn is_known(&self, sample: &Sample) -> bool {
+        match self.open.get(sample.number) {
+            Some(known) => known.has_block_of(sample),
+            None => sample.number <= self.newest_block && self.newest_time > 0,
+        }
+    }
+}
+
+impl Observation<'_> {
+    /// Returns the blocks that the suggestions at `first` and at all later blocks depend on.
+    fn blocks_to_price(&self, first: u64) -> BlockWindow {
+        let later = self.history.newest_block().saturating_sub(first);
+        let later = usize::try_from(later).unwrap_or(usize::MAX);
+        (self.known_blocks)(self.pricing.history_blocks().saturating_add(later))
+    }
+}
+
+/// Creates the sample of a block without its tip; `None`: the base fee exceeds 64 bits.
+fn sample(number: u64, block: &Block, time: u32) -> Option<Sample> {
+    Some(Sample {
+        number,
+        base_fee: block.base_fee.try_into().ok()?,
+        tip: 0,
+        gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
+        time,
+    })
+}
+
+/// Returns the medium tip that the blocks up to `number` yield; `None`: they yield none.
+fn tip_at(number: u64, window: &BlockWindow, pricing: &Pricing) -> Option<u128> {
+    let later = usize::try_from(window.newest_block.checked_sub(number)?).ok()?;
+    let (blocks, after) =
+        window.blocks.split_at_checked(window.blocks.len().checked_sub(later)?)?;
+    let skipped = blocks.len().saturating_sub(pricing.history_blocks());
+    let blocks = blocks.get(skipped..)?;
+    let below = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
+    let next_base_fee = after.first().map(|block| block.base_fee);
+    let history = FeeHistory::new(number.checked_sub(below)?, blocks.to_vec(), next_base_fee)?;
+    let market = fees::price(&history, pricing).ok()?;
+    Some(market.suggestion.medium.max_priority_fee_per_gas)
+}

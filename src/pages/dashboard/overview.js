@@ -1,0 +1,129 @@
+// The table of all chains.
+
+import { Sparkline } from "./sparkline.js";
+import { element, setText, setTitle, unseen } from "./dom.js";
+import { BADGES } from "./view.js";
+
+const HEADS = { name: "Chain", price: "Price now", recent: "Recent", state: "Status" };
+
+export class Overview {
+    /** @param {URL} json address of the same data as JSON */
+    constructor(json) {
+        this.filter = element("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: false });
+        this.filter.addEventListener("input", () => this.#applyFilter());
+        const label = element("label", { htmlFor: "filter" }, "Find a chain");
+        this.rows = element("tbody");
+        const heads = Object.entries(HEADS).map(([className, text]) =>
+            element("th", { scope: "col", className }, text));
+        const caption = element("caption", { className: "unseen" }, "Gas prices of all chains");
+        this.table = element("table", {}, caption, element("thead", {}, element("tr", {}, ...heads)), this.rows);
+        this.none = element("p", { className: "word" }, "No chain matches.");
+        this.none.setAttribute("role", "status");
+        this.none.hidden = true;
+        this.unknown = element("p", { className: "notice" });
+        this.unknown.hidden = true;
+        this.word = element(
+            "p",
+            { className: "word" },
+            "Price now is what a medium transaction pays per gas in the next block. ",
+            element("a", { href: String(json) }, "JSON"),
+        );
+        this.node = element(
+            "section",
+            { className: "overview" },
+            this.unknown,
+            element("div", { className: "find" }, label, this.filter),
+            this.table,
+            this.none,
+            this.word,
+        );
+        this.node.setAttribute("aria-label", "All chains");
+        /** @type {Map<string, Row>} */
+        this.shown = new Map();
+    }
+
+    /** Shows these chains in this order. */
+    show(views) {
+        const keys = new Set(views.map(({ key }) => key));
+        for (const [key, row] of this.shown) {
+            if (keys.has(key)) continue;
+            row.node.remove();
+            this.shown.delete(key);
+        }
+        for (const [index, view] of views.entries()) {
+            let row = this.shown.get(view.key);
+            if (!row) {
+                row = new Row(view.key);
+                this.shown.set(view.key, row);
+            }
+            if (this.rows.children[index] !== row.node) this.rows.insertBefore(row.node, this.rows.children[index] ?? null);
+            row.show(view);
+        }
+        this.#applyFilter();
+    }
+
+    /** Says that there is no chain with this key; empty: says nothing. */
+    sayUnknown(key) {
+        this.unknown.hidden = key === "";
+        setText(this.unknown, `This service has no chain “${key}”.`);
+    }
+
+    focus(key) {
+        (this.shown.get(key)?.link ?? this.filter).focus();
+    }
+
+    #applyFilter() {
+        const wanted = this.filter.value.trim().toLowerCase();
+        let count = 0;
+        for (const row of this.shown.values()) {
+            row.node.hidden = !row.words.includes(wanted);
+            count += row.node.hidden ? 0 : 1;
+        }
+        this.none.hidden = count > 0 || this.shown.size === 0;
+    }
+}
+
+class Row {
+    constructor(key) {
+        this.key = key;
+        this.words = key.toLowerCase();
+        this.link = element("a", { href: `#${encodeURIComponent(key)}`, dir: "auto" });
+        this.number = element("span", { className: "number" });
+        this.unit = element("span", { className: "unit" });
+        this.trend = element("span", { className: "trend" });
+        this.rise = element("span", { className: "rise" }, "rising fast");
+        this.price = element("span", { className: "amount" }, this.number, " ", this.unit);
+        this.spark = new Sparkline();
+        this.badge = element("span", { className: "badge" });
+        this.age = element("span", { className: "age" });
+        this.node = element(
+            "tr",
+            {},
+            element("th", { scope: "row", className: "name" }, this.link),
+            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.rise),
+            element("td", { className: "recent" }, this.spark.node),
+            element("td", { className: "state" }, this.badge, " ", this.age),
+        );
+    }
+
+    show(view) {
+        const { name, price, trend, state } = view;
+        this.words = `${name} ${this.key}`.toLowerCase();
+        setText(this.link, name);
+        if (this.node.dataset.state !== state) this.node.dataset.state = state;
+        setText(this.number, price?.number ?? "–");
+        setText(this.unit, price?.unit ?? "");
+        setTitle(this.price, price?.exact ?? "");
+        this.price.classList.toggle("past", price?.isPast ?? false);
+        if (this.trend.dataset.trend !== trend) {
+            this.trend.replaceChildren(...(trend ? [unseen(trend)] : []));
+            if (trend) this.trend.dataset.trend = trend;
+            else delete this.trend.dataset.trend;
+            setTitle(this.trend, trend ? `Base fee ${trend}` : "");
+        }
+        this.rise.hidden = !view.rise;
+        this.spark.show(view.history);
+        setText(this.badge, BADGES[state]);
+        setText(this.age, view.shortAge ?? "");
+    }
+}

@@ -1,0 +1,249 @@
+// What the page shows of a chain. Pure functions without access to the page or the network.
+
+import { ACTIONS, cost, exactCost, expectedPrice, grouped, gwei, price, priceParts } from "./amounts.js";
+import { ago, duration, nextBlockText } from "./format.js";
+import { scoreView } from "./score.js";
+import { staleAfter } from "./state.js";
+
+export const TITLE = "Gas prices";
+export const BADGES = {
+    live: "Live",
+    polled: "Polled",
+    stale: "Stale",
+    none: "No data",
+    old: "Not live",
+    wait: "Loading…",
+};
+// Maximum of the service's `covers_full_blocks`.
+const MAX_COVERED_BLOCKS = 100;
+// Usual lag of the market data: the page requests it only after the event with the price.
+const USUAL_LAG_BLOCKS = 2;
+// With a rising base fee, a max fee that suffices for fewer full blocks is soon too low.
+const FEW_BLOCKS = 3;
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const STALLED = "Stale: no new block";
+const RETRYING = "The service keeps asking its nodes.";
+const LEVELS = {
+    low: "Low: cheaper than in most of the last 24 h",
+    normal: "Normal for the last 24 h",
+    high: "High: dearer than in most of the last 24 h",
+};
+
+/**
+ * Returns everything that a chain's page shows.
+ *
+ * @param {import('./state.js').Chain} chain
+ * @param {import('./state.js').Connection} connection
+ * @param {number} now
+ * @param {'medium' | 'high'} tier
+ */
+export function chainView(chain, connection, now, tier = "medium") {
+    const { name, market, block } = chain;
+    const row = rowView(chain, connection, now, tier);
+    const { isLive } = row;
+    const sinceBlockMs = chain.blockArrivedAt === undefined ? undefined : now - chain.blockArrivedAt;
+    const currency = (market ?? chain.last?.market)?.currency ?? null;
+    const isStreaming = isLive && chain.blockArrivedAt !== undefined;
+    return {
+        ...row,
+        id: `chain id ${chain.id}`,
+        bar: isStreaming ? { from: chain.blockArrivedAt, milliseconds: chain.blockTimeMs } : undefined,
+        next: nextBlockRow(chain, isLive, sinceBlockMs),
+        fees: market && feeRows(name, market.suggestion, tier),
+        costs: row.price && costRows(row.price.wei, currency),
+        currency,
+        verdict: market && chain.level && { level: chain.level, text: LEVELS[chain.level] },
+        market: market && marketView(market, block),
+        score: chain.score && scoreView(chain.score),
+    };
+}
+
+/** Returns what the overview shows of a chain. */
+export function rowView(chain, connection, now, tier = "medium") {
+    const isLive = chain.isContinuous && !["interrupted", "disconnected"].includes(connection);
+    const [state, problem] = chainState(chain, isLive, connection, now);
+    const { market, last } = chain;
+    const age = ageText(chain.age ?? (market ? undefined : last?.age), now);
+    const block = market?.newest_block ?? chain.block;
+    return {
+        key: chain.key,
+        name: chain.name,
+        state,
+        problem,
+        isLive,
+        block: block === undefined ? undefined : grouped(block),
+        age: age && `${market ? "Updated" : "Last updated"} ${age}`,
+        shortAge: age,
+        price: priceView(market, tier) ?? (last && { ...priceView(last.market, tier), isPast: true }),
+        rise: market && riseText(market),
+        trend: market?.base_fee_trend,
+        history: chain.history ?? [],
+    };
+}
+
+function ageText(age, now) {
+    return age && ago(now - age.at + age.atLeast);
+}
+
+function priceView(market, tier) {
+    if (!market) return undefined;
+    const wei = expectedPrice(market, tier);
+    const { max_fee_per_gas: cap } = market.suggestion[tier];
+    const isLegacy = market.suggestion.type === "legacy";
+    return {
+        ...priceParts(wei),
+        wei,
+        exact: `${grouped(wei)} wei`,
+        cap: isLegacy ? "Gas price of a legacy transaction" : `Max fee (cap) ${price(cap)}`,
+        capExact: `${grouped(cap)} wei`,
+        isPast: false,
+    };
+}
+
+/**
+ * Returns a warning if the price rises fast; empty otherwise. The rule: the next block's base fee is more than 12.5 %
+ * above the window's average, or the base fee rises and the medium max fee suffices for fewer than three full blocks.
+ */
+function riseText(market) {
+    const { next_base_fee_per_gas: next, average_base_fee_per_gas: average } = market;
+    const [to, from] = [BigInt(next ?? 0), BigInt(average)];
+    if (8n * to > 9n * from && from > 0n) return `Rising fast: base fee ${grouped(((to - from) * 100n) / from)} % above average`;
+    const isShort = market.covers_full_blocks.medium < FEW_BLOCKS;
+    return market.base_fee_trend === "rising" && isShort ? "Rising fast: the max fee may soon be too low" : "";
+}
+
+function costRows(wei, currency) {
+    return ACTIONS.map(({ label, gas }) => ({ label, gas: grouped(gas), ...costView(wei, gas, currency) }));
+}
+
+/** Returns the cost of a transaction with this gas limit. */
+export function costView(wei, gas, currency) {
+    return { text: cost(wei, gas, currency), exact: exactCost(wei, gas, currency) };
+}
+
+function nextBlockRow({ block, blockTimeMs }, isLive, sinceBlockMs) {
+    if (block === undefined) return undefined;
+    return isLive ? nextBlockText(sinceBlockMs, blockTimeMs) : "unknown";
+}
+
+function feeRows(name, suggestion, tier) {
+    const { max_fee_per_gas: max, max_priority_fee_per_gas: priority } = suggestion[tier];
+    const amounts = suggestion.type === "legacy" ? { "Gas price": max } : { "Max fee": max, "Priority fee": priority };
+    return Object.entries(amounts).map(([label, wei]) => ({
+        label,
+        wei,
+        gwei: gwei(wei),
+        description: `${tier} ${label.toLowerCase()} of ${name}`,
+    }));
+}
+
+/** Returns what the page shows of a fee market. `newest` is the block of the newest event. */
+function marketView(market, newest) {
+    const { covers_full_blocks: covers, gas_used_ratio: used, window } = market;
+    const next = market.next_base_fee_per_gas;
+    const blocks = `${window.blocks} ${window.blocks === 1 ? "block" : "blocks"}`;
+    const rows = {
+        "Next block’s base fee": next === null ? "unknown" : `${gwei(next)} gwei`,
+        "Average base fee": `${gwei(market.average_base_fee_per_gas)} gwei over ${blocks}`,
+        "Base fee trend": market.base_fee_trend,
+        "Gas used": `${percent(used.latest)}, on average ${percent(used.average)}`,
+        "Safe for full blocks": `medium ${blocksCovered(covers.medium)}, high ${blocksCovered(covers.high)}`,
+        "Minimum applied": floorsText(market.floors_applied),
+        ...parameterRows(market),
+    };
+    return {
+        block: grouped(market.newest_block),
+        behind: lagText(newest - market.newest_block),
+        rows: Object.entries(rows).filter(([, text]) => text !== undefined),
+        warning: floorWarning(market.floors_above_market ?? {}),
+    };
+}
+
+function floorsText(floors) {
+    if (!floors) return undefined;
+    const names = [floors.base_fee && "base fee", floors.priority_fee && "priority fee"].filter(Boolean);
+    return names.length === 0 ? "none" : names.join(" and ");
+}
+
+function parameterRows({ chain_parameters: parameters, strategy }) {
+    const { base_fee_change_denominator: denominator, minimum_base_fee: minimum, source } = parameters ?? {};
+    return {
+        "Pricing strategy": strategy,
+        "Base fee step": denominator && `at most 1/${denominator} per block (from ${source})`,
+        "Least base fee": minimum ? `${gwei(minimum)} gwei` : undefined,
+    };
+}
+
+/** Formats the number of full blocks for which a price suffices. */
+export function blocksCovered(count) {
+    return count >= MAX_COVERED_BLOCKS ? `${MAX_COVERED_BLOCKS} or more` : String(count);
+}
+
+/** Formats a ratio as a percentage; `null` if unknown. */
+function percent(ratio) {
+    return ratio === null ? "unknown" : `${Math.round(ratio * 100)} %`;
+}
+
+/** Returns a sentence about floors that are far above what the market pays; empty if none is. */
+function floorWarning({ base_fee: baseFee, priority_fee: priorityFee }) {
+    const floors = [baseFee && "base fee", priorityFee && "priority fee"].filter(Boolean);
+    if (floors.length === 0) return "";
+    return `The configured minimum of the ${floors.join(" and of the ")} is more than ten times what the market pays.`;
+}
+
+/** Returns a text if the market data lags by more than usual. It normally arrives a moment after the price. */
+function lagText(blocks) {
+    return blocks > USUAL_LAG_BLOCKS ? `, ${blocks} blocks behind` : "";
+}
+
+/** Returns a chain's state, and a sentence if something is wrong. */
+function chainState(chain, isLive, connection, now) {
+    if (chain.status === "unknown") return ["wait"];
+    if (chain.status === "unavailable") {
+        const sentences = {
+            no_data: `No data received yet. ${RETRYING}`,
+            stale_data: `The newest data is too old to serve. ${RETRYING}`,
+        };
+        return ["none", sentences[chain.errorCode] ?? `No data available. ${RETRYING}`];
+    }
+    if (!isLive) return ["old"];
+    if (chain.status === "fresh") return [connection === "polling" ? "polled" : "live"];
+    // The service reports the age in whole seconds, rounded down.
+    const isOld = chain.age && chain.age.atLeast + SECOND > staleAfter(chain);
+    if (isOld) return ["stale", "Stale: the data is older than two block times."];
+    const stalledMs = now - (chain.blockArrivedAt ?? chain.blockSeenAt);
+    if (chain.blockArrivedAt !== undefined) return ["stale", `${STALLED} for ${duration(stalledMs)}.`];
+    // The page did not see the block arrive, so it knows at most a lower bound of the time.
+    return [
+        "stale",
+        stalledMs < MINUTE ? `${STALLED} for some time.` : `${STALLED} for at least ${duration(stalledMs)}.`,
+    ];
+}
+
+/** Returns the text alternative of the chart of blocks. */
+export function chartText(name, market) {
+    const { rows, block } = marketView(market, market.newest_block);
+    const { "Next block’s base fee": next, "Average base fee": average, "Gas used": used } = Object.fromEntries(rows);
+    return (
+        `Chart of ${name}’s recent blocks. At block ${block}: base fee ${market.base_fee_trend}, ` +
+        `${average}, next ${next}; gas used ${used}.`
+    );
+}
+
+/**
+ * Returns the window's title: the problem if there is one, or else the price of the open chain, or of the first one
+ * that has a price.
+ *
+ * @param {object[]} rows of the chains
+ * @param {string} [openKey] key of the open chain
+ */
+export function windowTitle(rows, openKey, connection) {
+    if (connection === "disconnected") return `Disconnected – ${TITLE}`;
+    const shown = openKey === undefined ? rows : rows.filter(({ key }) => key === openKey);
+    const outdated = shown.filter(({ state }) => ["stale", "none"].includes(state)).length;
+    if (outdated > 0 && shown.length === 1) return `${shown[0].name} is not up to date – ${TITLE}`;
+    if (outdated > 0 && outdated === shown.length) return `No price is up to date – ${TITLE}`;
+    const known = shown.find(({ isLive, price, state }) => isLive && price && !["stale", "none"].includes(state));
+    return known ? `${known.price.number} ${known.price.unit} on ${known.name} – ${TITLE}` : TITLE;
+}

@@ -1,0 +1,73 @@
+//! `GET /v1/{chain}/badge.svg` of the running service.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::test_server::{Response, TestServer};
+
+async fn start(node: &MockNode) -> TestServer {
+    let chain = "[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nmax_age = \"3s\"\n";
+    TestServer::start(&format!("{chain}rpc_urls = [\"{}\"]\n", node.url())).await
+}
+
+fn texts(response: &Response) -> Vec<String> {
+    let document = roxmltree::Document::parse(&response.body).unwrap();
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    texts.map(|node| node.text().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_badge_shows_the_expected_medium_price() {
+    let node = MockNode::start(7, Reply::Error(-32000)).await;
+    let service = start(&node).await;
+    let unavailable = service.get("/v1/a/badge.svg").await;
+    assert_eq!((unavailable.status, &unavailable.json()["code"]), (503, &json!("no_data")));
+    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    let badge = service.wait_for("/v1/a/badge.svg", |response| response.status == 200).await;
+    assert_eq!(texts(&badge), ["gas", "43 gwei"]);
+    let chart = service.get("/v1/a/fee-history.svg").await;
+    for name in ["content-type", "content-security-policy", "x-content-type-options"] {
+        assert_eq!(badge.header(name), chart.header(name), "{name}");
+    }
+    assert_eq!(
+        (badge.header("content-type"), badge.header("x-newest-block")),
+        ("image/svg+xml", "1000")
+    );
+    assert!(badge.header("cache-control").starts_with("public, max-age="), "{badge:?}");
+
+    let tag = [("if-none-match", badge.header("etag"))];
+    let cached = service.send(Method::GET, "/v1/a/badge.svg", &tag).await;
+    assert_eq!((cached.status, cached.body.as_str()), (304, ""));
+    assert_eq!(cached.header("etag"), badge.header("etag"));
+    let other = service.send(Method::GET, "/v1/a/badge.svg?label=x", &tag).await;
+    assert_eq!(other.status, 200);
+
+    node.set_reply(Reply::Error(-32000));
+    let expired = service.wait_for("/v1/a/badge.svg", |response| response.status == 503).await;
+    assert_eq!(expired.json()["code"], "stale_data");
+}
+
+#[tokio::test]
+async fn a_label_is_escaped_and_limited() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let service = start(&node).await;
+    service.wait_for("/v1/a/badge.svg", |response| response.status == 200).await;
+    let long = "%C3%A4".repeat(40);
+    for (label, expected) in [
+        ("Ronin+gas", "Ronin gas"),
+        ("++a++b+", "a b"),
+        ("%3C%2Ftext%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E", "</text><script>alert(1)</script>"),
+        ("%26amp%3B%22%27", "&amp;\"'"),
+        (&long, &"\u{e4}".repeat(40)),
+    ] {
+        let badge = service.get(&format!("/v1/a/badge.svg?label={label}")).await;
+        assert_eq!(texts(&badge), [expected, "43 gwei"], "{label}");
+    }
+    assert_eq!(texts(&service.get("/v1/a/badge.svg?label=").await), ["43 gwei"]);
+    for label in [&format!("{long}a"), "a%00", "a%0Ab", "%7F", "%EF%BF%BF", "%FF", "a&label=b"] {
+        let response = service.get(&format!("/v1/a/badge.svg?label={label}")).await;
+        assert_eq!(response.status, 400, "{label}");
+        assert_eq!(response.json()["code"], "invalid_parameter", "{label}");
+    }
+}

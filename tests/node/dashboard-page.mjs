@@ -1,0 +1,180 @@
+// Helpers of the dashboard's tests: the configuration of mock chains, and what a page shows.
+
+import { becomes, checkLayout, visit } from "./browser.mjs";
+
+const FEES = 'pricing.base_fee_floor = "1 gwei"\npricing.priority_fee_floor = "20 gwei"\n' +
+    "pricing.base_fee_change_denominator = 8";
+
+// Returns a configuration with these chains of `nodes` by key, preceded by `more`. By default a chain's data expires 4 s
+// after its node stops responding.
+export function chainConfig(nodes, chains, more = "") {
+    const tables = Object.entries(chains).map(([key, { id, name = key, more = "" }]) => {
+        const times = 'block_time = "1s"\nmax_age = "4s"\nstall_after = "0s"';
+        return `[chains.${key}]\nchain_id = ${id}\nname = ${JSON.stringify(name)}\ncurrency = "RON"\n` +
+            `rpc_urls = ["${nodes.url(id)}"]\n${FEES}\n${more || times}\n`;
+    });
+    return `[verification]\nurl = ""\n[delegation]\nsource = "off"\n${more}\n${tables.join("")}`;
+}
+
+// With blocks this rare, nothing changes during a test.
+export const STILL = 'block_time = "1h"\nmax_age = "3h"';
+
+// Runs in the page: returns the visible content of the open chain's page; `undefined` if there is none.
+export function shownCard() {
+    const card = document.querySelector("#chains > article");
+    if (!card) return undefined;
+    const isSeen = (node) => node.checkVisibility();
+    const text = (selector) => [...card.querySelectorAll(selector)].find(isSeen)?.textContent;
+    const pairs = (selector) => Object.fromEntries([...card.querySelectorAll(`${selector} dl > div`)]
+        .map((row) => [row.querySelector("dt").textContent, row.querySelector("dd").textContent]));
+    return {
+        name: text("h2"),
+        id: text(".id"),
+        badge: text(".badge"),
+        problem: text(".problem"),
+        age: text(".age"),
+        when: Object.fromEntries([...card.querySelectorAll(".when > div")]
+            .map((row) => [row.firstChild.textContent, row.lastChild.textContent])),
+        price: text(".answer .price")?.replace(" per gas", ""),
+        exact: card.querySelector(".answer .price").title,
+        isPast: card.querySelector(".answer .price").classList.contains("past"),
+        cap: text(".cap"),
+        fees: [...card.querySelectorAll(".fees dl > div")].filter(isSeen)
+            .map((row) => [row.querySelector("dt").textContent, row.querySelector(".amount").title]),
+        costs: [...card.querySelectorAll(".costs tbody tr")].filter(isSeen).map((row) => row.querySelector("td").textContent),
+        of: card.querySelector(".of").textContent,
+        market: card.querySelector(".market").hidden ? {} : pairs(".market"),
+    };
+}
+
+// Runs in the page: returns the visible rows of the table of chains.
+export function shownRows() {
+    return [...document.querySelectorAll(".overview tbody tr")].filter((row) => row.checkVisibility()).map((row) => ({
+        name: row.querySelector("a").textContent,
+        price: row.querySelector(".price .amount").textContent,
+        exact: row.querySelector(".price .amount").title,
+        isPast: row.querySelector(".price .amount").classList.contains("past"),
+        badge: row.querySelector(".badge").textContent,
+        age: row.querySelector(".age").textContent,
+        points: row.querySelector("polyline").getAttribute("points")?.split(" ").length ?? 0,
+    }));
+}
+
+export class Dashboard {
+    constructor(page) {
+        this.page = page;
+        this.banner = page.locator("#banner");
+    }
+
+    async card() {
+        return this.page.evaluate(shownCard);
+    }
+
+    async rows() {
+        return this.page.evaluate(shownRows);
+    }
+
+    // Waits until `holds` returns true for the open chain's page, which has this name, and `given`. Returns what it shows.
+    async waitForCard(name, holds, given) {
+        return this.#waitFor(`[(${shownCard})()]`, name, holds, given);
+    }
+
+    // Waits until `holds` returns true for the row with this name and `given`. Returns the row.
+    async waitForRow(name, holds, given) {
+        return this.#waitFor(`(${shownRows})()`, name, holds, given);
+    }
+
+    async #waitFor(read, name, holds, given) {
+        const isThere = new Function("given", `
+            const shown = ${read}.find((one) => one?.name === given.name);
+            return shown && (${holds})(shown, given.given) ? shown : false;`);
+        const found = await this.page.waitForFunction(isThere, { name, given }).catch((error) => {
+            error.message += `\n--- wanted of ${name}: ${holds}`;
+            throw error;
+        });
+        return found.jsonValue();
+    }
+
+    async waitForLive(name) {
+        return this.waitForCard(name, ({ badge, price }) => badge === "Live" && price !== "– ");
+    }
+
+    async waitForLiveRow(name) {
+        return this.waitForRow(name, ({ badge, price }) => badge === "Live" && price !== "– ");
+    }
+
+    // Waits for a live page with a block above this one.
+    async waitForBlockAbove(name, block) {
+        const isAbove = ({ badge, when }, block) => badge === "Live" && Number(when.Block.replaceAll(",", "")) > block;
+        return this.waitForCard(name, isAbove, block);
+    }
+
+    async waitForBanner(banner) {
+        await this.banner.filter({ hasText: banner }).waitFor();
+    }
+
+    async waitForNoBanner() {
+        await becomes(this.page, () => document.querySelector("#banner").textContent, "");
+    }
+
+    async waitForTitle(title) {
+        await becomes(this.page, () => document.title, title);
+    }
+
+    // Waits until the status region has announced `text`.
+    async waitForAnnouncement(text) {
+        const isAnnounced = (text) => window.announcements.some((announcement) => announcement.includes(text));
+        await this.page.waitForFunction(isAnnounced, text);
+    }
+
+    // Waits until the focused button has had this label and the status region has this text.
+    async waitForButton(button, text) {
+        // The button shows the result for two seconds only.
+        const isBoth = ({ button, text }) => window.labels.has(button) && document.querySelector("#news").textContent === text;
+        await this.page.waitForFunction(isBoth, { button, text });
+    }
+
+    async checkLayout(name, widths) {
+        await checkLayout(this.page, name, widths);
+    }
+}
+
+// Returns the number of the block that a page shows.
+export const blockOf = ({ when }) => Number(when.Block.replaceAll(",", ""));
+
+// Opens the page at `url` and runs `run` with it.
+export const openDashboard = (browser, url, run, options = {}) => visit(browser, url, options, async (page, seen) => {
+    await page.evaluate(() => {
+        const news = document.querySelector("#news");
+        window.announcements = [];
+        const watch = new MutationObserver(() => window.announcements.push(news.textContent));
+        watch.observe(news, { childList: true });
+        window.labels = new Set();
+        const labels = new MutationObserver(() => window.labels.add(document.activeElement.textContent));
+        labels.observe(document.querySelector("#chains"), { subtree: true, childList: true, characterData: true });
+    });
+    await run(new Dashboard(page), seen);
+});
+
+// Makes the page hidden or visible.
+export const hide = (page, isHidden) => page.evaluate((isHidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, value: isHidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+}, isHidden);
+
+// Returns the body of the fee-trend route for a period, ending now, with a price that has ups and downs.
+export function trendBody(period, level = "low") {
+    const [seconds, count] = { "1h": [60, 60], "24h": [600, 144], "7d": [3600, 168] }[period];
+    const end = Math.floor(Date.now() / 1000 / seconds) * seconds;
+    const buckets = Array.from({ length: count }, (_, index) => {
+        const fee = (share) => String(Math.round((2 + Math.sin(index / 9)) * share) * 1_000_000);
+        return {
+            start: new Date((end - (count - index) * seconds) * 1000).toISOString(),
+            blocks: 300,
+            base_fee_per_gas: { min: fee(800), median: fee(1000), max: fee(1300) },
+            max_priority_fee_per_gas: { min: "1000000000", median: "1000000000", max: "1500000000" },
+            gas_used_ratio: { min: 0.1, median: 0.5, max: 1 },
+        };
+    });
+    return { chain_name: "chain", chain_id: 1, period, bucket_seconds: seconds, level, buckets };
+}
