@@ -13,6 +13,7 @@ mod bucket;
 mod level;
 mod observation;
 mod open_hour;
+mod refill;
 mod saved;
 
 use std::collections::VecDeque;

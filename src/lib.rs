@@ -36,6 +36,7 @@ pub mod fees;
 mod freshness_log;
 mod gauges;
 mod history_file;
+mod history_refill;
 mod http_client;
 mod jitter;
 mod json;

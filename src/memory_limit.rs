@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Chain, MemoryLimit};
 use crate::fee_trend::FeeTrend;
+use crate::history_refill::MAX_CONCURRENT;
 
 const MIB: usize = 1024 * 1024;
 
@@ -40,7 +41,9 @@ impl MemoryShares {
         let blocks = chains.iter().map(|chain| chain.history_blocks.get());
         let blocks = blocks.fold(0, usize::saturating_add).saturating_mul(block_bytes);
         let trends = chains.iter().map(|chain| FeeTrend::max_bytes(chain.block_time));
-        let trends = trends.fold(0, usize::saturating_add);
+        let refills = trends.clone().max().unwrap_or_default();
+        let refills = refills.saturating_mul(chains.len().min(MAX_CONCURRENT));
+        let trends = trends.fold(refills, usize::saturating_add);
         let chain_bytes = chains.len().saturating_mul(Self::CHAIN_BYTES);
         let chain_bytes = chain_bytes.saturating_add(blocks).saturating_add(trends);
         // An eighth for what the allocator holds and cannot use.

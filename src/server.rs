@@ -17,12 +17,14 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::api::{self, ReadinessState};
@@ -31,6 +33,7 @@ use crate::client_limits::ClientTable;
 use crate::config::{Config, Limits};
 use crate::delegation::Delegations;
 use crate::history_file::HistoryFile;
+use crate::history_refill::{self, HistoryRefill};
 use crate::listener::{
     Listener, MAX_REJECTIONS, RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, Shutdown,
 };
@@ -42,7 +45,7 @@ use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::replicas::ReplicaSync;
 use crate::serving_threads::ServingThreads;
-use crate::store::ChainStore;
+use crate::store::{ChainStore, Publisher};
 use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
 use crate::{freshness_log, gauges, start_summary};
 
@@ -139,14 +142,9 @@ impl Server {
             }
             None => self.start_new_heads(&metrics).context("cannot set up the HTTP client")?,
         };
+        let turns = Arc::new(Semaphore::new(history_refill::MAX_CONCURRENT));
         for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
-            let header_reader = HeaderReader::new(publisher.chain(), &upstreams, &memory, &metrics);
-            let header_parameters = header_reader.map(|(reader, parameters)| {
-                self.background.spawn(reader.run().map(|never| match never {}));
-                parameters
-            });
-            let poller = Poller::new(upstreams, publisher, header_parameters, metrics.clone());
-            self.background.spawn(poller.run(timing).map(|never| match never {}));
+            self.start_chain(publisher, upstreams, timing, &memory, &turns, &metrics);
         }
         for chain in store.chains() {
             let watch = freshness_log::watch(chain.clone());
@@ -221,6 +219,29 @@ impl Server {
             timings.push(PollTiming::Schedule(announced));
         }
         Ok(timings)
+    }
+
+    /// Starts to poll a chain, and to read what else is needed of its blocks.
+    fn start_chain(
+        &mut self,
+        publisher: Publisher,
+        upstreams: Arc<ChainUpstreams>,
+        timing: PollTiming,
+        memory: &MemoryBudget,
+        turns: &Arc<Semaphore>,
+        metrics: &Metrics,
+    ) {
+        if self.config.history.refill {
+            let refill = HistoryRefill::new(publisher.chain(), &upstreams, memory, turns);
+            self.background.spawn(refill.run().map(|never| match never {}));
+        }
+        let header_reader = HeaderReader::new(publisher.chain(), &upstreams, memory, metrics);
+        let header_parameters = header_reader.map(|(reader, parameters)| {
+            self.background.spawn(reader.run().map(|never| match never {}));
+            parameters
+        });
+        let poller = Poller::new(upstreams, publisher, header_parameters, metrics.clone());
+        self.background.spawn(poller.run(timing).map(|never| match never {}));
     }
 
     /// Reads the history file, if there is one, and starts to write it.

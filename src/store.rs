@@ -401,7 +401,7 @@ impl Publisher {
         self.chain.with_scorer(|scorer| scorer.record(history, &snapshot.market, now));
         let seen = Observation {
             history,
-            market: &snapshot.market,
+            market: Some(&snapshot.market),
             pricing: &inner.config.pricing,
             newest_time: since_1970(to_wall_clock(head_changed_at)),
             block_time: u64::try_from(block_time.as_millis()).unwrap_or(u64::MAX),

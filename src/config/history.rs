@@ -13,13 +13,15 @@ use crate::fee_trend::MAX_DAYS;
 pub struct History {
     /// Days of hourly prices that are kept.
     pub days: u32,
+    /// True if blocks from before the start are read from the nodes.
+    pub refill: bool,
     /// File that keeps the prices over restarts; empty: none.
     path: PathBuf,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { days: MAX_DAYS, path: PathBuf::new() }
+        Self { days: MAX_DAYS, refill: true, path: PathBuf::new() }
     }
 }
 

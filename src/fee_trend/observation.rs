@@ -8,8 +8,8 @@ use crate::store::BlockWindow;
 pub struct Observation<'a> {
     /// The reply.
     pub history: &'a FeeHistory,
-    /// The market at its newest block.
-    pub market: &'a Market,
+    /// The market that was published at its newest block; `None`: its tip is computed.
+    pub market: Option<&'a Market>,
     /// Pricing of the chain.
     pub pricing: &'a Pricing,
     /// When the newest block was first seen, in milliseconds since 1970.
@@ -45,13 +45,15 @@ impl FeeTrend {
             let since = newest.saturating_sub(number).saturating_mul(seen.block_time);
             let time = to_seconds(seen.newest_time.saturating_sub(since) / 1000);
             let Some(mut sample) = sample(number, block, time) else { continue };
-            let tip = if number == newest {
-                Some(seen.market.suggestion.medium.max_priority_fee_per_gas)
-            } else if self.is_known(&sample) {
-                continue;
-            } else {
-                let window = window.get_or_insert_with(|| seen.blocks_to_price(number));
-                tip_at(number, window, seen.pricing)
+            let tip = match seen.market {
+                Some(market) if number == newest => {
+                    Some(market.suggestion.medium.max_priority_fee_per_gas)
+                }
+                _ if self.is_known(&sample) => continue,
+                _ => {
+                    let window = window.get_or_insert_with(|| seen.blocks_to_price(number));
+                    tip_at(number, window, seen.pricing)
+                }
             };
             if let Some(tip) = tip.and_then(|tip| u64::try_from(tip).ok()) {
                 sample.tip = tip;

@@ -66,6 +66,16 @@ impl OpenHour {
             + self.dropped.capacity() * size_of::<Bucket>()
     }
 
+    /// Returns the samples that are kept, oldest first.
+    pub(super) fn samples(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.iter()
+    }
+
+    /// Returns the distance between the block numbers that are kept.
+    pub(super) fn stride(&self) -> u64 {
+        self.stride
+    }
+
     /// Returns the newest sample that is kept.
     pub(super) fn last(&self) -> Option<&Sample> {
         self.samples.back()

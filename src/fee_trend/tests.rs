@@ -228,7 +228,7 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
     };
     trend.record(&Observation {
         history: &history,
-        market: &fees::price(&history, &pricing).unwrap(),
+        market: Some(&fees::price(&history, &pricing).unwrap()),
         pricing: &pricing,
         newest_time: u64::from(time) * 1000,
         block_time: 2000,

@@ -34,6 +34,8 @@ use crate::wire::percentile_numbers;
 #[derive(Debug, Clone)]
 pub struct FeeHistoryRequest {
     block_count: usize,
+    /// `None`: the latest one.
+    newest_block: Option<u64>,
     percentiles: Vec<serde_json::Number>,
     columns: RewardColumns,
 }
@@ -70,6 +72,7 @@ impl FeeHistoryRequest {
         let percentiles = pricing.polled_percentiles();
         Self {
             block_count: pricing.window_blocks.get(),
+            newest_block: None,
             columns: RewardColumns::new(pricing, &percentiles),
             percentiles: percentile_numbers(percentiles),
         }
@@ -79,6 +82,17 @@ impl FeeHistoryRequest {
     #[must_use]
     pub fn for_all_blocks(pricing: &Pricing) -> Self {
         Self { block_count: pricing.history_blocks(), ..Self::new(pricing) }
+    }
+
+    /// Returns the request for `block_count` blocks up to this one.
+    #[must_use]
+    pub(crate) fn up_to(&self, newest_block: u64, block_count: usize) -> Self {
+        Self { block_count, newest_block: Some(newest_block), ..self.clone() }
+    }
+
+    /// Returns the parameters of the call as JSON.
+    pub(crate) fn params_json(&self) -> String {
+        self.params(BlockCountEncoding::Quantity).to_string()
     }
 
     /// Returns the request for `blocks` blocks; `None` if that are not fewer.
@@ -91,7 +105,8 @@ impl FeeHistoryRequest {
             BlockCountEncoding::Quantity => format!("{:#x}", self.block_count).into(),
             BlockCountEncoding::Integer => serde_json::Value::from(self.block_count),
         };
-        serde_json::json!([count, "latest", self.percentiles])
+        let newest = self.newest_block.map_or("latest".into(), |number| format!("{number:#x}"));
+        serde_json::json!([count, newest, self.percentiles])
     }
 
     /// Parses the `result` of a reply: its newest blocks, at most as many as requested, with the first reward columns.

@@ -28,6 +28,7 @@ mod floors;
 mod freshness_log;
 mod gauges;
 mod history_file;
+mod history_refill;
 mod hostile_replies;
 mod http;
 #[path = "../rig/http_message.rs"]

@@ -42,6 +42,9 @@ impl TestServer {
         // Without this setting, the rate limit would apply, because all requests of a test come from one client.
         let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
         let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
+        // The calls of a node are counted by many tests.
+        let no_refill = "[history]\nrefill = false\n";
+        let text = if text.contains("[history]") { text } else { format!("{text}\n{no_refill}") };
         Self::with_config(&text).await
     }
 

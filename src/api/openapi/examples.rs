@@ -94,7 +94,7 @@ fn example_fee_trend(chain: &Chain) -> Option<Value> {
     let mut trend = FeeTrend::new(MAX_DAYS);
     trend.record(&Observation {
         history: &history,
-        market: &fees::price(&history, &chain.pricing).ok()?,
+        market: Some(&fees::price(&history, &chain.pricing).ok()?),
         pricing: &chain.pricing,
         newest_time: MILLISECONDS,
         block_time: 1000,
