@@ -74,6 +74,7 @@ use access_log::{AccessLog, RequestContext};
 use fast_path::FastPath;
 use fee_history::HistorySerializer;
 use fee_history_chart::ChartRenderer;
+use fee_trend::TrendSerializer;
 use openapi::SerializedDocument;
 use problem::Problem;
 use request_checks::{AdminHosts, RequestChecks};
@@ -157,6 +158,7 @@ pub fn public(
         .merge(fee_routes().with_state(store.clone()))
         .merge(compat::routes(config.compat.formats()).with_state(store.clone()))
         .merge(history_routes().with_state(HistorySerializer::new(store)))
+        .merge(trend_routes().with_state(TrendSerializer::new(store, reads.memory(), metrics)))
         .merge(chart_routes().with_state(ChartRenderer::new(store, reads.memory(), metrics)))
         .merge(rpc_routes().with_state(reads.clone()))
         .merge(page_routes())
@@ -208,13 +210,16 @@ fn fee_routes() -> OpenApiRouter<ChainStore> {
         .routes(routes!(callers_fee::get_inclusion))
         .routes(routes!(callers_fee::get_replacement))
         .routes(routes!(score::get_score))
-        .routes(routes!(fee_trend::get_fee_trend))
         .routes(routes!(badge::get_badge))
         .routes(routes!(chains::list_chains))
 }
 
 fn history_routes() -> OpenApiRouter<HistorySerializer> {
     OpenApiRouter::new().routes(routes!(fee_history::get_fee_history))
+}
+
+fn trend_routes() -> OpenApiRouter<TrendSerializer> {
+    OpenApiRouter::new().routes(routes!(fee_trend::get_fee_trend))
 }
 
 fn chart_routes() -> OpenApiRouter<ChartRenderer> {
@@ -271,6 +276,7 @@ fn described_routes(config: &Config) -> utoipa::openapi::OpenApi {
     document.merge(fee_routes().into_openapi());
     document.merge(compat::routes(config.compat.formats()).into_openapi());
     document.merge(history_routes().into_openapi());
+    document.merge(trend_routes().into_openapi());
     document.merge(chart_routes().into_openapi());
     if config.chains.iter().any(|chain| chain.json_rpc) {
         document.merge(rpc_routes().into_openapi());

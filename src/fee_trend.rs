@@ -34,7 +34,7 @@ const HOURS_PER_DAY: u32 = 24;
 pub const MAX_DAYS: u32 = 7;
 
 /// Time that is shown, and the width of its buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Period {
     /// One hour in minutes.
     Hour,
@@ -109,14 +109,13 @@ impl FeeTrend {
         let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
         let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
         let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
-        // Allocations grow by doubling.
-        let allocation = |count: usize, size: usize| count.next_power_of_two().saturating_mul(size);
+        let samples = OpenHour::max_capacity(samples);
         // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
         let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
         let counts = counts.into_iter().chain([HOUR / MINUTE]);
         let counts = counts.filter_map(|count| usize::try_from(count).ok());
-        let buckets: usize = counts.map(|count| allocation(count, size_of::<Bucket>())).sum();
-        allocation(samples, size_of::<Sample>()).saturating_add(buckets)
+        let buckets: usize = counts.map(|count| count.saturating_mul(size_of::<Bucket>())).sum();
+        samples.saturating_mul(size_of::<Sample>()).saturating_add(buckets)
     }
 
     /// Returns the buckets of the period up to the one of the second `now`, oldest first. Buckets without a block are
@@ -164,7 +163,10 @@ impl FeeTrend {
     /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
     fn close_hour(&mut self, next: u32) {
         for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
-            closed.extend(self.open.buckets(period.bucket_seconds()));
+            let buckets: Vec<Bucket> = self.open.buckets(period.bucket_seconds()).collect();
+            // Doubling would take twice the memory for ever.
+            closed.reserve_exact(buckets.len());
+            closed.extend(buckets);
         }
         self.open.restart(next);
         self.trim();

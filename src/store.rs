@@ -276,6 +276,18 @@ impl StoredChain {
         Ok((self.servable_snapshot()?, self.score()))
     }
 
+    /// Returns the servable snapshot, and the number of changes of the fee trend up to it.
+    ///
+    /// # Errors
+    ///
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
+    pub(crate) fn snapshot_with_trend_changes(
+        &self,
+    ) -> Result<(ServableSnapshot, u64), Unavailable> {
+        let _recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
+        Ok((self.servable_snapshot()?, self.with_fee_trend(|trend| trend.changes())))
+    }
+
     /// Returns the servable snapshot, the buckets of the fee trend, and where the expected medium price stands among
     /// the prices of the last 24 hours; `None`: less than an hour is known.
     ///

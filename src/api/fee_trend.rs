@@ -2,9 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use axum::Json;
-use axum::extract::RawQuery;
+use axum::extract::{FromRef, RawQuery, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use moka::sync::Cache;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,7 +17,29 @@ use super::parameters::{Parameters, invalid_parameter};
 use super::problem::Problem;
 use crate::config;
 use crate::fee_trend::{self, Bucket, Period, Range};
+use crate::memory_budget::MemoryBudget;
+use crate::metrics::Metrics;
+use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 use crate::wire::Wei;
+
+/// Serialises trends, at most once per state of a chain. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct TrendSerializer {
+    store: ChainStore,
+    cache: Cache<TrendKey, Bytes>,
+}
+
+/// Cache key: everything that changes a trend.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TrendKey {
+    chain_id: u64,
+    period: Period,
+    /// Number of changes of the trend.
+    changes: u64,
+    newest_block: u64,
+    /// Buckets disappear with time.
+    minute: u64,
+}
 
 /// Prices of gas over time.
 #[derive(Serialize, ToSchema)]
@@ -105,18 +129,70 @@ struct NumberRange {
     )
 )]
 pub(super) async fn get_fee_trend(
+    State(trends): State<TrendSerializer>,
     ChainParam(chain): ChainParam,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::from_query(query.as_deref())?;
     let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
-    let (current, buckets, level) = chain
-        .snapshot_with_fee_trend(period)
-        .map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let body = FeeTrendBody::new(chain.config(), period, &buckets, level);
-    let mut response = Json(body).into_response();
+    let (current, body) =
+        trends.serialize(&chain, period).map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
+}
+
+impl FromRef<TrendSerializer> for ChainStore {
+    fn from_ref(trends: &TrendSerializer) -> Self {
+        trends.store.clone()
+    }
+}
+
+impl TrendSerializer {
+    /// Maximum total size of the cached trends. One of a week takes about 60 KiB.
+    const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+    /// Creates the cache, which takes a sixteenth of `memory` at most.
+    pub(super) fn new(store: &ChainStore, memory: &MemoryBudget, metrics: &Metrics) -> Self {
+        let weigher = |_: &TrendKey, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
+        let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+        let cache = Cache::builder().weigher(weigher).max_capacity(max_bytes).build();
+        let measured_cache = cache.clone();
+        metrics.register_cache("trends", move || {
+            [measured_cache.entry_count(), measured_cache.weighted_size()]
+        });
+        Self { store: store.clone(), cache }
+    }
+
+    fn serialize(
+        &self,
+        chain: &StoredChain,
+        period: Period,
+    ) -> Result<(ServableSnapshot, Bytes), Unavailable> {
+        let (current, changes) = chain.snapshot_with_trend_changes()?;
+        let key = TrendKey {
+            chain_id: chain.config().chain_id,
+            period,
+            changes,
+            newest_block: current.snapshot.newest_block,
+            minute: minutes(),
+        };
+        if let Some(body) = self.cache.get(&key) {
+            return Ok((current, body));
+        }
+        let (current, buckets, level) = chain.snapshot_with_fee_trend(period)?;
+        let body = FeeTrendBody::new(chain.config(), period, &buckets, level);
+        let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
+        // A block since the key was made only makes the body newer.
+        self.cache.insert(key, body.clone());
+        Ok((current, body))
+    }
+}
+
+/// Minutes since 1970.
+fn minutes() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / 60
 }
 
 fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {

@@ -42,6 +42,19 @@ impl OpenHour {
     /// Number of samples that are kept. A chain with a block a second has 3,600 an hour.
     pub(super) const MAX_SAMPLES: usize = 4096;
 
+    /// Number of minutes in an hour.
+    const MINUTES: usize = 60;
+
+    /// Returns the number of samples by which a full allocation of `count` grows.
+    fn growth(count: usize) -> usize {
+        (count / 8).max(64).min(Self::MAX_SAMPLES.saturating_sub(count).max(1))
+    }
+
+    /// Returns the most samples that are allocated for `count` blocks.
+    pub(super) fn max_capacity(count: usize) -> usize {
+        count.saturating_add(Self::growth(count)).min(Self::MAX_SAMPLES)
+    }
+
     pub(super) fn start(&self) -> u32 {
         self.start
     }
@@ -125,6 +138,9 @@ impl OpenHour {
 
     fn keep_or_drop(&mut self, sample: Sample) {
         if sample.number.is_multiple_of(self.stride) {
+            if self.samples.len() == self.samples.capacity() {
+                self.samples.reserve_exact(Self::growth(self.samples.len()));
+            }
             self.samples.push_back(sample);
             return;
         }
@@ -136,7 +152,10 @@ impl OpenHour {
                     known.add(&bucket);
                 }
             }
-            Err(index) => self.dropped.insert(index, bucket),
+            Err(index) => {
+                self.dropped.reserve_exact(Self::MINUTES.saturating_sub(self.dropped.len()));
+                self.dropped.insert(index, bucket);
+            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Drop for Directory {
 
 fn config(node: &MockNode, path: &Path) -> String {
     format!(
-        "[history]\npath = \"{}\"\n[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nrpc_urls = [\"{}\"]\n",
+        "[history]\nrefill = false\npath = \"{}\"\n[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nrpc_urls = [\"{}\"]\n",
         path.display(),
         node.url()
     )

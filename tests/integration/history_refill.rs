@@ -30,7 +30,7 @@ struct ArchiveNode {
     task: JoinHandle<()>,
 }
 
-/// What the node has and what it was asked.
+/// Blocks that the node has, and the calls that it got.
 struct Shared {
     head: u64,
     head_time: u64,
