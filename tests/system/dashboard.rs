@@ -19,8 +19,8 @@ async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/public", "/proxy/public"] {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
-        let names = "amounts block-chart chain copy details dom format heatmap live notify overview page score \
-                     snippets sparkline state style trend trend-chart uplot/uPlot.esm uplot/uPlot.min view";
+        let names = "amounts chain copy details dom favicon format heatmap history live notify overview page points \
+                     price-chart score snippets sparkline state style trend uplot/uPlot.esm uplot/uPlot.min view";
         let modules = names.split(' ').map(|name| {
             let kind = if ["style", "uplot/uPlot.min"].contains(&name) { "css" } else { "js" };
             format!("/dashboard/{name}.{kind}")

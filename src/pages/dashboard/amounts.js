@@ -95,11 +95,15 @@ export function grouped(number) {
 
 /** Rounds to three significant digits, without trailing zeros after the point. */
 function significant(amount, decimals) {
-    const unit = 10n ** BigInt(Math.max(String(amount).length - 3, 0));
-    const text = decimal(((amount + unit / 2n) / unit) * unit, decimals);
-    const [whole, fraction] = text.split(".");
+    const [whole, fraction] = rounded(amount, decimals, 3).split(".");
     if (whole.length > MAX_PLAIN_DIGITS) return powerOfTen(whole);
     return grouped(whole) + (fraction ? `.${fraction}` : "");
+}
+
+/** Rounds to this many significant digits. */
+function rounded(amount, decimals, digits) {
+    const unit = 10n ** BigInt(Math.max(String(amount).length - digits, 0));
+    return decimal(((amount + unit / 2n) / unit) * unit, decimals);
 }
 
 function powerOfTen(whole) {
@@ -112,4 +116,13 @@ function decimal(amount, decimals) {
     const digits = amount.toString().padStart(decimals + 1, "0");
     const fraction = digits.slice(-decimals).replace(/0+$/, "");
     return digits.slice(0, -decimals) + (fraction && `.${fraction}`);
+}
+
+/** Formats a price in gwei with at most three characters besides the point, for the window's icon. */
+export function shortGwei(wei) {
+    const [whole, fraction = ""] = rounded(BigInt(wei), GWEI_DECIMALS, 3).split(".");
+    if (whole.length > 3) return "999";
+    if (whole !== "0") return fraction && whole.length === 1 ? `${whole}.${fraction[0]}` : whole;
+    const text = fraction.slice(0, 2);
+    return /[1-9]/.test(text) ? `.${text}` : "0";
 }
