@@ -3,7 +3,7 @@
 // The environment variable CHROMIUM names a browser other than the one on the PATH.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 
@@ -64,13 +64,14 @@ export async function visit(browser, url, { init, ...options }, run) {
     }
 }
 
-// Checks in both colour schemes and at these widths that all texts have enough contrast and fit. Saves screenshots in
-// the folder `shots`, except for the widths in `unseen`.
-export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
+// Checks in both colour schemes and at these widths that all texts have enough contrast and fit; in the dark scheme at
+// the widths `dark` only. With the environment variable SCREENSHOTS, saves screenshots in the folder `shots`, except for
+// the widths in `unseen`. `also` runs in the page at each width and returns what is wrong.
+export async function checkLayout(page, name, { shots, widths, dark = widths, unseen = [], also }) {
     for (const colorScheme of ["dark", "light"]) {
         await page.emulateMedia({ colorScheme });
         assert.deepEqual(await page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
-        for (const width of widths) {
+        for (const width of colorScheme === "dark" ? dark : widths) {
             await page.setViewportSize({ width, height: 800 });
             // A chart takes the new width a moment later.
             await page.waitForFunction(() =>
@@ -82,7 +83,9 @@ export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
             assert(scrollWidth <= clientWidth, `${name}: ${scrollWidth} wide at ${width}`);
             assert.deepEqual(await page.evaluate(strayTexts), [], `${name}, ${width} wide`);
             assert.deepEqual(await page.evaluate(brokenBoxes), [], `${name}, ${width} wide, ${colorScheme}`);
-            if (unseen.includes(width)) continue;
+            if (also) assert.deepEqual(await page.evaluate(also), [], `${name}, ${width} wide, ${colorScheme}`);
+            if (!process.env.SCREENSHOTS || unseen.includes(width)) continue;
+            mkdirSync(shots, { recursive: true });
             const path = join(shots, `${name}-${width}-${colorScheme}.png`);
             await page.screenshot({ path, fullPage: true });
         }

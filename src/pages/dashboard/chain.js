@@ -55,7 +55,8 @@ export class ChainPage {
             element("a", { href: route("fee-market") }, "fee market"), ", ",
             element("a", { href: route("fee-history") }, "blocks"), ".");
         const title = element("div", { className: "chain" }, this.name, this.id);
-        this.use = element("div", { className: "use" }, this.costs.node, this.fees.node, this.alert.node);
+        this.use = element("div", { className: "use" }, this.costs.node,
+            element("div", { className: "wallet" }, this.fees.node, this.alert.node));
         this.node = element(
             "article",
             { className: "card" },
@@ -219,7 +220,8 @@ class FeeRow {
         this.amount = element("span", { className: "amount" });
         this.gwei = new CopyButton("Copy gwei", announce);
         this.wei = new CopyButton("Copy wei", announce);
-        this.node = element("div", {}, this.label, element("dd", {}, this.amount, this.gwei.node, this.wei.node));
+        this.node = element("div", {}, this.label, element("dd", {}, this.amount,
+            element("span", { className: "buttons" }, this.gwei.node, this.wei.node)));
     }
 
     show({ label, wei, gwei, description }) {

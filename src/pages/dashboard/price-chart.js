@@ -4,7 +4,7 @@ import { gwei, price } from "./amounts.js";
 import { element, setText, setTitle } from "./dom.js";
 import { axisText, scale, series, summary } from "./points.js";
 
-const HEIGHT = 260;
+const HEIGHT = 250;
 const WEI_PER_GWEI = 1e9;
 // Minimum distance of two labels of the time axis, in CSS pixels.
 const LABEL_SPACES = { blocks: 88, "1h": 64, "24h": 64, "7d": 96 };
@@ -129,7 +129,7 @@ export class PriceChart {
             cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 } },
             scales: { x: { time: this.period !== "blocks" }, y: { range: () => [0, this.scale.top] } },
             axes: [
-                { ...axis, values: names, space: LABEL_SPACES[this.period] },
+                { ...axis, values: names, space: LABEL_SPACES[this.period], size: 30 },
                 {
                     ...axis,
                     size: (plot, values) => axisSize(plot, values),
