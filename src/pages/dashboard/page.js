@@ -254,6 +254,7 @@ function openPage({ chain: { key, id } }, isOnly) {
         onLevel: (level) => {
             const entry = entries.get(key);
             if (entry?.chain.suggestion) entry.chain = { ...entry.chain, level };
+            queueRender();
         },
     });
     return Object.assign(page, { chainId: id, isOnly });

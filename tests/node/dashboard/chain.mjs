@@ -153,11 +153,12 @@ export default {
             await dashboard.waitForLive("ronin");
             await page.locator(".plot canvas").waitFor();
             await page.getByText("How the last suggestion did").waitFor();
+            // The blocks of these chains are an hour apart, so there is a history.
             const fee = (name) => ["Copy gwei", "Copy wei"].map((label) => `${label} medium ${name} of ronin`);
             const expected = [
                 "API", "JSON", "← All chains", "Medium", "High", "gas", ...fee("max fee"), ...fee("priority fee"),
                 "curl code for curl", "viem code for viem", "ethers code for ethers", "limit", "Tell me",
-                "Blocks", "1 hour", "24 hours", "7 days", /^Price per gas in the last 60 blocks: .* Use the arrow keys/,
+                "Blocks", "1 hour", "24 hours", "7 days", /^Price per gas in the last 24 hours: .* Use the arrow keys/,
                 "Show the numbers", "Cheapest hours of the week", "How the price is made", "How the last suggestion did",
                 "suggestion", "fee market", "blocks",
             ];
@@ -180,6 +181,7 @@ export default {
             await dashboard.waitForLive("ronin");
             await page.locator(".plot canvas").waitFor();
             await page.getByText("How the last suggestion did").waitFor();
+            await page.locator(".verdict").waitFor();
             await dashboard.waitForNoBanner();
             const snapshot = await page.locator("main").ariaSnapshot();
             const compared = snapshot.slice(0, snapshot.indexOf("\n  - contentinfo"));

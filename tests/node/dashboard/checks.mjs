@@ -45,7 +45,10 @@ function brokenCharts() {
     if (!canvas?.checkVisibility()) return [];
     const found = [];
     const { width, height } = canvas;
-    const context = canvas.getContext("2d");
+    // Chromium warns of a canvas that is read repeatedly, so a copy is read.
+    const copy = Object.assign(document.createElement("canvas"), { width, height });
+    const context = copy.getContext("2d", { willReadFrequently: true });
+    context.drawImage(canvas, 0, 0);
     const isDrawn = (...area) => context.getImageData(...area).data.some((value, index) => index % 4 === 3 && value > 0);
     if (isDrawn(0, 0, 1, height)) found.push("the chart is cut off at the left");
     if (isDrawn(width - 1, 0, 1, height)) found.push("the chart is cut off at the right");

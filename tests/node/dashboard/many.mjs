@@ -5,14 +5,17 @@ import { Proxy } from "../services.mjs";
 
 const COUNT = 40;
 const FIRST_ID = 1000;
+// Prices from wei to gwei.
+const FEES = 'pricing.base_fee_floor = "0 wei"\npricing.priority_fee_floor = "0 wei"\n' +
+    "pricing.base_fee_change_denominator = 8";
 
 export class ManyChains {
     static async start({ nodes, config, start }) {
         const many = new ManyChains();
         many.chains = Object.fromEntries(Array.from({ length: COUNT }, (_, index) => {
-            const fees = { baseFee: 10n ** BigInt(6 + (index % 6)), reward: 10n ** BigInt(3 + (index % 9)) };
-            const chain = nodes.chain(FIRST_ID + index, fees);
-            return [`chain-${index}`, { ...chain, name: `Chain number ${index}`, more: STILL }];
+            const market = { baseFee: 10n ** BigInt(6 + (index % 6)), reward: 10n ** BigInt(3 + (index % 9)) };
+            const chain = nodes.chain(FIRST_ID + index, market);
+            return [`chain-${index}`, { ...chain, name: `Chain number ${index}`, fees: FEES, more: STILL }];
         }));
         many.service = await start({ config: config(many.chains) });
         return many;

@@ -8,10 +8,10 @@ const FEES = 'pricing.base_fee_floor = "1 gwei"\npricing.priority_fee_floor = "2
 // Returns a configuration with these chains of `nodes` by key, preceded by `more`. By default a chain's data expires 4 s
 // after its node stops responding.
 export function chainConfig(nodes, chains, more = "") {
-    const tables = Object.entries(chains).map(([key, { id, name = key, more = "" }]) => {
+    const tables = Object.entries(chains).map(([key, { id, name = key, fees = FEES, more = "" }]) => {
         const times = 'block_time = "1s"\nmax_age = "4s"\nstall_after = "0s"';
         return `[chains.${key}]\nchain_id = ${id}\nname = ${JSON.stringify(name)}\ncurrency = "RON"\n` +
-            `rpc_urls = ["${nodes.url(id)}"]\n${FEES}\n${more || times}\n`;
+            `rpc_urls = ["${nodes.url(id)}"]\n${fees}\n${more || times}\n`;
     });
     return `[verification]\nurl = ""\n[delegation]\nsource = "off"\n${more}\n${tables.join("")}`;
 }

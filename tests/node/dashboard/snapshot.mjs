@@ -21,6 +21,7 @@ export const SNAPSHOT = `\
       - button "High"
     - paragraph: 21 gwei per gas
     - paragraph: Max fee (cap) 22 gwei
+    - paragraph: Normal for the last 24 h
     - paragraph: Updated just now
     - term: Block
     - definition: "100"
@@ -72,8 +73,17 @@ export const SNAPSHOT = `\
     - text: gwei
     - button "Tell me"
     - paragraph
-    - figure:
-      - 'img "Chart of ronin’s recent blocks. At block 100: base fee stable, 1 gwei over 20 blocks, next 1 gwei; gas used 50 %, on average 50 %."'
+    - heading "History" [level=3]
+    - group "Period":
+      - button "Blocks"
+      - button "1 hour"
+      - button "24 hours" [pressed]
+      - button "7 days"
+    - paragraph: "price: base fee and tip base fee lowest to highest base fee"
+    - 'group "Price per gas in the last 24 hours: usually 21 gwei, lowest 21 gwei, highest 21 gwei, now 21 gwei. Use the arrow keys to read the values."'
+    - paragraph: "Price per gas in the last 24 hours: usually 21 gwei, lowest 21 gwei, highest 21 gwei, now 21 gwei."
+    - group: Show the numbers
+    - group: Cheapest hours of the week
     - group: How the price is made
     - group: How the last suggestion did
     - paragraph:

@@ -54,7 +54,7 @@ export default {
             const isKnown = ({ problem }) => problem === "No data received yet. The service keeps asking its nodes.";
             const none = await dashboard.waitForCard("failing", isKnown);
             assert.deepEqual([none.badge, none.price, none.cap, none.fees, none.costs, none.when, none.age],
-                ["No data", "– ", "", [], [], { Block: "–", "Next block": "–" }, ""]);
+                ["No data yet", "– ", "", [], [], { Block: "–", "Next block": "–" }, ""]);
             await dashboard.waitForTitle("failing is not up to date – Gas prices");
             await check.whole(dashboard, "never-read");
             failing.isHealthy = true;
