@@ -14,6 +14,8 @@ export class Overview {
         this.rows = element("tbody");
         const heads = Object.entries(HEADS).map(([className, text]) =>
             element("th", { scope: "col", className }, text));
+        // On narrow screens, the column of prices has the costs too.
+        heads[1].append(element("span", { className: "small-transfer" }, "Transfer"));
         const caption = element("caption", { className: "unseen" }, "Gas prices of all chains");
         this.table = element("table", {}, caption, element("thead", {}, element("tr", {}, ...heads)), this.rows);
         this.none = element("p", { className: "word" }, "No chain matches.");
@@ -125,8 +127,7 @@ class Row {
         }
         setText(this.transfer, transfer?.text ?? "–");
         setTitle(this.transfer, transfer?.exact ?? "");
-        // On narrow screens, the price's cell has the cost too.
-        setText(this.smallTransfer, transfer ? `Transfer ${transfer.text}` : "");
+        setText(this.smallTransfer, transfer?.text ?? "");
         this.node.classList.toggle("outdated", price?.isPast ?? false);
         this.rise.hidden = !view.rise;
         this.spark.show(view.history);

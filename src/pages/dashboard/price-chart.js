@@ -5,7 +5,7 @@ import { element, setText, setTitle } from "./dom.js";
 import { axisText, scale, series, summary } from "./points.js";
 
 // Room for the half of a label at the right end.
-const RIGHT_PADDING = 34;
+const RIGHT_PADDING = 40;
 const HEIGHT = 250;
 const WEI_PER_GWEI = 1e9;
 // Minimum distance of two labels of the time axis, in CSS pixels.
@@ -132,7 +132,7 @@ export class PriceChart {
             cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 } },
             scales: { x: { time: this.period !== "blocks" }, y: { range: () => [0, this.scale.top] } },
             axes: [
-                { ...axis, values: names, space: LABEL_SPACES[this.period], size: 30 },
+                { ...axis, values: names, space: LABEL_SPACES[this.period], size: 32, gap: 9 },
                 {
                     ...axis,
                     size: (plot, values) => axisSize(plot, values),

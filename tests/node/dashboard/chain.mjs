@@ -142,6 +142,7 @@ export default {
             await page.getByRole("button", { name: "Copy gwei medium priority fee of ronin" }).press("Enter");
             await dashboard.waitForButton("Copy failed medium priority fee of ronin",
                 "Copy failed: the browser blocked access to the clipboard.");
+            await page.locator("#pasted").evaluate((node) => node.remove());
             await check.accessible(dashboard, "not copied");
         });
     },

@@ -59,7 +59,7 @@ function brokenCharts() {
     const bottom = Math.ceil((over.bottom - plot.top) * scale) + 2;
     if (!isDrawn(0, 0, left, height)) found.push("no price axis");
     if (!isDrawn(0, bottom, width, height - bottom)) found.push("no time axis");
-    if (over.width < 150) found.push(`the chart is ${over.width} wide`);
+    if (over.width < 100) found.push(`the chart is ${over.width} wide`);
     if (!document.querySelector(".legend").checkVisibility()) found.push("no legend");
     return found;
 }
