@@ -132,7 +132,8 @@ function strayTexts() {
 function brokenBoxes() {
     const found = [];
     const isSeen = (node) => node.checkVisibility() && !node.closest(".unseen, .uplot, option, [aria-hidden=true]");
-    for (const node of document.querySelectorAll(".number, .unit, .badge, .gas, .costs td, .overview .age")) {
+    const single = ".number, .unit, .badge, .gas, .costs td, .fees .amount, .overview :is(.age, .transfer)";
+    for (const node of document.querySelectorAll(single)) {
         if (isSeen(node) && node.textContent.trim() && new Set([...rects(node)].map(({ top }) => Math.round(top / 8))).size > 1) {
             found.push(`wraps: ${node.textContent}`);
         }
