@@ -51,7 +51,9 @@ async fn base_path_redirects_to_the_page_and_the_root_is_404() {
 
 #[tokio::test]
 async fn amounts_ages_and_states_are_formatted_exactly() {
-    programs::node_test("dashboard.test.mjs", &[]).await;
+    for name in ["dashboard.test.mjs", "dashboard-state.test.mjs"] {
+        programs::node_test(name, &[]).await;
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ const GWEI_DECIMALS = 9;
 const COIN_DECIMALS = 18;
 // Prices below 0.001 gwei have a smaller unit.
 const MIN_GWEI = 10n ** 6n;
+const HUNDRED_GWEI = 10n ** 11n;
 const KWEI = 1000n;
 // Larger whole numbers are written with a power of ten.
 const MAX_PLAIN_DIGITS = 9;
@@ -118,9 +119,10 @@ function decimal(amount, decimals) {
     return digits.slice(0, -decimals) + (fraction && `.${fraction}`);
 }
 
-/** Formats a price in gwei with at most three characters besides the point, for the window's icon. */
+/** Formats a price in gwei with at most three digits, for the window's icon. */
 export function shortGwei(wei) {
-    const [whole, fraction = ""] = rounded(BigInt(wei), GWEI_DECIMALS, 3).split(".");
+    const amount = BigInt(wei);
+    const [whole, fraction = ""] = rounded(amount, GWEI_DECIMALS, amount < HUNDRED_GWEI ? 2 : 3).split(".");
     if (whole.length > 3) return "999";
     if (whole !== "0") return fraction && whole.length === 1 ? `${whole}.${fraction[0]}` : whole;
     const text = fraction.slice(0, 2);
