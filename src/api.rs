@@ -183,7 +183,9 @@ pub fn public(
     let routes = match base_path.as_str() {
         "" => routes,
         path => {
-            let page = Router::new().route(&format!("{path}/"), get(pages::dashboard)).with_state(dashboard);
+            let page = Router::new()
+                .route(&format!("{path}/"), get(pages::dashboard))
+                .with_state(dashboard);
             let formats = compat::root_routes(config.compat.formats()).with_state(store.clone());
             Router::new().nest(path, routes).merge(page).merge(probes).merge(formats)
         }

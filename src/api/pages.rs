@@ -167,9 +167,10 @@ pub(super) struct DashboardPage {
 
 impl DashboardPage {
     pub(super) fn new(has_form: bool) -> Self {
-        let html = match has_form {
-            true => DASHBOARD.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK).into(),
-            false => Bytes::from_static(DASHBOARD.as_bytes()),
+        let html = if has_form {
+            DASHBOARD.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK).into()
+        } else {
+            Bytes::from_static(DASHBOARD.as_bytes())
         };
         Self { html }
     }
@@ -191,7 +192,11 @@ impl DashboardPage {
     )
 )]
 pub(super) async fn verification_form(request: HeaderMap) -> Response {
-    page_response(Bytes::from_static(VERIFICATION_FORM.as_bytes()), ContentPolicy::OwnImages, &request)
+    page_response(
+        Bytes::from_static(VERIFICATION_FORM.as_bytes()),
+        ContentPolicy::OwnImages,
+        &request,
+    )
 }
 
 /// This document as a web page

@@ -28,7 +28,7 @@ const { binary, listen, shots } = JSON.parse(process.argv[2]);
 const wanted = process.argv[3] ?? "";
 const folder = mkdtempSync(join(tmpdir(), "dashboard-"));
 
-/** What a scenario can use. */
+// Functions and values that scenarios use.
 const tools = { listen, check: checks(shots) };
 let demo;
 let still;
