@@ -9,14 +9,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
-import { launch } from "./browser.mjs";
+import { launch, until } from "./browser.mjs";
 import chain from "./dashboard/chain.mjs";
 import { checks } from "./dashboard/checks.mjs";
 import component from "./dashboard/component.mjs";
 import connection from "./dashboard/connection.mjs";
 import hidden from "./dashboard/hidden.mjs";
 import history from "./dashboard/history.mjs";
-import { INSECURE_HOST, STILL, chainConfig, openDashboard } from "./dashboard/page.mjs";
+import { INSECURE_HOST, chainConfig, openDashboard } from "./dashboard/page.mjs";
 import overview from "./dashboard/overview.mjs";
 import prices from "./dashboard/prices.mjs";
 import { ManyChains } from "./dashboard/many.mjs";
@@ -41,15 +41,24 @@ before(async () => {
     tools.open = (url, run, options) => openDashboard(tools.browser, url, run, options);
     // The demo with four blocks a second.
     tools.demo = () => (demo ??= tools.start({ demo: ["--block-time", "250ms"] }));
-    // Two mock chains on which nothing changes.
-    tools.still = () => (still ??= tools.start({
-        config: tools.config({
-            ronin: { ...tools.nodes.chain(2020), more: STILL },
-            saigon: { ...tools.nodes.chain(2021), more: STILL },
-        }),
-    }));
+    tools.still = () => (still ??= startStill());
     tools.many = () => (many ??= ManyChains.start(tools));
 });
+// Starts a service with two mock chains on which nothing changes. Their blocks are ten minutes apart, so that the ones
+// read at the start are a history of more than an hour.
+async function startStill() {
+    const chains = { ronin: 2020, saigon: 2021 };
+    const service = await tools.start({
+        config: tools.config(Object.fromEntries(Object.entries(chains).map(([key, id]) =>
+            [key, { ...tools.nodes.chain(id), more: 'block_time = "10m"\nmax_age = "3h"' }]))),
+    });
+    for (const key of Object.keys(chains)) {
+        const readTrend = async () => (await fetch(`${service.url}/v1/${key}/fee-trend?period=24h`)).json();
+        await until(readTrend, ({ level }) => level === "normal");
+    }
+    return service;
+}
+
 after(async () => {
     await tools.browser?.close();
     await stopAll();

@@ -154,7 +154,6 @@ export default {
             await dashboard.waitForLive("ronin");
             await page.locator(".plot canvas").waitFor();
             await page.getByText("How the last suggestion did").waitFor();
-            // The blocks of these chains are an hour apart, so there is a history.
             const fee = (name) => ["Copy gwei", "Copy wei"].map((label) => `${label} medium ${name} of ronin`);
             const expected = [
                 "API", "JSON", "← All chains", "Medium", "High", "gas", ...fee("max fee"), ...fee("priority fee"),
