@@ -30,7 +30,7 @@ export default {
             await page.getByLabel("Your gas limit").fill("x");
             await page.getByText("Type a gas limit in digits.").waitFor();
             await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "–");
-            await check.whole(dashboard, "gas-limit");
+            await check.accessible(dashboard, "gas-limit");
         });
     },
 
@@ -68,7 +68,7 @@ export default {
             assert(notes >= (tipsDecide ? 1 : 2));
             await page.locator(".score summary").press("Enter");
             await page.getByRole("row", { name: /^Covered the base fee 5 blocks later / }).waitFor();
-            await check.whole(dashboard, "score");
+            await check.accessible(dashboard, "score");
             assert.equal(paths().length, 2);
         });
     },
@@ -118,7 +118,7 @@ export default {
                 if (typeof text === "string") assert.equal(copied, text);
                 else assert.match(copied, text);
             }
-            await check.whole(dashboard, "focus");
+            await check.accessible(dashboard, "focus");
             await page.getByRole("button", { name: "Copy wei medium max fee of ronin", exact: true }).waitFor();
         }, { permissions });
         // An insecure origin has no clipboard API.

@@ -62,6 +62,8 @@ export default {
                     await check.whole(dashboard, `chains-${count}`);
                 });
             }
+            // A chain's page differs only by the link to the table.
+            if (![1, 40].includes(count)) return;
             await open(`${proxy.url}/#chain-${count - 1}`, async (dashboard) => {
                 const { page } = dashboard;
                 await dashboard.waitForLive(names.at(-1));
