@@ -93,7 +93,7 @@ export async function checkLayout(page, name, { shots, widths, dark = widths, un
 }
 
 // Poll interval of `until`.
-const PAUSE_MS = 10;
+const PAUSE_MS = 25;
 
 // Repeats `read` until `isTrue` accepts its result; returns the result.
 export async function until(read, isTrue) {
@@ -108,7 +108,7 @@ export async function until(read, isTrue) {
 // Waits until `read` returns `expected` in the page.
 export async function becomes(page, read, expected) {
     const isThere = new Function("expected", `return (${read})() === expected`);
-    await page.waitForFunction(isThere, expected).catch(() => {});
+    await page.waitForFunction(isThere, expected, { polling: 50 }).catch(() => {});
     assert.equal(await page.evaluate(read), expected);
 }
 

@@ -16,6 +16,9 @@ export function chainConfig(nodes, chains, more = "") {
     return `[verification]\nurl = ""\n[delegation]\nsource = "off"\n${more}\n${tables.join("")}`;
 }
 
+// Interval at which the tests look at the page. Without it, they would look at each frame, which keeps a core busy.
+const POLL_MS = 50;
+
 // With blocks this rare, nothing changes during a test.
 export const STILL = 'block_time = "1h"\nmax_age = "3h"';
 
@@ -91,7 +94,7 @@ export class Dashboard {
         const isThere = new Function("given", `
             const shown = ${read}.find((one) => one?.name === given.name);
             return shown && (${holds})(shown, given.given) ? shown : false;`);
-        const found = await this.page.waitForFunction(isThere, { name, given }).catch((error) => {
+        const found = await this.page.waitForFunction(isThere, { name, given }, { polling: POLL_MS }).catch((error) => {
             error.message += `\n--- wanted of ${name}: ${holds}`;
             throw error;
         });
