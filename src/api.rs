@@ -76,6 +76,7 @@ use fee_history::HistorySerializer;
 use fee_history_chart::ChartRenderer;
 use fee_trend::TrendSerializer;
 use openapi::SerializedDocument;
+use pages::DashboardPage;
 use problem::Problem;
 use request_checks::{AdminHosts, RequestChecks};
 use response_body::BodyLimits;
@@ -123,6 +124,7 @@ pub fn public(
     metrics: &Metrics,
 ) -> App {
     let max_body = config.verification.max_body;
+    let dashboard = DashboardPage::new(verification_proxy.is_some());
     let (form_routes, forward) = if let Some(proxy) = verification_proxy {
         let state = VerificationState { proxy, max_body };
         (verification_form_routes().into(), any(verification::forward).with_state(state))
@@ -161,7 +163,7 @@ pub fn public(
         .merge(trend_routes().with_state(TrendSerializer::new(store, reads.memory(), metrics)))
         .merge(chart_routes().with_state(ChartRenderer::new(store, reads.memory(), metrics)))
         .merge(rpc_routes().with_state(reads.clone()))
-        .merge(page_routes())
+        .merge(page_routes().with_state(dashboard.clone()))
         .merge(document_routes().with_state(document))
         .merge(index_routes().with_state(route_table.clone()));
     let timed_routes = Router::from(timed_routes)
@@ -183,7 +185,9 @@ pub fn public(
     let routes = match base_path.as_str() {
         "" => routes,
         path => {
-            let page = Router::new().route(&format!("{path}/"), get(pages::dashboard));
+            let page = Router::new()
+                .route(&format!("{path}/"), get(pages::dashboard))
+                .with_state(dashboard);
             let formats = compat::root_routes(config.compat.formats()).with_state(store.clone());
             Router::new().nest(path, routes).merge(page).merge(probes).merge(formats)
         }
@@ -244,7 +248,7 @@ fn transaction_routes() -> OpenApiRouter<Delegations> {
     OpenApiRouter::new().routes(routes!(delegation::transaction::prepare_transaction))
 }
 
-fn page_routes() -> OpenApiRouter {
+fn page_routes() -> OpenApiRouter<DashboardPage> {
     OpenApiRouter::new().routes(routes!(pages::dashboard)).routes(routes!(pages::docs))
 }
 

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
-use axum::extract::OriginalUri;
+use axum::extract::{OriginalUri, State};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -30,10 +30,6 @@ struct StaticFile {
 }
 
 impl StaticFile {
-    const fn html(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "text/html; charset=utf-8", text }
-    }
-
     const fn css(path: &'static str, text: &'static str) -> Self {
         Self { path, content_type: "text/css; charset=utf-8", text }
     }
@@ -47,29 +43,36 @@ impl StaticFile {
     }
 }
 
-const DASHBOARD: StaticFile = StaticFile::html("/", include_str!("../pages/dashboard.html"));
+const HTML: &str = "text/html; charset=utf-8";
+
+const DASHBOARD: &str = include_str!("../pages/dashboard.html");
+
+const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
+const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
 
 /// Resources of the dashboard. The other pages use its palette and its icon too.
-const DASHBOARD_ASSETS: [StaticFile; 25] = [
+const DASHBOARD_ASSETS: [StaticFile; 27] = [
     StaticFile::css("/base.css", include_str!("../pages/base.css")),
     StaticFile::css("/dashboard/style.css", include_str!("../pages/dashboard/style.css")),
     StaticFile::js("/dashboard/amounts.js", include_str!("../pages/dashboard/amounts.js")),
-    StaticFile::js("/dashboard/block-chart.js", include_str!("../pages/dashboard/block-chart.js")),
     StaticFile::js("/dashboard/chain.js", include_str!("../pages/dashboard/chain.js")),
     StaticFile::js("/dashboard/copy.js", include_str!("../pages/dashboard/copy.js")),
     StaticFile::js("/dashboard/details.js", include_str!("../pages/dashboard/details.js")),
     StaticFile::js("/dashboard/dom.js", include_str!("../pages/dashboard/dom.js")),
+    StaticFile::js("/dashboard/favicon.js", include_str!("../pages/dashboard/favicon.js")),
     StaticFile::js("/dashboard/format.js", include_str!("../pages/dashboard/format.js")),
     StaticFile::js("/dashboard/heatmap.js", include_str!("../pages/dashboard/heatmap.js")),
+    StaticFile::js("/dashboard/history.js", include_str!("../pages/dashboard/history.js")),
     StaticFile::js("/dashboard/live.js", include_str!("../pages/dashboard/live.js")),
     StaticFile::js("/dashboard/notify.js", include_str!("../pages/dashboard/notify.js")),
     StaticFile::js("/dashboard/overview.js", include_str!("../pages/dashboard/overview.js")),
     StaticFile::js("/dashboard/page.js", include_str!("../pages/dashboard/page.js")),
+    StaticFile::js("/dashboard/points.js", include_str!("../pages/dashboard/points.js")),
+    StaticFile::js("/dashboard/price-chart.js", include_str!("../pages/dashboard/price-chart.js")),
     StaticFile::js("/dashboard/score.js", include_str!("../pages/dashboard/score.js")),
     StaticFile::js("/dashboard/snippets.js", include_str!("../pages/dashboard/snippets.js")),
     StaticFile::js("/dashboard/sparkline.js", include_str!("../pages/dashboard/sparkline.js")),
     StaticFile::js("/dashboard/state.js", include_str!("../pages/dashboard/state.js")),
-    StaticFile::js("/dashboard/trend-chart.js", include_str!("../pages/dashboard/trend-chart.js")),
     StaticFile::js("/dashboard/trend.js", include_str!("../pages/dashboard/trend.js")),
     StaticFile::js("/dashboard/view.js", include_str!("../pages/dashboard/view.js")),
     StaticFile::css(
@@ -85,8 +88,7 @@ const DASHBOARD_ASSETS: [StaticFile; 25] = [
     StaticFile::svg("/favicon.svg", include_str!("../pages/favicon.svg")),
 ];
 
-const VERIFICATION_FORM: StaticFile =
-    StaticFile::html("/verify", include_str!("../pages/verify.html"));
+const VERIFICATION_FORM: &str = include_str!("../pages/verify.html");
 
 /// Resources of the form. It hashes with noble-hashes, whose files are unchanged copies of the published ones.
 const FORM_ASSETS: [StaticFile; 7] = [
@@ -100,7 +102,7 @@ const FORM_ASSETS: [StaticFile; 7] = [
 ];
 
 /// The page that shows the document at `/openapi.json`.
-const DOCS: StaticFile = StaticFile::html("/docs", include_str!("../pages/docs.html"));
+const DOCS: &str = include_str!("../pages/docs.html");
 
 /// The page's own resources. Swagger UI, which the script starts, comes from the crate `utoipa-swagger-ui`.
 const DOCS_ASSETS: [StaticFile; 2] = [
@@ -142,14 +144,35 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
 )]
-pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap) -> Response {
+pub(super) async fn dashboard(
+    State(page): State<DashboardPage>,
+    OriginalUri(uri): OriginalUri,
+    request: HeaderMap,
+) -> Response {
     match uri.path().rsplit_once('/') {
         // The base path without its slash. The redirect is relative, because a proxy may serve this path under another
         // name.
         Some((_, name)) if !name.is_empty() => {
             Redirect::permanent(&format!("{name}/")).into_response()
         }
-        _ => page_response(&DASHBOARD, ContentPolicy::OwnImages, &request),
+        _ => page_response(page.html, ContentPolicy::OwnImages, &request),
+    }
+}
+
+/// The dashboard's page, with a link to the form for contract verification if the service has one.
+#[derive(Clone)]
+pub(super) struct DashboardPage {
+    html: Bytes,
+}
+
+impl DashboardPage {
+    pub(super) fn new(has_form: bool) -> Self {
+        let html = if has_form {
+            DASHBOARD.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK).into()
+        } else {
+            Bytes::from_static(DASHBOARD.as_bytes())
+        };
+        Self { html }
     }
 }
 
@@ -169,7 +192,11 @@ pub(super) async fn dashboard(OriginalUri(uri): OriginalUri, request: HeaderMap)
     )
 )]
 pub(super) async fn verification_form(request: HeaderMap) -> Response {
-    page_response(&VERIFICATION_FORM, ContentPolicy::OwnImages, &request)
+    page_response(
+        Bytes::from_static(VERIFICATION_FORM.as_bytes()),
+        ContentPolicy::OwnImages,
+        &request,
+    )
 }
 
 /// This document as a web page
@@ -186,7 +213,7 @@ pub(super) async fn verification_form(request: HeaderMap) -> Response {
     )
 )]
 pub(super) async fn docs(request: HeaderMap) -> Response {
-    page_response(&DOCS, ContentPolicy::SwaggerUi, &request)
+    page_response(Bytes::from_static(DOCS.as_bytes()), ContentPolicy::SwaggerUi, &request)
 }
 
 /// Serves the resources of the dashboard and of the page that shows the document.
@@ -280,14 +307,9 @@ impl Asset {
     }
 }
 
-fn page_response(
-    page: &StaticFile,
-    content_policy: ContentPolicy,
-    request: &HeaderMap,
-) -> Response {
-    let tag = etag::for_body(page.text.as_bytes());
-    let body = || Bytes::from_static(page.text.as_bytes());
-    conditional_response(&tag, page.content_type, body, content_policy, request)
+fn page_response(html: Bytes, content_policy: ContentPolicy, request: &HeaderMap) -> Response {
+    let tag = etag::for_body(&html);
+    conditional_response(&tag, HTML, || html, content_policy, request)
 }
 
 fn conditional_response(

@@ -3,7 +3,7 @@
 // The environment variable CHROMIUM names a browser other than the one on the PATH.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 
@@ -64,13 +64,14 @@ export async function visit(browser, url, { init, ...options }, run) {
     }
 }
 
-// Checks in both colour schemes and at these widths that all texts have enough contrast and fit. Saves screenshots in
-// the folder `shots`, except for the widths in `unseen`.
-export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
+// Checks in both colour schemes and at these widths that all texts have enough contrast and fit; in the dark scheme at
+// the widths `dark` only. With the environment variable SCREENSHOTS, saves screenshots in the folder `shots`, except for
+// the widths in `unseen`. `also` runs in the page at each width and returns what is wrong.
+export async function checkLayout(page, name, { shots, widths, dark = widths, unseen = [], also }) {
     for (const colorScheme of ["dark", "light"]) {
         await page.emulateMedia({ colorScheme });
         assert.deepEqual(await page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
-        for (const width of widths) {
+        for (const width of colorScheme === "dark" ? dark : widths) {
             await page.setViewportSize({ width, height: 800 });
             // A chart takes the new width a moment later.
             await page.waitForFunction(() =>
@@ -82,7 +83,9 @@ export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
             assert(scrollWidth <= clientWidth, `${name}: ${scrollWidth} wide at ${width}`);
             assert.deepEqual(await page.evaluate(strayTexts), [], `${name}, ${width} wide`);
             assert.deepEqual(await page.evaluate(brokenBoxes), [], `${name}, ${width} wide, ${colorScheme}`);
-            if (unseen.includes(width)) continue;
+            if (also) assert.deepEqual(await page.evaluate(also), [], `${name}, ${width} wide, ${colorScheme}`);
+            if (!process.env.SCREENSHOTS || unseen.includes(width)) continue;
+            mkdirSync(shots, { recursive: true });
             const path = join(shots, `${name}-${width}-${colorScheme}.png`);
             await page.screenshot({ path, fullPage: true });
         }
@@ -90,7 +93,7 @@ export async function checkLayout(page, name, { shots, widths, unseen = [] }) {
 }
 
 // Poll interval of `until`.
-const PAUSE_MS = 10;
+const PAUSE_MS = 25;
 
 // Repeats `read` until `isTrue` accepts its result; returns the result.
 export async function until(read, isTrue) {
@@ -105,7 +108,7 @@ export async function until(read, isTrue) {
 // Waits until `read` returns `expected` in the page.
 export async function becomes(page, read, expected) {
     const isThere = new Function("expected", `return (${read})() === expected`);
-    await page.waitForFunction(isThere, expected).catch(() => {});
+    await page.waitForFunction(isThere, expected, { polling: 50 }).catch(() => {});
     assert.equal(await page.evaluate(read), expected);
 }
 
@@ -129,7 +132,8 @@ function strayTexts() {
 function brokenBoxes() {
     const found = [];
     const isSeen = (node) => node.checkVisibility() && !node.closest(".unseen, .uplot, option, [aria-hidden=true]");
-    for (const node of document.querySelectorAll(".number, .unit, .badge, .gas, .costs td, .overview .age")) {
+    const single = ".number, .unit, .badge, .gas, .costs td, .fees .amount, .overview :is(.age, .transfer)";
+    for (const node of document.querySelectorAll(single)) {
         if (isSeen(node) && node.textContent.trim() && new Set([...rects(node)].map(({ top }) => Math.round(top / 8))).size > 1) {
             found.push(`wraps: ${node.textContent}`);
         }

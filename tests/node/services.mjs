@@ -79,7 +79,7 @@ export class Nodes {
         return nodes;
     }
 
-    // Adds a chain at block 100 with these fees in every block.
+    // Adds a chain at block 100 with these fees in every block. A fee can be a function of the block's number.
     chain(id, { baseFee = 10n ** 9n, reward = 20n * 10n ** 9n } = {}) {
         const chain = { id, newest: 100, baseFee, reward, isHealthy: true };
         this.chains.set(String(id), chain);
@@ -116,11 +116,14 @@ function hex(number) {
 }
 
 function history({ newest, baseFee, reward }, count) {
+    const oldest = newest - count + 1;
+    const each = (length, fee) =>
+        Array.from({ length }, (_, index) => hex(typeof fee === "function" ? fee(oldest + index) : fee));
     return {
-        oldestBlock: hex(newest - count + 1),
-        baseFeePerGas: Array(count + 1).fill(hex(baseFee)),
+        oldestBlock: hex(oldest),
+        baseFeePerGas: each(count + 1, baseFee),
         gasUsedRatio: Array(count).fill(0.5),
-        reward: Array(count).fill([hex(reward)]),
+        reward: each(count, reward).map((one) => [one]),
     };
 }
 
@@ -129,7 +132,7 @@ export class Proxy {
     static async start(to, { prefix = "" } = {}) {
         const proxy = new Proxy();
         Object.assign(proxy, { to, prefix, received: [], held: [] });
-        // Returns what to do with a request to this path: "pass"; "hold", which sends no response; a status; or an
+        // Returns what to do with a request to this path, or a promise of that: "pass"; "hold", which sends no response; a status; or an
         // object, which is the JSON of the response.
         proxy.rule = () => "pass";
         // `isMute` drops the data of streams; `pauseMs` delays all other requests.
@@ -156,7 +159,7 @@ export class Proxy {
         this.received.push(incoming.url);
         const isStream = incoming.url.endsWith("/stream");
         if (!isStream) await setTimeout(this.pauseMs);
-        const rule = incoming.url.startsWith(this.prefix) ? this.rule(incoming.url) : 404;
+        const rule = incoming.url.startsWith(this.prefix) ? await this.rule(incoming.url) : 404;
         if (rule === "hold") {
             this.held.push(incoming.url);
             return;

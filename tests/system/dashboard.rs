@@ -19,8 +19,8 @@ async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/public", "/proxy/public"] {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
-        let names = "amounts block-chart chain copy details dom format heatmap live notify overview page score \
-                     snippets sparkline state style trend trend-chart uplot/uPlot.esm uplot/uPlot.min view";
+        let names = "amounts chain copy details dom favicon format heatmap history live notify overview page points \
+                     price-chart score snippets sparkline state style trend uplot/uPlot.esm uplot/uPlot.min view";
         let modules = names.split(' ').map(|name| {
             let kind = if ["style", "uplot/uPlot.min"].contains(&name) { "css" } else { "js" };
             format!("/dashboard/{name}.{kind}")
@@ -51,7 +51,9 @@ async fn base_path_redirects_to_the_page_and_the_root_is_404() {
 
 #[tokio::test]
 async fn amounts_ages_and_states_are_formatted_exactly() {
-    programs::node_test("dashboard.test.mjs", &[]).await;
+    for name in ["dashboard.test.mjs", "dashboard-state.test.mjs"] {
+        programs::node_test(name, &[]).await;
+    }
 }
 
 #[tokio::test]
@@ -89,24 +91,14 @@ fn vendored_chart_library_matches_the_published_package() {
 }
 
 #[tokio::test]
-async fn dashboard_shows_live_prices_in_chromium() {
-    chromium_test("dashboard.mjs", &["playwright-core"]).await;
-}
-
-#[tokio::test]
-async fn dashboard_shows_many_chains_in_chromium() {
-    chromium_test("dashboard-chains.mjs", &["playwright-core", "axe-core"]).await;
-}
-
-/// Runs the test file `name` in `tests/node`, which starts the service and imports these `packages`.
-async fn chromium_test(name: &str, packages: &[&str]) {
+async fn dashboard_is_right_fast_and_accessible_in_chromium() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let harness = json!({
         "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
         "listen": format!("127.0.0.1:{}", free_port()),
-        "shots": target.join("dashboard"),
+        "shots": target.join("dashboard/shots"),
     });
-    let mut command = programs::node_js(packages);
-    command.arg(programs::script_path(name)).arg(harness.to_string());
+    let mut command = programs::node_js(&["playwright-core", "axe-core"]);
+    command.arg(programs::script_path("dashboard.mjs")).arg(harness.to_string());
     println!("{}", programs::expect_success(command).await);
 }

@@ -73,6 +73,16 @@ async fn page_is_404_without_a_verification_service() {
     }
 }
 
+#[tokio::test]
+async fn the_dashboard_links_to_the_form_if_there_is_one() {
+    for (verification, has_link) in [("http://127.0.0.1:9", true), ("", false)] {
+        let service = TestServer::start(&config(verification, NO_NODES)).await;
+        let page = service.get("/").await.body;
+        assert_eq!(page.contains("<a href=\"verify\">"), has_link);
+        assert_eq!(page.contains("<a href=\"verify\" hidden>"), !has_link);
+    }
+}
+
 /// Returns a configuration with this verification upstream and the nodes of Ronin and Saigon.
 fn config(verification: &str, nodes: [&str; 2]) -> String {
     let [ronin, saigon] = nodes;

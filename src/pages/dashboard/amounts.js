@@ -4,6 +4,7 @@ const GWEI_DECIMALS = 9;
 const COIN_DECIMALS = 18;
 // Prices below 0.001 gwei have a smaller unit.
 const MIN_GWEI = 10n ** 6n;
+const HUNDRED_GWEI = 10n ** 11n;
 const KWEI = 1000n;
 // Larger whole numbers are written with a power of ten.
 const MAX_PLAIN_DIGITS = 9;
@@ -95,11 +96,15 @@ export function grouped(number) {
 
 /** Rounds to three significant digits, without trailing zeros after the point. */
 function significant(amount, decimals) {
-    const unit = 10n ** BigInt(Math.max(String(amount).length - 3, 0));
-    const text = decimal(((amount + unit / 2n) / unit) * unit, decimals);
-    const [whole, fraction] = text.split(".");
+    const [whole, fraction] = rounded(amount, decimals, 3).split(".");
     if (whole.length > MAX_PLAIN_DIGITS) return powerOfTen(whole);
     return grouped(whole) + (fraction ? `.${fraction}` : "");
+}
+
+/** Rounds to this many significant digits. */
+function rounded(amount, decimals, digits) {
+    const unit = 10n ** BigInt(Math.max(String(amount).length - digits, 0));
+    return decimal(((amount + unit / 2n) / unit) * unit, decimals);
 }
 
 function powerOfTen(whole) {
@@ -112,4 +117,14 @@ function decimal(amount, decimals) {
     const digits = amount.toString().padStart(decimals + 1, "0");
     const fraction = digits.slice(-decimals).replace(/0+$/, "");
     return digits.slice(0, -decimals) + (fraction && `.${fraction}`);
+}
+
+/** Formats a price in gwei with at most three digits, for the window's icon. */
+export function shortGwei(wei) {
+    const amount = BigInt(wei);
+    const [whole, fraction = ""] = rounded(amount, GWEI_DECIMALS, amount < HUNDRED_GWEI ? 2 : 3).split(".");
+    if (whole.length > 3) return "999";
+    if (whole !== "0") return fraction && whole.length === 1 ? `${whole}.${fraction[0]}` : whole;
+    const text = fraction.slice(0, 2);
+    return /[1-9]/.test(text) ? `.${text}` : "0";
 }

@@ -1,15 +1,12 @@
 // The page of one chain: shows the texts of view.js, the charts, and what the reader can copy and set.
 
 import { parseGas, parseGwei, price } from "./amounts.js";
-import { BlockChart } from "./block-chart.js";
 import { CopyButton } from "./copy.js";
-import { Choice, element, pair, setText, setTitle, unseen } from "./dom.js";
-import { HeatMap } from "./heatmap.js";
 import { MarketDetails, ScoreDetails } from "./details.js";
+import { Choice, element, pair, setText, setTitle, unseen } from "./dom.js";
+import { History } from "./history.js";
 import { snippets } from "./snippets.js";
-import { TrendChart } from "./trend-chart.js";
-import { PERIODS } from "./trend.js";
-import { BADGES, costView } from "./view.js";
+import { costView } from "./view.js";
 
 // Minimum duration of the bar: a shorter one would only flicker.
 const MIN_BAR_MS = 1000;
@@ -19,8 +16,7 @@ const DEFAULT_GAS = "100,000";
  * @typedef {object} Actions what the page does for a chain's page
  * @property {(text: string) => void} announce announces a text to screen readers
  * @property {() => void} onTier called when the reader chooses another tier
- * @property {() => void} onPeriod called when the reader chooses another period
- * @property {() => void} onHeatMap called when the reader opens the heat map
+ * @property {(level: string | undefined) => void} onLevel receives where the price stands in the last 24 h
  * @property {import('./notify.js').Alerts} alerts
  */
 
@@ -48,15 +44,7 @@ export class ChainPage {
         this.costs = new Costs();
         this.fees = new Fees(announce, (name) => snippets(this.suggestionUrl, this.tier.value, this.isLegacy)[name]);
         this.alert = new AlertForm(key, actions);
-        this.blockChart = new BlockChart();
-        this.period = new Choice("Period", PERIODS, actions.onPeriod);
-        this.period.select("24h");
-        this.trendChart = new TrendChart();
-        this.heatMap = new HeatMap(actions.onHeatMap);
-        this.trend = element("section", { className: "trend" },
-            element("header", {}, element("h3", {}, "History"), this.period.node),
-            this.trendChart.node, this.heatMap.node);
-        this.trend.hidden = true;
+        this.history = new History(key, actions.onLevel);
         this.market = new MarketDetails();
         this.score = new ScoreDetails();
         const back = element("a", { href: "#", className: "back" }, "← All chains");
@@ -67,7 +55,8 @@ export class ChainPage {
             element("a", { href: route("fee-market") }, "fee market"), ", ",
             element("a", { href: route("fee-history") }, "blocks"), ".");
         const title = element("div", { className: "chain" }, this.name, this.id);
-        this.use = element("div", { className: "use" }, this.costs.node, this.fees.node, this.alert.node);
+        this.use = element("div", { className: "use" }, this.costs.node,
+            element("div", { className: "wallet" }, this.fees.node, this.alert.node));
         this.node = element(
             "article",
             { className: "card" },
@@ -79,8 +68,7 @@ export class ChainPage {
                 element("div", { className: "now" }, this.tier.node, this.answer.node, this.age),
                 element("dl", { className: "when" }, pair("Block", this.block), pair("Next block", this.next))),
             this.use,
-            this.trend,
-            this.blockChart.node,
+            this.history.node,
             details,
             json,
         );
@@ -91,7 +79,7 @@ export class ChainPage {
         this.isLegacy = view.fees?.length === 1;
         setText(this.name, view.name);
         setText(this.id, view.id);
-        setText(this.badge, BADGES[view.state]);
+        setText(this.badge, view.badge);
         this.node.dataset.state = view.state;
         setText(this.problem, view.problem ?? "");
         this.problem.hidden = !view.problem;
@@ -105,19 +93,11 @@ export class ChainPage {
         this.use.hidden = !view.price;
         this.market.show(view.market);
         this.score.show(view.score);
-        this.blockChart.node.hidden = !view.market || !this.trend.hidden;
         this.#runBar(view);
     }
 
-    /** Shows a trend; `undefined` if the service has none. Then the chart of blocks is shown instead. */
-    showTrend(trend) {
-        this.trend.hidden = !trend;
-        if (trend) this.trendChart.show(trend, this.period.value);
-    }
-
     stop() {
-        this.blockChart.stop();
-        this.trendChart.stop();
+        this.history.stop();
     }
 
     /** Animates the bar until the next block is due. */
@@ -240,7 +220,8 @@ class FeeRow {
         this.amount = element("span", { className: "amount" });
         this.gwei = new CopyButton("Copy gwei", announce);
         this.wei = new CopyButton("Copy wei", announce);
-        this.node = element("div", {}, this.label, element("dd", {}, this.amount, this.gwei.node, this.wei.node));
+        this.node = element("div", {}, this.label, element("dd", {}, this.amount,
+            element("span", { className: "buttons" }, this.gwei.node, this.wei.node)));
     }
 
     show({ label, wei, gwei, description }) {

@@ -3,6 +3,7 @@
 
 import {
     connectionState,
+    isHistory,
     isList,
     isMarket,
     isScore,
@@ -22,6 +23,8 @@ const MIN_MARKET_INTERVAL_MS = 200;
 const MIN_MARKETS_INTERVAL_MS = 2000;
 // Interval of the requests of a hidden page.
 const HIDDEN_INTERVAL_MS = 60_000;
+// Blocks on a chart, if the service keeps that many.
+const CHART_BLOCKS = 60;
 // Timeout for opening the stream.
 const OPEN_TIMEOUT_MS = 10_000;
 // Maximum time for which this window leaves its connection to other windows.
@@ -71,6 +74,8 @@ export class LiveUpdates {
     #marketRequests = new Map();
     #isAskingMarkets = false;
     #mustAskMarketsAgain = false;
+    // Chains that keep fewer blocks than a chart shows.
+    #hasFewBlocks = new Set();
 
     /**
      * @param {URL} base
@@ -81,6 +86,10 @@ export class LiveUpdates {
         this.#listener = listener;
         this.#openStream();
         this.#poll();
+    }
+
+    get isStopped() {
+        return this.#abort.signal.aborted;
     }
 
     stop() {
@@ -139,6 +148,19 @@ export class LiveUpdates {
     async requestTrend(key, period) {
         const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/fee-trend?period=${period}`);
         return status === 200 && isTrend(json) ? json : undefined;
+    }
+
+    /** Requests the newest blocks of a chain. Returns `undefined` if they are not available. */
+    async requestBlocks(key) {
+        const path = `v1/${encodeURIComponent(key)}/fee-history`;
+        // A chain can be configured to keep fewer blocks.
+        const count = this.#hasFewBlocks.has(key) ? "" : `?blocks=${CHART_BLOCKS}`;
+        const { status, json } = await this.#get(`${path}${count}`);
+        if (status === 400 && count !== "") {
+            this.#hasFewBlocks.add(key);
+            return this.requestBlocks(key);
+        }
+        return status === 200 && isHistory(json) ? json : undefined;
     }
 
     #openStream() {

@@ -2,9 +2,8 @@
 
 import { Sparkline } from "./sparkline.js";
 import { element, setText, setTitle, unseen } from "./dom.js";
-import { BADGES } from "./view.js";
 
-const HEADS = { name: "Chain", price: "Price now", recent: "Recent", state: "Status" };
+const HEADS = { name: "Chain", price: "Price now", transfer: "Transfer", recent: "Recent", state: "Status" };
 
 export class Overview {
     /** @param {URL} json address of the same data as JSON */
@@ -15,6 +14,8 @@ export class Overview {
         this.rows = element("tbody");
         const heads = Object.entries(HEADS).map(([className, text]) =>
             element("th", { scope: "col", className }, text));
+        // On narrow screens, the column of prices has the costs too.
+        heads[1].append(element("span", { className: "small-transfer" }, "Transfer"));
         const caption = element("caption", { className: "unseen" }, "Gas prices of all chains");
         this.table = element("table", {}, caption, element("thead", {}, element("tr", {}, ...heads)), this.rows);
         this.none = element("p", { className: "word" }, "No chain matches.");
@@ -93,6 +94,8 @@ class Row {
         this.trend = element("span", { className: "trend" });
         this.rise = element("span", { className: "rise" }, "rising fast");
         this.price = element("span", { className: "amount" }, this.number, " ", this.unit);
+        this.transfer = element("td", { className: "transfer" });
+        this.smallTransfer = element("span", { className: "small-transfer" });
         this.spark = new Sparkline();
         this.badge = element("span", { className: "badge" });
         this.age = element("span", { className: "age" });
@@ -100,14 +103,15 @@ class Row {
             "tr",
             {},
             element("th", { scope: "row", className: "name" }, this.link),
-            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.rise),
+            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.rise, " ", this.smallTransfer),
+            this.transfer,
             element("td", { className: "recent" }, this.spark.node),
             element("td", { className: "state" }, this.badge, " ", this.age),
         );
     }
 
     show(view) {
-        const { name, price, trend, state } = view;
+        const { name, price, transfer, trend, state } = view;
         this.words = `${name} ${this.key}`.toLowerCase();
         setText(this.link, name);
         if (this.node.dataset.state !== state) this.node.dataset.state = state;
@@ -121,9 +125,13 @@ class Row {
             else delete this.trend.dataset.trend;
             setTitle(this.trend, trend ? `Base fee ${trend}` : "");
         }
+        setText(this.transfer, transfer?.text ?? "–");
+        setTitle(this.transfer, transfer?.exact ?? "");
+        setText(this.smallTransfer, transfer?.text ?? "");
+        this.node.classList.toggle("outdated", price?.isPast ?? false);
         this.rise.hidden = !view.rise;
         this.spark.show(view.history);
-        setText(this.badge, BADGES[state]);
+        setText(this.badge, view.badge);
         setText(this.age, view.shortAge ?? "");
     }
 }

@@ -3,6 +3,7 @@
 import { ChainPage } from "./chain.js";
 import { setText } from "./dom.js";
 import { announcementText, bannerText } from "./format.js";
+import { Favicon } from "./favicon.js";
 import { HiddenUpdates, LiveUpdates } from "./live.js";
 import { Alerts } from "./notify.js";
 import { Overview } from "./overview.js";
@@ -11,12 +12,11 @@ import {
     applyGap,
     applyListEntry,
     applyMarketResponse,
-    marketKey,
     needsMarket,
     needsScore,
     newChain,
 } from "./state.js";
-import { TITLE, chainView, chartText, rowView, windowTitle } from "./view.js";
+import { TITLE, chainView, iconOf, rowView, windowTitle } from "./view.js";
 
 // Update interval of the displayed ages, which are in seconds.
 const TICK_MS = 250;
@@ -25,21 +25,18 @@ const TABLE_MS = 1000;
 // `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two
 // changes by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
-// Blocks on a chart, if the service keeps that many.
-const CHART_BLOCKS = 60;
-// Interval of the requests for the open chain's trend.
-const TREND_MS = 60_000;
 
 const base = new URL("./", document.baseURI);
 const [place, banner, announcer] = ["chains", "banner", "news"].map((id) => document.getElementById(id));
 /**
  * By the chain's key, in the order of the list.
  *
- * @type {Map<string, { chain: import('./state.js').Chain, view: object, scoreAskedAt: number, trendAskedAt: number }>}
+ * @type {Map<string, { chain: import('./state.js').Chain, view: object, scoreAskedAt: number }>}
  */
 let entries = new Map();
 const overview = new Overview(new URL("v1/fee-markets", base));
 const alerts = new Alerts();
+const favicon = new Favicon(document.querySelector("link[rel=icon]"));
 /** @type {ChainPage | undefined} */
 let open;
 /** @type {LiveUpdates | undefined} */
@@ -78,7 +75,7 @@ const listener = {
         const entry = entries.get(key);
         if (!entry) return;
         applyMarket(entry, response, connection === "live");
-        if (entry.chain.market && open?.key === key) showBlockChart(entry.chain);
+        if (open?.key === key) open.history.update(entry.chain, live, performance.now());
         queueRender();
     },
     onMarkets(responses) {
@@ -115,14 +112,6 @@ const listener = {
 document.addEventListener("visibilitychange", startOrStop);
 addEventListener("hashchange", () => route(true));
 startOrStop();
-showVerifyLink();
-
-/** Links to the form for contract verification if the service has one. */
-async function showVerifyLink() {
-    const link = document.getElementById("verify");
-    const response = await fetch(link.href, { method: "HEAD" }).catch(() => undefined);
-    link.hidden = !response?.ok;
-}
 
 /** Starts the updates if the page is visible, otherwise reduces them. */
 function startOrStop() {
@@ -148,7 +137,6 @@ function stop() {
     live?.stop();
     live = undefined;
     clearInterval(ticker);
-    open?.blockChart.stop();
     for (const entry of entries.values()) entry.chain = applyGap(entry.chain);
 }
 
@@ -185,25 +173,7 @@ function requestForOpenChain(now) {
         entry.scoreAskedAt = now;
         live.requestScore(open.key);
     }
-    if (entry.chain.suggestion && now - entry.trendAskedAt >= TREND_MS) requestTrend(entry, now);
-}
-
-async function requestTrend(entry, now) {
-    const page = open;
-    const period = page.period.value;
-    entry.trendAskedAt = now;
-    const trend = await live?.requestTrend(page.key, period);
-    if (page !== open || page.period.value !== period) return;
-    if (entry.chain.suggestion) entry.chain = { ...entry.chain, level: trend?.level };
-    page.showTrend(trend);
-    if (!trend && entry.chain.market) showBlockChart(entry.chain);
-    if (page.heatMap.isOpen) requestHeatMap();
-}
-
-async function requestHeatMap() {
-    const page = open;
-    const trend = await live?.requestTrend(page.key, "7d");
-    if (page === open) page.heatMap.show(trend);
+    open.history.update(entry.chain, live, now);
 }
 
 /** Requests the fee market of the open chain, or those of all chains for the table. */
@@ -235,7 +205,7 @@ function updateChains(list, sentAt) {
     for (const listed of list) {
         const known = before.get(listed.chain);
         const isSame = known?.chain.id === listed.chain_id;
-        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity, trendAskedAt: -Infinity };
+        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity };
         entry.chain = applyListEntry(entry.chain, listed, sentAt);
         entries.set(listed.chain, entry);
     }
@@ -263,7 +233,6 @@ function route(mustFocus) {
     place.replaceChildren(open?.node ?? overview.node);
     document.body.classList.toggle("one", open !== undefined);
     tableShownAt = -Infinity;
-    if (entry) entry.trendAskedAt = -Infinity;
     if (live) requestMarket(entry && wanted);
     render();
     if (!mustFocus) return;
@@ -282,8 +251,11 @@ function openPage({ chain: { key, id } }, isOnly) {
         announce,
         alerts,
         onTier: render,
-        onPeriod: () => requestTrend(entries.get(key), performance.now()),
-        onHeatMap: requestHeatMap,
+        onLevel: (level) => {
+            const entry = entries.get(key);
+            if (entry?.chain.suggestion) entry.chain = { ...entry.chain, level };
+            queueRender();
+        },
     });
     return Object.assign(page, { chainId: id, isOnly });
 }
@@ -294,18 +266,6 @@ function decodeHash(hash) {
     } catch {
         return "";
     }
-}
-
-function showBlockChart({ key, name, market }) {
-    if (!open.trend.hidden) return;
-    // The parameter `of` gives each state of the market its own URL, so that the browser does not reuse an older image.
-    const version = marketKey(market);
-    const url = (query) => {
-        const path = `v1/${encodeURIComponent(key)}/fee-history.svg`;
-        return new URL(`${path}?${query}of=${version}`, base);
-    };
-    const urls = [url(`blocks=${CHART_BLOCKS}&`), url("")];
-    open.blockChart.show(version, urls, chartText(name, market));
 }
 
 function rowViews() {
@@ -351,6 +311,7 @@ function finish(rows) {
 function showTitle(rows) {
     const title = entries.size === 0 ? TITLE : windowTitle(rows, open?.key, connection);
     if (document.title !== title) document.title = title;
+    favicon.show(iconOf(rows, open?.key, connection));
 }
 
 /** Announces a change to screen readers. Changes at the same time are combined. */

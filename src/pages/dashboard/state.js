@@ -13,6 +13,7 @@ import { expectedPrice } from "./amounts.js";
  * @property {number} blockTimeMs
  * @property {'unknown' | 'fresh' | 'stale' | 'unavailable'} status
  * @property {string} [errorCode] the problem code of the service while the chain is unavailable
+ * @property {boolean} [wasRead] false if the service never had data of the chain
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
@@ -199,7 +200,7 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
 
 /** Applies the chain's `entry` in a list of chains that was requested at `sentAt`. */
 export function applyListEntry(chain, entry, sentAt) {
-    const listed = { ...chain, ...configFrom(entry) };
+    const listed = { ...chain, ...configFrom(entry), wasRead: entry.newest_block !== null };
     if (chain.lastEventAt > sentAt) return listed;
     if (entry.status === "unavailable" && chain.status !== "unavailable") {
         return { ...withoutData(listed), status: "unavailable", errorCode: undefined, isContinuous: true };
@@ -247,6 +248,15 @@ export function isTrend(trend) {
         isRange(bucket.max_priority_fee_per_gas, isWei) &&
         isRange(bucket.gas_used_ratio, (value) => value === null || Number.isFinite(value));
     return ["low", "normal", "high", null].includes(trend?.level) && Array.isArray(trend.buckets) && trend.buckets.every(isBucket);
+}
+
+/** Returns true if `history` has every member that the chart shows. */
+export function isHistory(history) {
+    const isBlock = (block) =>
+        Number.isInteger(block?.number) &&
+        isWei(block.base_fee_per_gas) &&
+        (block.rewards ?? []).every((reward) => reward === null || isWei(reward));
+    return Array.isArray(history?.reward_percentiles) && Array.isArray(history.blocks) && history.blocks.every(isBlock);
 }
 
 /** Adds the expected price of a block to the prices of a sparkline. */

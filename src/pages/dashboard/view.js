@@ -6,11 +6,11 @@ import { scoreView } from "./score.js";
 import { staleAfter } from "./state.js";
 
 export const TITLE = "Gas prices";
-export const BADGES = {
+const BADGES = {
     live: "Live",
     polled: "Polled",
     stale: "Stale",
-    none: "No data",
+    none: "Unavailable",
     old: "Not live",
     wait: "Loading…",
 };
@@ -70,6 +70,7 @@ export function rowView(chain, connection, now, tier = "medium") {
         key: chain.key,
         name: chain.name,
         state,
+        badge: state === "none" && chain.wasRead === false && !last ? "No data yet" : BADGES[state],
         problem,
         isLive,
         block: block === undefined ? undefined : grouped(block),
@@ -79,7 +80,15 @@ export function rowView(chain, connection, now, tier = "medium") {
         rise: market && riseText(market),
         trend: market?.base_fee_trend,
         history: chain.history ?? [],
+        level: market ? chain.level : undefined,
+        transfer: transferView(chain, tier),
     };
+}
+
+/** Returns the cost of a transfer. */
+function transferView({ market, last }, tier) {
+    const known = market ?? last?.market;
+    return known && costView(expectedPrice(known, tier), ACTIONS[0].gas, known.currency ?? null);
 }
 
 function ageText(age, now) {
@@ -221,16 +230,6 @@ function chainState(chain, isLive, connection, now) {
     ];
 }
 
-/** Returns the text alternative of the chart of blocks. */
-export function chartText(name, market) {
-    const { rows, block } = marketView(market, market.newest_block);
-    const { "Next block’s base fee": next, "Average base fee": average, "Gas used": used } = Object.fromEntries(rows);
-    return (
-        `Chart of ${name}’s recent blocks. At block ${block}: base fee ${market.base_fee_trend}, ` +
-        `${average}, next ${next}; gas used ${used}.`
-    );
-}
-
 /**
  * Returns the window's title: the problem if there is one, or else the price of the open chain, or of the first one
  * that has a price.
@@ -246,4 +245,12 @@ export function windowTitle(rows, openKey, connection) {
     if (outdated > 0 && outdated === shown.length) return `No price is up to date – ${TITLE}`;
     const known = shown.find(({ isLive, price, state }) => isLive && price && !["stale", "none"].includes(state));
     return known ? `${known.price.number} ${known.price.unit} on ${known.name} – ${TITLE}` : TITLE;
+}
+
+/** Returns what the window's icon shows: the price of the open chain, or that of the first one with a price. */
+export function iconOf(rows, openKey, connection) {
+    const shown = rows.find(({ key, price }) => (openKey === undefined ? price : key === openKey));
+    if (!shown) return undefined;
+    const isOutdated = !shown.isLive || ["stale", "none"].includes(shown.state) || connection === "disconnected";
+    return { price: shown.price, level: shown.level, isOutdated };
 }

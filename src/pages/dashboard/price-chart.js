@@ -1,22 +1,26 @@
-// The interactive chart of a fee trend, drawn by uPlot, which is loaded when the first chart is shown.
+// The interactive chart of the newest blocks or of a trend, drawn by uPlot, which is loaded when the first chart is shown.
 
-import { price } from "./amounts.js";
-import { element, setText } from "./dom.js";
-import { bucketPrice, bucketText, series, summary, timeText } from "./trend.js";
+import { gwei, price } from "./amounts.js";
+import { element, setText, setTitle } from "./dom.js";
+import { axisText, scale, series, summary } from "./points.js";
 
-const HEIGHT = 260;
+// Room for the half of a label at the right end.
+const RIGHT_PADDING = 40;
+const HEIGHT = 250;
 const WEI_PER_GWEI = 1e9;
 // Minimum distance of two labels of the time axis, in CSS pixels.
-const LABEL_SPACE = 64;
+const LABEL_SPACES = { blocks: 88, "1h": 64, "24h": 64, "7d": 96 };
+const AREAS = { blocks: "tip", trend: "lowest to highest base fee" };
 
-export class TrendChart {
+export class PriceChart {
     constructor() {
         this.place = element("div", { className: "plot", tabIndex: 0 });
         this.place.setAttribute("role", "group");
         this.place.setAttribute("aria-roledescription", "chart");
         this.readout = element("p", { className: "readout" });
         this.rows = element("tbody");
-        const heads = ["Time", "Price", "Base fee", "Tip"].map((text) => element("th", { scope: "col" }, text));
+        this.first = element("th", { scope: "col" });
+        const heads = [this.first, ...["Price", "Base fee", "Tip"].map((text) => element("th", { scope: "col" }, text))];
         const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), this.rows);
         // The keyboard scrolls only what it can focus.
         const scroll = element("div", { className: "scroll", tabIndex: 0 }, table);
@@ -24,11 +28,12 @@ export class TrendChart {
         scroll.setAttribute("aria-label", "Numbers of the chart");
         this.table = element("details", { className: "data" }, element("summary", {}, "Show the numbers"), scroll);
         this.table.addEventListener("toggle", () => this.#fillTable());
-        const legend = element("p", { className: "legend" },
+        this.area = element("span", { className: "key band" });
+        this.cut = element("span", {}, "Peaks are off the scale.");
+        this.legend = element("p", { className: "legend" },
             element("span", { className: "key paid" }, "price: base fee and tip"),
-            element("span", { className: "key base" }, "base fee"),
-            element("span", { className: "key band" }, "lowest to highest base fee"));
-        this.node = element("div", { className: "trend-chart" }, legend, this.place, this.readout, this.table);
+            element("span", { className: "key base" }, "base fee"), this.area, this.cut);
+        this.node = element("div", { className: "price-chart" }, this.legend, this.place, this.readout, this.table);
         this.place.addEventListener("keydown", (event) => this.#onKey(event));
         // Only the reader's own steps through the chart are announced.
         this.place.addEventListener("focus", () => this.readout.setAttribute("role", "status"));
@@ -46,23 +51,47 @@ export class TrendChart {
         this.onScheme = () => this.#draw();
     }
 
-    /** Shows a trend. */
-    async show(trend, period) {
-        [this.trend, this.period] = [trend, period];
-        const text = summary(trend, period);
-        this.place.setAttribute("aria-label", `${text} Use the arrow keys to read the values.`);
-        this.summary = text;
-        if (this.index === undefined) setText(this.readout, text);
+    /**
+     * Shows these points.
+     *
+     * @param {import('./points.js').Point[]} points oldest first
+     * @param {string} period
+     */
+    async show(points, period) {
+        if (period !== this.period) this.index = undefined;
+        // A point that the reader looks at stays the same when older ones leave the chart.
+        const at = this.points?.[this.index]?.x;
+        if (at !== undefined) this.index = Math.max(points.findIndex(({ x }) => x === at), 0);
+        [this.points, this.period, this.scale] = [points, period, scale(points)];
+        this.summary = summary(points, period);
+        this.place.setAttribute("aria-label", `${this.summary} Use the arrow keys to read the values.`);
+        this.#showAround(true);
+        setText(this.readout, points[this.index]?.text ?? this.summary);
+        setText(this.area, AREAS[period] ?? AREAS.trend);
+        this.cut.hidden = !this.scale.isCut;
         this.#fillTable();
         if (!this.uPlot) {
             const { default: uPlot } = await import("./uplot/uPlot.esm.js");
-            if (!this.uPlot) {
+            if (!this.uPlot && !this.isStopped) {
                 this.resizing.observe(this.place);
                 this.scheme.addEventListener("change", this.onScheme);
             }
             this.uPlot = uPlot;
         }
         this.#draw();
+    }
+
+    /** Shows that there are no points, unless the chart has some of this period. */
+    showMissing(period) {
+        if (this.points && this.period === period) return;
+        this.plot?.destroy();
+        this.plot = this.points = this.index = undefined;
+        this.#showAround(false);
+        setText(this.readout, "Not available right now.");
+    }
+
+    #showAround(isShown) {
+        for (const node of [this.legend, this.place, this.table]) node.hidden = !isShown;
     }
 
     stop() {
@@ -74,18 +103,18 @@ export class TrendChart {
     }
 
     #draw() {
-        if (this.isStopped || !this.place.isConnected) return;
-        const data = series(this.trend);
-        if (this.plot && this.drawnPeriod === this.period && this.drawnDark === this.scheme.matches) {
+        if (this.isStopped || !this.points || !this.place.isConnected) return;
+        const data = series(this.points);
+        const isSame = this.plot && this.drawnPeriod === this.period && this.drawnDark === this.scheme.matches;
+        if (isSame) {
             this.plot.setData(data);
-            this.#point(this.index);
+            if (this.index !== undefined) this.#point(this.index);
             return;
         }
         this.plot?.destroy();
         [this.drawnPeriod, this.drawnDark] = [this.period, this.scheme.matches];
-        this.index = undefined;
-        setText(this.readout, this.summary);
         this.plot = new this.uPlot(this.#options(), data, this.place);
+        this.#point(this.index);
     }
 
     #options() {
@@ -94,15 +123,16 @@ export class TrendChart {
         const font = `12px ${style.fontFamily}`;
         const axis = { stroke: color("--muted"), font, grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
         const line = (stroke, width) => ({ stroke, width, points: { show: false } });
-        const times = (plot, seconds) => seconds.map((at) => timeText(at * 1000, this.period));
+        const names = (plot, positions) => positions.map((x) => axisText(x, this.period));
         return {
             width: this.place.clientWidth,
             height: HEIGHT,
+            padding: [8, RIGHT_PADDING, 0, 0],
             legend: { show: false },
             cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 } },
-            scales: { y: { range: (plot, least, most) => range(least, most) } },
+            scales: { x: { time: this.period !== "blocks" }, y: { range: () => [0, this.scale.top] } },
             axes: [
-                { ...axis, values: times, space: LABEL_SPACE + (this.period === "7d" ? 32 : 0) },
+                { ...axis, values: names, space: LABEL_SPACES[this.period], size: 32, gap: 9 },
                 {
                     ...axis,
                     size: (plot, values) => axisSize(plot, values),
@@ -125,9 +155,9 @@ export class TrendChart {
         if (this.plot && width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT });
     }
 
-    /** Shows the values of the bucket at `index`, or the summary. */
+    /** Shows the values of the point at `index`, or the summary. */
     #point(index) {
-        const count = this.trend?.buckets.length ?? 0;
+        const count = this.points?.length ?? 0;
         this.index = index === undefined || count === 0 ? undefined : Math.min(Math.max(index, 0), count - 1);
         if (!this.plot) return;
         if (this.index === undefined) {
@@ -135,14 +165,13 @@ export class TrendChart {
             setText(this.readout, this.summary);
             return;
         }
-        const bucket = this.trend.buckets[this.index];
         const left = this.plot.valToPos(this.plot.data[0][this.index], "x");
         this.plot.setCursor({ left, top: 0 });
-        setText(this.readout, bucketText(bucket, this.period));
+        setText(this.readout, this.points[this.index].text);
     }
 
     #onKey(event) {
-        const count = this.trend?.buckets.length ?? 0;
+        const count = this.points?.length ?? 0;
         const at = this.index ?? count;
         const target = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: count - 1 }[event.key];
         if (event.key === "Escape") this.#point(undefined);
@@ -158,19 +187,17 @@ export class TrendChart {
     }
 
     #fillTable() {
-        if (!this.table.open || !this.trend) return;
-        const rows = this.trend.buckets.toReversed().map((bucket) => {
-            const { base_fee_per_gas: fee, max_priority_fee_per_gas: tip } = bucket;
-            const amounts = [bucketPrice(bucket), fee.median, tip.median].map((wei) => element("td", {}, price(wei)));
-            return element("tr", {}, element("th", { scope: "row" }, timeText(bucket.start, this.period)), ...amounts);
-        });
+        setText(this.first, this.period === "blocks" ? "Block" : "Time");
+        if (!this.table.open || !this.points) return;
+        const cell = (wei) => {
+            const node = element("td", {}, wei === undefined ? "–" : price(wei));
+            setTitle(node, wei === undefined ? "" : `${gwei(wei)} gwei`);
+            return node;
+        };
+        const rows = this.points.toReversed().map(({ name, price: paid, base, tip }) =>
+            element("tr", {}, element("th", { scope: "row" }, name.replace("Block ", "")), ...[paid, base, tip].map(cell)));
         this.rows.replaceChildren(...rows);
     }
-}
-
-/** Returns the range of the price axis, which begins at 0. */
-function range(least, most) {
-    return [0, most > 0 ? most * 1.08 : 1];
 }
 
 /** Returns a width in which the longest label fits. */

@@ -1,6 +1,6 @@
 // Helpers of the dashboard's tests: the configuration of mock chains, and what a page shows.
 
-import { becomes, checkLayout, visit } from "./browser.mjs";
+import { becomes, visit } from "../browser.mjs";
 
 const FEES = 'pricing.base_fee_floor = "1 gwei"\npricing.priority_fee_floor = "20 gwei"\n' +
     "pricing.base_fee_change_denominator = 8";
@@ -8,13 +8,16 @@ const FEES = 'pricing.base_fee_floor = "1 gwei"\npricing.priority_fee_floor = "2
 // Returns a configuration with these chains of `nodes` by key, preceded by `more`. By default a chain's data expires 4 s
 // after its node stops responding.
 export function chainConfig(nodes, chains, more = "") {
-    const tables = Object.entries(chains).map(([key, { id, name = key, more = "" }]) => {
+    const tables = Object.entries(chains).map(([key, { id, name = key, fees = FEES, more = "" }]) => {
         const times = 'block_time = "1s"\nmax_age = "4s"\nstall_after = "0s"';
         return `[chains.${key}]\nchain_id = ${id}\nname = ${JSON.stringify(name)}\ncurrency = "RON"\n` +
-            `rpc_urls = ["${nodes.url(id)}"]\n${FEES}\n${more || times}\n`;
+            `rpc_urls = ["${nodes.url(id)}"]\n${fees}\n${more || times}\n`;
     });
     return `[verification]\nurl = ""\n[delegation]\nsource = "off"\n${more}\n${tables.join("")}`;
 }
+
+// Interval at which the tests look at the page. Without it, they would look at each frame, which keeps a core busy.
+const POLL_MS = 50;
 
 // With blocks this rare, nothing changes during a test.
 export const STILL = 'block_time = "1h"\nmax_age = "3h"';
@@ -39,9 +42,11 @@ export function shownCard() {
         exact: card.querySelector(".answer .price").title,
         isPast: card.querySelector(".answer .price").classList.contains("past"),
         cap: text(".cap"),
+        verdict: text(".verdict"),
         fees: [...card.querySelectorAll(".fees dl > div")].filter(isSeen)
             .map((row) => [row.querySelector("dt").textContent, row.querySelector(".amount").title]),
         costs: [...card.querySelectorAll(".costs tbody tr")].filter(isSeen).map((row) => row.querySelector("td").textContent),
+        exactCosts: [...card.querySelectorAll(".costs tbody td")].filter(isSeen).map((cell) => cell.title),
         of: card.querySelector(".of").textContent,
         market: card.querySelector(".market").hidden ? {} : pairs(".market"),
     };
@@ -54,6 +59,7 @@ export function shownRows() {
         price: row.querySelector(".price .amount").textContent,
         exact: row.querySelector(".price .amount").title,
         isPast: row.querySelector(".price .amount").classList.contains("past"),
+        transfer: row.querySelector(".transfer").textContent,
         badge: row.querySelector(".badge").textContent,
         age: row.querySelector(".age").textContent,
         points: row.querySelector("polyline").getAttribute("points")?.split(" ").length ?? 0,
@@ -88,7 +94,7 @@ export class Dashboard {
         const isThere = new Function("given", `
             const shown = ${read}.find((one) => one?.name === given.name);
             return shown && (${holds})(shown, given.given) ? shown : false;`);
-        const found = await this.page.waitForFunction(isThere, { name, given }).catch((error) => {
+        const found = await this.page.waitForFunction(isThere, { name, given }, { polling: POLL_MS }).catch((error) => {
             error.message += `\n--- wanted of ${name}: ${holds}`;
             throw error;
         });
@@ -133,10 +139,6 @@ export class Dashboard {
         const isBoth = ({ button, text }) => window.labels.has(button) && document.querySelector("#news").textContent === text;
         await this.page.waitForFunction(isBoth, { button, text });
     }
-
-    async checkLayout(name, widths) {
-        await checkLayout(this.page, name, widths);
-    }
 }
 
 // Returns the number of the block that a page shows.
@@ -162,6 +164,12 @@ export const hide = (page, isHidden) => page.evaluate((isHidden) => {
     document.dispatchEvent(new Event("visibilitychange"));
 }, isHidden);
 
+// For the option `init`: shortens the interval of a hidden page from a minute to 300 ms.
+export const fastMinutes = () => {
+    const { setInterval } = window;
+    window.setInterval = (run, delay) => setInterval(run, delay === 60_000 ? 300 : delay);
+};
+
 // Returns the body of the fee-trend route for a period, ending now, with a price that has ups and downs.
 export function trendBody(period, level = "low") {
     const [seconds, count] = { "1h": [60, 60], "24h": [600, 144], "7d": [3600, 168] }[period];
@@ -178,3 +186,6 @@ export function trendBody(period, level = "low") {
     });
     return { chain_name: "chain", chain_id: 1, period, bucket_seconds: seconds, level, buckets };
 }
+
+// A host name other than localhost, so that the origin is not secure.
+export const INSECURE_HOST = "gas.example";

@@ -1,0 +1,406 @@
+// Tests of src/pages/dashboard: the state after each message of the service.
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { ENTRY, event, known, market, pick, score, scored, suggestion, tier } from "./dashboard/fixtures.mjs";
+import { gwei, price } from "../../src/pages/dashboard/amounts.js";
+import { ago, bannerText } from "../../src/pages/dashboard/format.js";
+import { points } from "../../src/pages/dashboard/sparkline.js";
+import {
+    applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, isList, isMarket, isScore,
+    isStreamSilent, marketKey, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, splitMarkets,
+    staleAfter,
+} from "../../src/pages/dashboard/state.js";
+import { chainView, rowView } from "../../src/pages/dashboard/view.js";
+
+test("a score is requested once a minute, and sooner only if there is none", () => {
+    const bare = known();
+    const shown = known({ score: score(1, scored(), scored()) });
+    const due = (chain) => [9_999, 10_000, 59_999, 60_000].map((now) => needsScore(chain, 0, now));
+    assert.deepEqual(due(bare), [false, true, true, true]);
+    assert.deepEqual(due(shown), [false, false, false, true]);
+    assert(needsScore(bare, -Infinity, 0) && !needsScore(newChain(ENTRY), -Infinity, 0));
+    assert.equal(applyEvent(shown, event(8), 200).score, shown.score);
+});
+
+describe("events", () => {
+    const data = JSON.stringify(suggestion());
+
+    test("are read with the chain and block of their id", () => {
+        assert.deepEqual(readEvent("2020-43447700-0123456789abcdef", data), event(43447700));
+    });
+
+    test("that are malformed are ignored", () => {
+        for (const id of ["", "2020", "7-0123456789abcdef", "a-7-0", "2020-7", "2020-7-", " 2020-7-a"]) {
+            assert.equal(readEvent(id, data), undefined, id);
+        }
+        for (const other of ["", "null", "{}", "[1]", data.replace('"20000000000"', "20000000000"),
+            data.replace("22000000000", "2.2e10"), data.replace("22000000000", "-1"),
+            data.replace("medium", "low")]) {
+            assert.equal(readEvent("2020-7-a", other), undefined, other);
+        }
+    });
+});
+
+test("responses without a displayed member are rejected", () => {
+    assert(isMarket(market(7)) && isMarket(market(7, { next_base_fee_per_gas: null })));
+    for (const member of Object.keys(market(7)).filter((key) => !["stale", "base_fee_trend"].includes(key))) {
+        assert(!isMarket(market(7, { [member]: undefined })), member);
+    }
+    assert(!isMarket(undefined) && !isMarket(market(7, { suggestion: {} })));
+    assert(isScore(score(0, scored(), scored())));
+    for (const member of Object.keys(scored())) {
+        const tier = scored({ [member]: undefined });
+        assert(!isScore(score(1, tier, scored())) && !isScore(score(1, scored(), tier)), member);
+    }
+    assert(!isScore(undefined) && !isScore({ window: { heads: 1 } }) && !isScore(score("1", scored(), scored())));
+    assert(isList([]) && isList([ENTRY]));
+    assert(!isList({}) && !isList(undefined) && !isList([{}]) && !isList([null]));
+});
+
+describe("a chain", () => {
+    test("without data has no numbers", () => {
+        assert.deepEqual(chainView(newChain(ENTRY), "opening", 0), {
+            key: "ronin", name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
+            block: undefined, age: undefined, shortAge: undefined, bar: undefined, next: undefined, price: undefined,
+            rise: undefined, trend: undefined, history: [], fees: undefined, costs: undefined, currency: null,
+            verdict: undefined, market: undefined, score: undefined, badge: "Loading…", level: undefined,
+            transfer: undefined,
+        });
+    });
+
+    test("is shown with all its data", () => {
+        const chain = known({ level: "low", market: market(7, { currency: "RON" }) });
+        const { price: shown, costs, history, ...rest } = chainView(chain, "live", 2100);
+        assert.deepEqual(shown, {
+            number: "21.1", unit: "gwei", wei: 21_125_000_000n, exact: "21,125,000,000 wei",
+            cap: "Max fee (cap) 22 gwei", capExact: "22,000,000,000 wei", isPast: false,
+        });
+        assert.deepEqual(costs.map(({ label, gas, text, exact }) => [label, gas, text, exact]), [
+            ["Transfer", "21,000", "0.000444 RON", "0.000443625 RON"],
+            ["Token transfer", "65,000", "0.00137 RON", "0.001373125 RON"],
+            ["Swap", "150,000", "0.00317 RON", "0.00316875 RON"],
+        ]);
+        assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
+        assert.deepEqual(rest, {
+            key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, isLive: true,
+            block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", rise: "",
+            trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
+            transfer: { text: "0.000444 RON", exact: "0.000443625 RON" },
+            verdict: { level: "low", text: "Low: cheaper than in most of the last 24 h" },
+            fees: [
+                { label: "Max fee", wei: "22000000000", gwei: "22", description: "medium max fee of Ronin" },
+                { label: "Priority fee", wei: "20000000000", gwei: "20", description: "medium priority fee of Ronin" },
+            ],
+            market: {
+                block: "7", behind: "", warning: "",
+                rows: [
+                    ["Next block’s base fee", "1.125 gwei"], ["Average base fee", "1 gwei over 20 blocks"],
+                    ["Base fee trend", "rising"], ["Gas used", "51 %, on average 43 %"],
+                    ["Safe for full blocks", "medium 6, high 100 or more"],
+                ],
+            },
+        });
+        const high = chainView(chain, "live", 2100, "high");
+        assert.deepEqual([high.price.number, high.price.cap], ["25.1", "Max fee (cap) 26 gwei"]);
+        assert.deepEqual(high.fees[1].description, "high priority fee of Ronin");
+        const behind = (block) => chainView({ ...known(), block }, "live", 120).market.behind;
+        assert.deepEqual([behind(7), behind(9), behind(10)], ["", "", ", 3 blocks behind"]);
+    });
+
+    test("without data says whether it ever had some", () => {
+        const listed = (newest_block) => ({ ...ENTRY, status: "unavailable", newest_block });
+        const badge = (chain) => rowView(chain, "live", 300).badge;
+        assert.equal(badge(applyListEntry(newChain(ENTRY), listed(null), 100)), "No data yet");
+        assert.equal(badge(applyListEntry(newChain(ENTRY), listed(7), 100)), "Unavailable");
+        // A service that restarts has no data, but this page does.
+        assert.equal(badge(applyListEntry(known(), listed(null), 200)), "Unavailable");
+    });
+
+    test("has rows for its floors and parameters", () => {
+        const more = market(7, {
+            strategy: "network", floors_applied: { base_fee: false, priority_fee: true },
+            chain_parameters: { base_fee_change_denominator: "32", minimum_base_fee: "1000000000", source: "header" },
+        });
+        const { rows } = chainView(known({ market: more }), "live", 200).market;
+        assert.deepEqual(rows.slice(5), [
+            ["Minimum applied", "priority fee"], ["Pricing strategy", "network"],
+            ["Base fee step", "at most 1/32 per block (from header)"], ["Least base fee", "1 gwei"],
+        ]);
+    });
+
+    test("rises fast above 12.5 %, or while few full blocks are covered", () => {
+        const rise = (next, covered, base_fee_trend = "rising") => rowView(known({ market: market(7, {
+            next_base_fee_per_gas: next, base_fee_trend, covers_full_blocks: { medium: covered, high: 9 },
+        }) }), "live", 200).rise;
+        assert.equal(rise("1125000000", 3), "");
+        assert.equal(rise("1125000001", 9), "Rising fast: base fee 12 % above average");
+        assert.equal(rise("1500000000", 9), "Rising fast: base fee 50 % above average");
+        assert.equal(rise("1060000000", 2), "Rising fast: the max fee may soon be too low");
+        assert.equal(rise("1060000000", 2, "stable"), "");
+        assert.equal(rise(null, 3), "");
+    });
+
+    test("has a market key that changes with everything but the time", () => {
+        const [one, same] = ["a", "b"].map((time) => marketKey(market(7, { observed_at: time })));
+        assert.equal(one, same);
+        assert.match(one, /^7-[0-9a-z]+$/);
+        const others = [{ stale: true }, { base_fee_trend: "falling" }, { suggestion: suggestion("1") }];
+        for (const other of others) assert.notEqual(marketKey(market(7, other)), one);
+    });
+
+    test("with legacy pricing has one price per tier and no base fee", () => {
+        const legacy = { ...suggestion("20000000000", "legacy"), base_fee_per_gas: "0" };
+        const priced = (tier) => chainView(known({ market: market(8, { suggestion: legacy }) }), "live", 200, tier);
+        assert.deepEqual(priced("medium").fees,
+            [{ label: "Gas price", wei: "20000000000", gwei: "20", description: "medium gas price of Ronin" }]);
+        assert.deepEqual([priced("medium").price.number, priced("high").price.number], ["20", "26"]);
+        assert.equal(priced("high").price.cap, "Gas price of a legacy transaction");
+    });
+
+    test("shows missing values as unknown", () => {
+        const unknown = market(7, {
+            next_base_fee_per_gas: null, gas_used_ratio: { latest: null, average: 0 },
+            window: { blocks: 1 },
+        });
+        const { rows } = chainView(known({ market: unknown }), "live", 0).market;
+        assert.deepEqual([rows[0][1], rows[1][1], rows[3][1]],
+            ["unknown", "1 gwei over 1 block", "unknown, on average 0 %"]);
+    });
+
+    test("shows block, price and fees of the same fee market", () => {
+        const card = chainView(applyEvent(known(), event(8, "23000000000"), 2000), "live", 2000);
+        assert.deepEqual([card.block, card.market.block, card.fees[0].wei], ["7", "7", "22000000000"]);
+        assert.deepEqual([card.age, card.next], ["Updated just now", "in about 2 s"]);
+        assert.deepEqual(card.bar, { from: 2000, milliseconds: 2000 });
+    });
+
+    test("knows its block's arrival time only if it saw it arrive", () => {
+        const first = applyEvent(newChain(ENTRY), event(7), 50);
+        assert.deepEqual(pick(first, "blockArrivedAt", "blockSeenAt", "age", "isContinuous"),
+            { blockArrivedAt: undefined, blockSeenAt: 50, age: undefined, isContinuous: true });
+        const second = applyEvent(first, event(8), 2050);
+        assert.deepEqual(pick(second, "blockArrivedAt", "blockSeenAt", "age"),
+            { blockArrivedAt: 2050, blockSeenAt: 2050, age: { atLeast: 0, at: 2050 } });
+        // Another suggestion at the same height is not a new block.
+        assert.equal(applyEvent(second, event(8, "1"), 3000).blockArrivedAt, 2050);
+        const missed = applyEvent(applyGap(second), event(20), 9000);
+        assert.deepEqual(pick(missed, "blockArrivedAt", "blockSeenAt", "age"),
+            { blockArrivedAt: undefined, blockSeenAt: 9000, age: undefined });
+        const same = applyEvent(applyGap(second), event(8), 9000);
+        const times = ["blockArrivedAt", "blockSeenAt", "age"];
+        assert.deepEqual(pick(same, ...times), pick(second, ...times));
+        // A lower block is new too: a chain can be reset.
+        assert.equal(applyEvent(second, event(3), 4000).blockArrivedAt, 4000);
+    });
+
+    test("has no arrival time for the first block after an outage", () => {
+        const gone = applyMarketResponse(known(), { code: "stale_data", sentAt: 200 }, true, 210);
+        const returned = applyEvent(gone, event(30), 9000);
+        assert.deepEqual(pick(returned, "status", "blockArrivedAt", "block", "errorCode"),
+            { status: "fresh", blockArrivedAt: undefined, block: 30, errorCode: undefined });
+    });
+
+    test("accepts a response to a request sent before an event if not older", () => {
+        const heard = applyEvent(known(), event(8, "23000000000"), 500);
+        const response = (block, changes) => ({ market: market(block, changes), ageMs: 0, sentAt: 400 });
+        assert.equal(applyMarketResponse(heard, response(7), true, 600), heard);
+        const bare = { ...heard, market: undefined };
+        assert.deepEqual(applyMarketResponse(bare, response(7), true, 600), { ...bare, market: response(7).market });
+        assert.equal(applyMarketResponse(heard, response(8), true, 600), heard);
+        assert.equal(applyMarketResponse(heard, { code: "no_data", sentAt: 400 }, true, 600), heard);
+        const same = response(8, { suggestion: suggestion("23000000000") });
+        assert.equal(applyMarketResponse(heard, same, true, 600).market, same.market);
+        assert.equal(applyMarketResponse(heard, response(9), true, 600).block, 9);
+    });
+
+    test("accepts a response to a request sent after the last event", () => {
+        const heard = applyEvent(known(), event(8, "23000000000"), 500);
+        const response = (block) => ({ market: market(block), ageMs: 3000, sentAt: 600 });
+        const same = applyMarketResponse(heard, response(8), true, 700);
+        assert.deepEqual([same.suggestion, same.age], [suggestion(), { atLeast: 3000, at: 600 }]);
+        const next = applyMarketResponse(heard, response(9), true, 700);
+        assert.deepEqual([next.block, next.blockArrivedAt, next.market.newest_block], [9, 700, 9]);
+        // The response comes from an instance that is behind the stream's, so it is used only without a stream.
+        assert.equal(applyMarketResponse(heard, response(7), true, 700), heard);
+        assert.equal(applyMarketResponse(heard, response(7), false, 700).block, 7);
+    });
+
+    test("that cannot be served shows the last price as past", () => {
+        const problems = {
+            no_data: "No data received yet. The service keeps asking its nodes.",
+            stale_data: "The newest data is too old to serve. The service keeps asking its nodes.",
+            undefined: "No data available. The service keeps asking its nodes.",
+        };
+        const nothing = {
+            state: "none", block: undefined, next: undefined, fees: undefined, market: undefined, score: undefined,
+            bar: undefined, verdict: undefined,
+        };
+        for (const [code, problem] of Object.entries(problems)) {
+            const withScore = known({ score: score(1, scored(), scored()), level: "high" });
+            const chain = applyMarketResponse(withScore, { code, sentAt: 200 }, true, 210);
+            for (const connection of ["live", "disconnected"]) {
+                const card = chainView(chain, connection, 60_300);
+                assert.deepEqual(pick(card, ...Object.keys(nothing), "problem"), { ...nothing, problem });
+                assert.deepEqual([card.price.number, card.price.isPast, card.age], ["21.1", true, "Last updated 1 min 1 s ago"]);
+            }
+            const again = applyMarketResponse(chain, { code, sentAt: 300 }, true, 310);
+            assert.deepEqual(again.last, chain.last);
+            const never = applyMarketResponse(newChain(ENTRY), { code, sentAt: 200 }, true, 210);
+            assert.deepEqual(pick(chainView(never, "live", 300), "price", "age", "costs"),
+                { price: undefined, age: undefined, costs: undefined });
+        }
+        const listed = applyListEntry(known(), { ...ENTRY, status: "unavailable", newest_block: null }, 200);
+        assert.deepEqual(pick(chainView(listed, "live", 300), ...Object.keys(nothing)), nothing);
+        // This list is ignored, because an event has arrived since its request.
+        const heard = applyEvent(known(), event(8), 500);
+        assert.equal(applyListEntry(heard, { ...ENTRY, status: "unavailable" }, 400).status, "fresh");
+        const response = applyMarketResponse(listed, { code: "no_data", sentAt: 200 }, true, 210);
+        assert.equal(applyListEntry(response, { ...ENTRY, status: "unavailable" }, 900).errorCode, "no_data");
+    });
+
+    test("is stale by the age of its data or by a stalled block", () => {
+        const stale = (ageMs, blockArrivedAt) => {
+            const chain = applyEvent(known(), event(8), 1000);
+            const response = { market: market(8, { stale: true }), ageMs, sentAt: 1500 };
+            const priced = { ...chain, suggestion: suggestion() };
+            return { ...applyMarketResponse(priced, response, true, 1500), blockArrivedAt };
+        };
+        const at = (chain) => pick(chainView(chain, "live", 31_000), "state", "problem");
+        const state = "stale";
+        assert.deepEqual(at(stale(4000)), { state, problem: "Stale: the data is older than two block times." });
+        assert.deepEqual(at(stale(3000, 1000)),
+            { state, problem: "Stale: no new block for 30 s." });
+        assert.deepEqual(at(stale(0)),
+            { state, problem: "Stale: no new block for some time." });
+        const later = chainView(stale(0), "live", 61_000 + 1000);
+        assert.equal(later.problem, "Stale: no new block for at least 1 min 1 s.");
+        assert.equal(chainView(stale(0), "live", 31_000).fees[0].wei, "22000000000");
+        // A new block makes the chain fresh; the same block does not.
+        assert.equal(applyEvent(stale(0), event(9), 2000).status, "fresh");
+        assert.equal(applyEvent(stale(0), event(8), 2000).status, "stale");
+        assert.equal(applyListEntry(known(), { ...ENTRY, status: "stale" }, 200).status, "stale");
+        assert.equal(applyListEntry(known(), { ...ENTRY, status: "stale", newest_block: 8 }, 200).status, "fresh");
+        assert.deepEqual([200, 1000, 2000].map((blockTimeMs) => staleAfter({ blockTimeMs })),
+            [2000, 2000, 4000]);
+    });
+
+    test("is not live without a connection, and its data ages", () => {
+        const moved = applyEvent(known(), event(8), 1000);
+        for (const [chain, connection] of [
+            [moved, "interrupted"], [moved, "disconnected"], [applyGap(moved), "opening"], [applyGap(moved), "live"],
+        ]) {
+            const card = chainView(chain, connection, 61_000);
+            assert.deepEqual(pick(card, "state", "isLive", "age", "next", "block", "bar"),
+                { state: "old", isLive: false, age: "Updated 1 min ago", next: "unknown", block: "7",
+                    bar: undefined });
+        }
+        assert.equal(chainView(moved, "polling", 1000).state, "polled");
+        assert.equal(chainView(moved, "opening", 1000).state, "live");
+    });
+
+    test("is requested again where no event can report the change", () => {
+        assert.equal(needsMarket(known(), ENTRY, 2099, 2000), false);
+        assert.equal(needsMarket(known(), ENTRY, 2100, 2000), true);
+        assert.equal(needsMarket(known(), { ...ENTRY, newest_block: 8 }, 120, 2000), true);
+        assert.equal(needsMarket(known(), { ...ENTRY, status: "stale" }, 120, 2000), true);
+        assert.equal(needsMarket(known({ market: undefined }), ENTRY, 120, 2000), true);
+        assert.equal(needsMarket(known({ age: undefined }), ENTRY, 120, 2000), true);
+        const away = { ...ENTRY, status: "unavailable", newest_block: null };
+        const gone = applyListEntry(known(), away, 200);
+        assert.equal(needsMarket(gone, away, 210, 2000), true);
+    });
+
+    test("follows the listed configuration", () => {
+        const listed = applyListEntry(known(), { ...ENTRY, chain_name: "New", block_time_ms: 500 }, 200);
+        assert.deepEqual(pick(listed, "key", "name", "id", "blockTimeMs", "block"),
+            { key: "ronin", name: "New", id: 2020, blockTimeMs: 500, block: 7 });
+    });
+});
+
+describe("the connection", () => {
+    const poll = (isOk, sentAt) => ({ isOk, sentAt });
+
+    test("combines the states of the stream and the polls", () => {
+        const cases = [
+            [{ stream: "opening" }, "opening"],
+            [{ stream: "opening", poll: poll(true, 1) }, "opening"],
+            [{ stream: "opening", poll: poll(false, 1) }, "disconnected"],
+            [{ stream: "open", poll: poll(true, 1) }, "live"],
+            [{ stream: "open" }, "live"],
+            // If a poll fails and no event has arrived since, the stream is considered dead too.
+            [{ stream: "open", poll: poll(false, 5) }, "disconnected"],
+            [{ stream: "open", poll: poll(false, 5), lastEventAt: 5 }, "disconnected"],
+            [{ stream: "open", poll: poll(false, 5), lastEventAt: 6 }, "live"],
+            [{ stream: "lost", lostAt: 5 }, "interrupted"],
+            [{ stream: "lost", lostAt: 5, poll: poll(true, 4) }, "interrupted"],
+            [{ stream: "lost", lostAt: 5, poll: poll(true, 5) }, "polling"],
+            [{ stream: "lost", lostAt: 5, poll: poll(false, 6) }, "disconnected"],
+        ];
+        for (const [facts, expected] of cases) {
+            assert.equal(connectionState({ lastEventAt: -Infinity, ...facts }), expected, JSON.stringify(facts));
+        }
+    });
+
+    test("is retried with bounded, jittered pauses", () => {
+        assert.deepEqual([0, 1, 2, 3, 4, 1000].map((failures) => retryDelay(failures, 1)),
+            [1000, 2000, 4000, 8000, 15_000, 15_000]);
+        assert.deepEqual([0, 1000].map((failures) => retryDelay(failures, 0)), [500, 7500]);
+    });
+
+    test("is polled once per shortest block time within bounds", () => {
+        const interval = (...times) => pollInterval(times.map((blockTimeMs) => ({ blockTimeMs })));
+        assert.deepEqual([interval(), interval(200), interval(12_000, 3000), interval(12_000), interval(2000)],
+            [5000, 2000, 3000, 5000, 2000]);
+    });
+
+    test("has a silent stream if a chain was ahead of it for a whole pause", () => {
+        const received = new Map([[2020, 7]]);
+        const at = (newest_block) => [{ ...ENTRY, newest_block }];
+        assert.equal(isStreamSilent(received, at(7), true), false);
+        assert.equal(isStreamSilent(received, at(8), true), true);
+        assert.equal(isStreamSilent(received, at(8), false), false);
+        assert.equal(isStreamSilent(new Map(), at(null), true), false);
+        assert.equal(isStreamSilent(new Map(), at(0), true), true);
+        assert.equal(isStreamSilent(new Map(), [], true), false);
+    });
+
+    test("shows a banner while something is wrong", () => {
+        const banner = (connection, more = {}) =>
+            bannerText({ connection, since: "12:00:00", pollMs: 2000, isFirst: false, ...more });
+        assert.deepEqual([banner("opening"), banner("live")], ["", ""]);
+        assert.equal(banner("opening", { isFirst: true }), "Loading prices…");
+        assert.equal(banner("interrupted"), "Live updates lost. Reconnecting…");
+        assert.equal(banner("interrupted", { isFirst: true }), "");
+        assert.equal(banner("disconnected"),
+            "Disconnected from the service since 12:00:00. Retrying…");
+        assert.equal(banner("disconnected", { reason: "status 503" }),
+            "Disconnected from the service since 12:00:00 (status 503). Retrying…");
+        assert.equal(banner("disconnected", { isFirst: true }),
+            "No response from the service yet. Retrying…");
+        assert.equal(banner("polling"), "Live updates are not available; polling every 2 s. Reconnecting…");
+    });
+});
+
+test("fee markets of all chains become responses with ages by the service's clock", () => {
+    const one = { ...market(7), chain_id: 2020, observed_at: "2026-11-20T17:31:34.123Z" };
+    const bad = { ...one, chain_id: 1, suggestion: {} };
+    const servedAt = Date.parse("2026-11-20T17:31:36.123Z");
+    assert.deepEqual([...splitMarkets([one, bad], servedAt, 50)], [[2020, { market: one, ageMs: 2000, sentAt: 50 }]]);
+    assert.equal(splitMarkets([one], servedAt - 9000, 50).get(2020).ageMs, 0);
+    assert.equal(splitMarkets([one], NaN, 50).get(2020).ageMs, 0);
+});
+
+test("a sparkline has one point per block and a bounded length", () => {
+    const next = (chain, block, price) => applyMarketResponse(chain, {
+        market: market(block, { next_base_fee_per_gas: price }), ageMs: 0, sentAt: 1000,
+    }, true, 1000);
+    let chain = next(known(), 7, "2000000000");
+    assert.deepEqual(chain.history, [{ block: 7, wei: 22_000_000_000n }]);
+    for (let block = 8; block < 100; block += 1) chain = next(chain, block, "1");
+    assert.equal(chain.history.length, 60);
+    assert.equal(points([]), "");
+    assert.equal(points([{ wei: 1n }, { wei: 3n }, { wei: 2n }]), "2.0,26.0 60.0,2.0 118.0,14.0");
+    assert.equal(points([{ wei: 5n }, { wei: 5n }]), "2.0,14.0 118.0,14.0");
+});

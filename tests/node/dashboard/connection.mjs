@@ -1,0 +1,207 @@
+// The connection to the service: lost, refused, silent, restored.
+
+import assert from "node:assert/strict";
+
+import { until } from "../browser.mjs";
+import { Dashboard, blockOf } from "./page.mjs";
+import { Proxy } from "../services.mjs";
+
+export default {
+    "a stopped service is reported, and followed again after a restart": async ({ check, listen, open, start }) => {
+        const options = { demo: ["--block-time", "500ms"], listen };
+        let service = await start(options);
+        await open(`${service.url}/#ethereum`, async (dashboard) => {
+            const { page } = dashboard;
+            await page.evaluate(() => (window.mark = "same"));
+            const first = await dashboard.waitForLive("ethereum");
+            await dashboard.waitForBlockAbove("ethereum", blockOf(first));
+            await page.locator(".plot canvas").waitFor();
+            await check.whole(dashboard, "live");
+            await service.stop();
+            await dashboard.waitForBanner(/^Disconnected from the service since .*\d.*\. Retrying…$/);
+            assert.equal(await dashboard.banner.getAttribute("role"), "status");
+            await dashboard.waitForTitle("Disconnected – Gas prices");
+            const last = await dashboard.waitForCard("ethereum", ({ badge }) => badge === "Not live");
+            assert.equal(last.when["Next block"], "unknown");
+            const older = (card, { age }) => card.age !== age && /^Updated [1-9]\d* s ago$/.test(card.age);
+            const later = await dashboard.waitForCard("ethereum", older, last);
+            const oldest = await dashboard.waitForCard("ethereum", older, later);
+            assert.deepEqual({ ...oldest, age: "" }, { ...last, age: "" });
+            assert.match(last.price, /^[\d.]+ gwei$/);
+            await check.whole(dashboard, "disconnected");
+            service = await start(options);
+            await dashboard.waitForAnnouncement("Reconnected to the service.");
+            await dashboard.waitForNoBanner();
+            const restored = await dashboard.waitForLive("ethereum");
+            await dashboard.waitForBlockAbove("ethereum", blockOf(restored));
+            assert.match(await page.title(), /^[\d.]+ gwei on ethereum – Gas prices$/);
+            assert.equal(await page.evaluate(() => window.mark), "same");
+        });
+    },
+
+    "a restart with other chains changes the table": async ({ config, nodes, open, start }) => {
+        const [one, two, three] = [31, 32, 33].map((id) => nodes.chain(id));
+        const service = await start({ config: config({ one, two }) });
+        const { address } = service;
+        await open(`${service.url}/`, async (dashboard) => {
+            await dashboard.waitForLiveRow("one");
+            await dashboard.waitForLiveRow("two");
+            await service.stop();
+            await dashboard.waitForBanner("Disconnected");
+            await start({ config: config({ two: { ...two, name: "zwei" }, three }), listen: address });
+            await dashboard.waitForLiveRow("three");
+            await dashboard.waitForLiveRow("zwei");
+            assert.deepEqual((await dashboard.rows()).map(({ name }) => name), ["zwei", "three"]);
+        });
+    },
+
+    "polls replace a refused stream until it opens": async ({ check, config, nodes, open, start }) => {
+        const chain = nodes.chain(61);
+        const service = await start({ config: config({ chain }, "[limits]\nmax_streams = 1") });
+        const other = await fetch(`${service.url}/v1/61/gas-suggestion/stream`);
+        await open(`${service.url}/`, async (dashboard) => {
+            await dashboard.waitForBanner("Live updates are not available; polling every 2 s. Reconnecting…");
+            const polled = await dashboard.waitForCard("chain", ({ badge }) => badge === "Polled");
+            assert.equal(polled.when.Block, "100");
+            await check.whole(dashboard, "polled");
+            chain.newest += 1;
+            chain.reward *= 2n;
+            const { price, badge } = await dashboard.waitForCard("chain", ({ when }) => when.Block === "101");
+            assert.deepEqual([badge, price], ["Polled", "41 gwei"]);
+            await other.body.cancel();
+            await dashboard.waitForNoBanner();
+            await dashboard.waitForLive("chain");
+            assert.equal(await service.streams(), 1);
+            chain.newest += 1;
+            await dashboard.waitForBlockAbove("chain", 101);
+        });
+    },
+
+    "a dead or failing stream is reopened": async ({ config, nodes, open, start }) => {
+        const chain = nodes.chain(71);
+        const service = await start({ config: config({ chain }) });
+        const proxy = await Proxy.start(service.url);
+        const streams = () => proxy.received.filter((path) => path.endsWith("/stream")).length;
+        await open(`${proxy.url}/`, async (dashboard) => {
+            await dashboard.waitForLive("chain");
+            assert.equal(streams(), 1);
+            // The stream goes silent without an error, which the page detects with its polls.
+            proxy.isMute = true;
+            chain.newest += 1;
+            await dashboard.waitForBlockAbove("chain", 100);
+            await dashboard.page.waitForRequest((request) => request.url().endsWith("/stream"));
+            proxy.isMute = false;
+            await dashboard.waitForNoBanner();
+            const live = await dashboard.waitForLive("chain");
+            // After a 503, which a proxy without an upstream sends, browsers do not reconnect the stream by themselves.
+            proxy.rule = () => 503;
+            proxy.server.closeAllConnections();
+            await dashboard.waitForBanner(/since .* \(status 503\)\. Retrying…$/);
+            assert.equal((await dashboard.card()).price, live.price);
+            const before = streams();
+            await dashboard.page.waitForRequest((request) => request.url().endsWith("/stream"));
+            assert(streams() >= before);
+            proxy.rule = () => "pass";
+            await dashboard.waitForNoBanner();
+            chain.newest += 1;
+            await dashboard.waitForBlockAbove("chain", 101);
+        });
+    },
+
+    "a silent service is disconnected even if no connection closes": async ({ config, nodes, open, start }) => {
+        const chain = nodes.chain(72);
+        const service = await start({ config: config({ chain }) });
+        const proxy = await Proxy.start(service.url);
+        await open(`${proxy.url}/`, async (dashboard) => {
+            await dashboard.waitForLive("chain");
+            proxy.isMute = true;
+            proxy.rule = () => "hold";
+            // Meanwhile the page updates the ages itself.
+            const later = ({ age }, before) => age !== before;
+            const { age } = await dashboard.card();
+            const second = await dashboard.waitForCard("chain", later, age);
+            await dashboard.waitForCard("chain", later, second.age);
+            assert.equal(await dashboard.banner.textContent(), "");
+            await dashboard.waitForBanner(/^Disconnected from the service since [^(]*\. Retrying…$/);
+            await dashboard.waitForCard("chain", ({ badge }) => badge === "Not live");
+            await until(() => proxy.held, (held) => held.some((path) => path.endsWith("/stream")));
+            const responded = [];
+            dashboard.page.on("response", (response) => {
+                if (response.ok()) responded.push(new URL(response.url()).pathname.split("/").at(-1));
+            });
+            proxy.isMute = false;
+            proxy.rule = () => "pass";
+            await dashboard.waitForNoBanner();
+            await dashboard.waitForLive("chain");
+            // The held stream stays silent, so the page opens another one after the first successful list of chains.
+            const order = responded.filter((path) => ["stream", "chains"].includes(path));
+            assert.deepEqual(order.slice(0, 2), ["chains", "stream"]);
+        });
+    },
+
+    "loading the chains is retried": async ({ check, config, nodes, open, start }) => {
+        const chain = nodes.chain(81);
+        const service = await start({ config: config({ chain }) });
+        const proxy = await Proxy.start(service.url);
+        proxy.rule = (path) => (path.startsWith("/v1/") ? 404 : "pass");
+        await open(`${proxy.url}/`, async (dashboard) => {
+            await dashboard.waitForBanner("No response from the service yet (status 404). Retrying…");
+            assert.deepEqual([await dashboard.card(), await dashboard.rows()], [undefined, []]);
+            await check.whole(dashboard, "no-chains");
+            proxy.rule = () => "pass";
+            await dashboard.waitForLive("chain");
+            await dashboard.waitForNoBanner();
+        });
+    },
+
+    "six windows leave a connection for further requests": async ({ open, start }) => {
+        const service = await start({ demo: ["--block-time", "500ms"] });
+        await open(`${service.url}/`, async ({ page }) => {
+            const pages = [page];
+            while (pages.length < 6) {
+                const other = await page.context().newPage();
+                await other.goto(`${service.url}/`);
+                pages.push(other);
+            }
+            // Each window shows the prices of both chains, and can send another request.
+            for (const page of pages) {
+                const dashboard = new Dashboard(page);
+                for (const chain of ["ethereum", "base"]) await dashboard.waitForRow(chain, ({ price }) => price !== "– ");
+                const list = await page.evaluate(async () => (await fetch("v1/chains")).status);
+                assert.equal(list, 200);
+            }
+            await Promise.all(pages.slice(1).map((page) => page.close()));
+        });
+    },
+
+    "requests stay below a base path or a proxy prefix": async ({ config, nodes, open, start }) => {
+        const chain = nodes.chain(95);
+        const below = 'base_path = "/proxy/public"';
+        const [based, plain] = await Promise.all([`[server]\n${below}`, ""].map((more) =>
+            start({ config: config({ chain }, more) })));
+        const proxy = await Proxy.start(plain.url, { prefix: "/some/where" });
+        for (const [url, base] of [
+            [`${based.url}/proxy/public`, `${based.url}/proxy/public/`],
+            [`${proxy.url}/`, `${proxy.url}/`],
+        ]) {
+            await open(url, async (dashboard, { requests }) => {
+                await dashboard.waitForLive("chain");
+                await dashboard.page.locator(".plot canvas").waitFor();
+                for (const request of requests.slice(url === base ? 0 : 1)) {
+                    assert(request.url().startsWith(base), request.url());
+                }
+            });
+        }
+    },
+
+    "without JavaScript the page says that it needs it": async ({ open, start }) => {
+        const service = await start({ demo: [] });
+        await open(`${service.url}/`, async ({ page }) => {
+            const text = "This page needs JavaScript for live updates. Without it, see the prices at " +
+                "v1/gas-suggestions.";
+            assert.equal((await page.locator("noscript").innerText()).replace(/\s+/g, " ").trim(), text);
+            await page.locator("noscript").getByRole("link").click();
+            await page.waitForURL(`${service.url}/v1/gas-suggestions`);
+        }, { javaScriptEnabled: false });
+    },
+};

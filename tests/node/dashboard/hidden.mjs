@@ -1,0 +1,130 @@
+// What goes on in a hidden window: title, icon and notification.
+
+import assert from "node:assert/strict";
+
+import { becomes, until } from "../browser.mjs";
+import { blockOf, fastMinutes, hide } from "./page.mjs";
+
+// Runs in the page: returns colour and text of the window's icon.
+function iconText() {
+    const markup = decodeURIComponent(document.querySelector("link[rel=icon]").href);
+    return `${/fill="(#\w+)"/.exec(markup)?.[1]} ${/>([^<]*)<\/text>/.exec(markup)?.[1]}`;
+}
+
+export default {
+    "a hidden page keeps its title with one request a minute": async ({ open, start }) => {
+        const service = await start({ demo: ["--block-time", "300ms"] });
+        await open(`${service.url}/#ethereum`, async (dashboard, { requests }) => {
+            const { page } = dashboard;
+            const streams = (count) => until(() => service.streams(), (found) => found === count);
+            const newest = async () =>
+                (await (await fetch(`${service.url}/v1/chains`)).json())[0].newest_block;
+            const card = await dashboard.waitForLive("ethereum");
+            await streams(1);
+            await hide(page, true);
+            await streams(0);
+            const title = await page.title();
+            assert.match(title, /^[\d.]+ gwei on ethereum – Gas prices$/);
+            const icon = await page.evaluate(iconText);
+            const asked = requests.length;
+            await until(() => page.title(), (now) => now !== title);
+            assert.match(await page.title(), /^[\d.]+ gwei on ethereum – Gas prices$/);
+            const shownIcon = await until(() => page.evaluate(iconText), (now) => now !== icon);
+            assert.match(shownIcon, /^#1f5fd6 \d(\.\d|\d*)$/);
+            const paths = () => requests.slice(asked).map((request) => new URL(request.url()).pathname);
+            await until(() => paths().length, (count) => count >= 4);
+            // A request of before may still be listed after the page was hidden.
+            assert.deepEqual(new Set(paths().slice(1)), new Set(["/v1/fee-markets"]));
+            const shown = requests.length;
+            await hide(page, false);
+            await dashboard.waitForBlockAbove("ethereum", Math.max(await newest(), blockOf(card)));
+            await dashboard.waitForNoBanner();
+            await streams(1);
+            const first = requests.slice(shown).map((request) => new URL(request.url()).pathname)
+                .filter((path) => path !== "/v1/fee-markets");
+            assert.deepEqual(first.slice(0, 2).sort(), ["/v1/chains", "/v1/gas-suggestions/stream"]);
+            // The step of the clock looks like a sleep of the machine. The page then reopens the stream, which may be dead.
+            const opened = page.waitForRequest((request) => request.url().endsWith("/stream"));
+            await page.evaluate(() => {
+                const { now } = Date;
+                Date.now = () => now() + 8 * 3600 * 1000;
+            });
+            await opened;
+            await streams(1);
+            await dashboard.waitForLive("ethereum");
+            const streamsAsked = () => requests.filter((request) => request.url().endsWith("/stream")).length;
+            const before = streamsAsked();
+            await dashboard.waitForBlockAbove("ethereum", (await newest()) + 2);
+            assert.equal(streamsAsked(), before);
+        }, { init: fastMinutes });
+    },
+
+    "a notification is shown once, also for a hidden page": async ({ check, config, nodes, open, start }) => {
+        const chain = nodes.chain(401, { reward: 40n * 10n ** 9n });
+        const times = 'block_time = "1s"\nmax_age = "1h"\nstall_after = "0s"';
+        const service = await start({ config: config({ ronin: { ...chain, more: times } }) });
+        const init = () => {
+            const { setInterval } = window;
+            window.setInterval = (run, delay) => setInterval(run, delay === 60_000 ? 300 : delay);
+            window.shown = [];
+            window.asked = 0;
+            window.permission = "denied";
+            window.Notification = class {
+                static requestPermission = async () => (window.asked += 1, window.permission);
+                constructor(title) {
+                    window.shown.push(title);
+                }
+            };
+        };
+        await open(`${service.url}/`, async (dashboard) => {
+            const { page } = dashboard;
+            await dashboard.waitForLive("ronin");
+            const limit = page.getByLabel("Tell me below");
+            assert.equal(await page.evaluate(() => window.asked), 0);
+            await limit.fill("x");
+            await limit.press("Enter");
+            await page.getByText("Type a price in gwei, such as 1.5.").first().waitFor();
+            await limit.fill("21.5");
+            await limit.press("Enter");
+            await page.locator(".alert .word").filter({ hasText: "Notifications are blocked" }).waitFor();
+            await page.evaluate(() => (window.permission = "granted"));
+            await limit.press("Enter");
+            await page.locator(".alert .word").filter({ hasText: "You get one notification" }).waitFor();
+            await check.whole(dashboard, "notification");
+                        await page.getByRole("button", { name: "Turn off" }).click();
+            await page.locator(".alert .word").filter({ hasText: "The notification is off." }).waitFor();
+            await page.getByRole("button", { name: "Tell me" }).click();
+            await hide(page, true);
+            const titles = () => page.evaluate(() => window.shown);
+            const title = await page.title();
+            chain.reward = 30n * 10n ** 9n;
+            chain.newest += 1;
+            await until(() => page.title(), (now) => now !== title);
+            assert.deepEqual(await titles(), []);
+            chain.reward = 20n * 10n ** 9n;
+            chain.newest += 1;
+            await until(titles, (found) => found.length > 0);
+            await hide(page, false);
+            await page.locator(".alert .word").filter({ hasText: "The price fell below your limit." }).waitFor();
+            chain.newest += 1;
+            await dashboard.waitForBlockAbove("ronin", 102);
+            assert.deepEqual(await titles(), ["ronin: 21 gwei"]);
+        }, { init });
+    },
+
+    "the window's icon has the price on the colour of its level": async ({ many, open }) => {
+        const all = await many();
+        const proxy = await all.proxy(3);
+        const icon = async (dashboard, expected) => becomes(dashboard.page, iconText, expected);
+        for (const [level, colour] of [["low", "#14703d"], ["high", "#a4480b"], ["normal", "#1f5fd6"], [null, "#1f5fd6"]]) {
+            proxy.level = level;
+            await open(`${proxy.url}/#chain-2`, (dashboard) => icon(dashboard, `${colour} .1`));
+        }
+        await open(`${proxy.url}/`, async (dashboard) => {
+            await icon(dashboard, "#1f5fd6 0");
+            proxy.rule = () => 503;
+            await dashboard.waitForBanner("Disconnected");
+            await icon(dashboard, "#59606d 0");
+        });
+    },
+};

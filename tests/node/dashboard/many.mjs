@@ -1,0 +1,42 @@
+// A service with forty mock chains, and proxies in front of it that show some of them.
+
+import { STILL, trendBody } from "./page.mjs";
+import { Proxy } from "../services.mjs";
+
+const COUNT = 40;
+const FIRST_ID = 1000;
+// Prices from wei to gwei.
+const FEES = 'pricing.base_fee_floor = "0 wei"\npricing.priority_fee_floor = "0 wei"\n' +
+    "pricing.base_fee_change_denominator = 8";
+
+export class ManyChains {
+    static async start({ nodes, config, start }) {
+        const many = new ManyChains();
+        many.chains = Object.fromEntries(Array.from({ length: COUNT }, (_, index) => {
+            const market = { baseFee: 10n ** BigInt(6 + (index % 6)), reward: 10n ** BigInt(3 + (index % 9)) };
+            const chain = nodes.chain(FIRST_ID + index, market);
+            return [`chain-${index}`, { ...chain, name: `Chain number ${index}`, fees: FEES, more: STILL }];
+        }));
+        many.service = await start({ config: config(many.chains) });
+        return many;
+    }
+
+    names(count) {
+        return Object.values(this.chains).slice(0, count).map(({ name }) => name);
+    }
+
+    // Starts a proxy that shows the first `count` chains, and a history of this level for each chain.
+    async proxy(count, level = "low") {
+        const proxy = await Proxy.start(this.service.url);
+        const ids = new Set(Object.values(this.chains).slice(0, count).map(({ id }) => id));
+        proxy.level = level;
+        proxy.rule = async (path) => {
+            const { pathname, searchParams } = new URL(path, "http://service");
+            if (pathname.endsWith("/fee-trend")) return trendBody(searchParams.get("period"), proxy.level);
+            if (!["/v1/chains", "/v1/fee-markets"].includes(pathname)) return "pass";
+            const all = await (await fetch(`${this.service.url}${pathname}`)).json();
+            return all.filter(({ chain_id: id }) => ids.has(id));
+        };
+        return proxy;
+    }
+}

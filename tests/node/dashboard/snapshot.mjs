@@ -1,0 +1,101 @@
+// What screen readers get of a chain's page.
+
+export const SNAPSHOT = `\
+- main:
+  - heading "Gas prices" [level=1]
+  - paragraph: What gas costs now, updated with every block.
+  - navigation "Pages":
+    - link "API":
+      - /url: docs
+    - link "JSON":
+      - /url: v1/gas-suggestions
+  - status
+  - article "ronin":
+    - link "← All chains":
+      - /url: "#"
+    - heading "ronin" [level=2]
+    - paragraph: chain id 2020
+    - paragraph: Live
+    - group "Speed":
+      - button "Medium" [pressed]
+      - button "High"
+    - paragraph: 21 gwei per gas
+    - paragraph: Max fee (cap) 22 gwei
+    - paragraph: Normal for the last 24 h
+    - paragraph: Updated just now
+    - term: Block
+    - definition: "100"
+    - term: Next block
+    - definition: not known yet
+    - heading "What it costs" [level=3]
+    - table:
+      - rowgroup:
+        - row "Transaction Cost":
+          - columnheader "Transaction"
+          - columnheader "Cost"
+      - rowgroup:
+        - row "Transfer 21,000 gas 0.000441 RON":
+          - rowheader "Transfer 21,000 gas"
+          - cell "0.000441 RON"
+        - row "Token transfer 65,000 gas 0.00137 RON":
+          - rowheader "Token transfer 65,000 gas"
+          - cell "0.00137 RON"
+        - row "Swap 150,000 gas 0.00315 RON":
+          - rowheader "Swap 150,000 gas"
+          - cell "0.00315 RON"
+      - rowgroup:
+        - row "Your gas limit 100,000 0.0021 RON":
+          - rowheader "Your gas limit 100,000":
+            - text: Your gas limit
+            - textbox "Your gas limit": 100,000
+          - cell "0.0021 RON"
+    - paragraph
+    - heading "For your wallet" [level=3]
+    - term: Max fee
+    - definition:
+      - text: 22 gwei
+      - button "Copy gwei medium max fee of ronin"
+      - button "Copy wei medium max fee of ronin"
+    - term: Priority fee
+    - definition:
+      - text: 20 gwei
+      - button "Copy gwei medium priority fee of ronin"
+      - button "Copy wei medium priority fee of ronin"
+    - paragraph:
+      - text: "Copy code:"
+      - button "curl code for curl"
+      - button "viem code for viem"
+      - button "ethers code for ethers"
+    - heading "Notification" [level=3]
+    - text: Tell me below
+    - textbox "Tell me below":
+      - /placeholder: "1.5"
+    - text: gwei
+    - button "Tell me"
+    - paragraph
+    - heading "History" [level=3]
+    - group "Period":
+      - button "Blocks"
+      - button "1 hour"
+      - button "24 hours" [pressed]
+      - button "7 days"
+    - paragraph: "price: base fee and tip base fee lowest to highest base fee"
+    - 'group "Price per gas in the last 24 hours: usually 21 gwei, lowest 21 gwei, highest 21 gwei, now 21 gwei. Use the arrow keys to read the values."'
+    - paragraph: "Price per gas in the last 24 hours: usually 21 gwei, lowest 21 gwei, highest 21 gwei, now 21 gwei."
+    - group: Show the numbers
+    - group: Cheapest hours of the week
+    - group: How the price is made
+    - group: How the last suggestion did
+    - paragraph:
+      - text: "The same as JSON:"
+      - link "suggestion":
+        - /url: http://host/v1/ronin/gas-suggestion
+      - text: ","
+      - link "fee market":
+        - /url: http://host/v1/ronin/fee-market
+      - text: ","
+      - link "blocks":
+        - /url: http://host/v1/ronin/fee-history
+      - text: .
+  - status
+  - paragraph: "Medium gets into the next block or two; high is first in line. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;
