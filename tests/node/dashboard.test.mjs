@@ -8,7 +8,7 @@ import {
     cost, exactCost, expectedPrice, grouped, gwei, parseGas, parseGwei, price, priceParts, shortGwei,
 } from "../../src/pages/dashboard/amounts.js";
 import { iconUrl } from "../../src/pages/dashboard/favicon.js";
-import { ago, announcementText, duration, nextBlockText } from "../../src/pages/dashboard/format.js";
+import { ago, announcementText, duration, nextBlockText, shortAgo } from "../../src/pages/dashboard/format.js";
 import { Alerts } from "../../src/pages/dashboard/notify.js";
 import { blockPoints, scale, series, summary, trendPoints } from "../../src/pages/dashboard/points.js";
 import { snippets } from "../../src/pages/dashboard/snippets.js";
@@ -112,6 +112,8 @@ test("durations show their two largest units, rounded down", () => {
         [86_400_000, "1 d"], [90_000_000, "1 d 1 h"], [10 * 86_400_000 + 59_000, "10 d"],
     ];
     for (const [milliseconds, expected] of cases) assert.equal(duration(milliseconds), expected);
+    assert.deepEqual([0, 59_999, 131_000, 3_600_000, 90_000_000].map(shortAgo),
+        ["just now", "59 s ago", "2 min ago", "1 h ago", "1 d ago"]);
     assert.deepEqual([0, 999, 1000, 61_000].map(ago), ["just now", "just now", "1 s ago", "1 min 1 s ago"]);
 });
 

@@ -25,6 +25,11 @@ export function ago(milliseconds) {
     return milliseconds < SECOND ? "just now" : `${duration(milliseconds)} ago`;
 }
 
+/** Formats an age in its largest unit, for places with little room. */
+export function shortAgo(milliseconds) {
+    return ago(milliseconds).replace(/^(\d+ \w+) \d+ \w+/, "$1");
+}
+
 /**
  * Formats the time until the next block.
  *

@@ -1,7 +1,7 @@
 // What the page shows of a chain. Pure functions without access to the page or the network.
 
 import { ACTIONS, cost, exactCost, expectedPrice, grouped, gwei, price, priceParts } from "./amounts.js";
-import { ago, duration, nextBlockText } from "./format.js";
+import { ago, duration, nextBlockText, shortAgo } from "./format.js";
 import { scoreView } from "./score.js";
 import { staleAfter } from "./state.js";
 
@@ -64,7 +64,9 @@ export function rowView(chain, connection, now, tier = "medium") {
     const isLive = chain.isContinuous && !["interrupted", "disconnected"].includes(connection);
     const [state, problem] = chainState(chain, isLive, connection, now);
     const { market, last } = chain;
-    const age = ageText(chain.age ?? (market ? undefined : last?.age), now);
+    const seen = chain.age ?? (market ? undefined : last?.age);
+    const milliseconds = seen && now - seen.at + seen.atLeast;
+    const age = seen && ago(milliseconds);
     const block = market?.newest_block ?? chain.block;
     return {
         key: chain.key,
@@ -75,7 +77,7 @@ export function rowView(chain, connection, now, tier = "medium") {
         isLive,
         block: block === undefined ? undefined : grouped(block),
         age: age && `${market ? "Updated" : "Last updated"} ${age}`,
-        shortAge: age,
+        shortAge: seen && shortAgo(milliseconds),
         price: priceView(market, tier) ?? (last && { ...priceView(last.market, tier), isPast: true }),
         rise: market && riseText(market),
         trend: market?.base_fee_trend,
@@ -89,10 +91,6 @@ export function rowView(chain, connection, now, tier = "medium") {
 function transferView({ market, last }, tier) {
     const known = market ?? last?.market;
     return known && costView(expectedPrice(known, tier), ACTIONS[0].gas, known.currency ?? null);
-}
-
-function ageText(age, now) {
-    return age && ago(now - age.at + age.atLeast);
 }
 
 function priceView(market, tier) {

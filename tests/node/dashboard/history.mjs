@@ -164,7 +164,7 @@ export default {
             await page.locator(".heat td").last().hover();
             await hour.filter({ hasText: /^Sunday 23:00: / }).waitFor();
             // Without the route, the chart of blocks remains, and no verdict is shown.
-            proxy.rule = (path) => (path.includes("/fee-trend") ? 404 : "pass");
+            proxy.rule = (path) => (path.includes("/fee-trend") ? 404 : rule(path));
             await page.getByRole("button", { name: "7 days" }).click();
             await readout.filter({ hasText: "Not available right now." }).waitFor();
             await page.locator(".verdict").waitFor({ state: "hidden" });
