@@ -98,7 +98,7 @@ fn normalize(path: &Path) -> PathBuf {
     for component in path.components() {
         match component {
             Component::ParentDir => {
-                assert!(normal.pop(), "{} leaves the repository", path.display())
+                assert!(normal.pop(), "{} leaves the repository", path.display());
             }
             Component::CurDir => {}
             other => normal.push(other),
