@@ -27,6 +27,7 @@ mod faults;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/fixtures.rs"]
 mod fixtures;
+mod guides;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/http_message.rs"]
 mod http_message;

@@ -1,5 +1,5 @@
-//! Compares the tables and the Redis ACL in docs/operations.md with the code. Tests `healthcheck` and the other
-//! commands.
+//! Compares the tables in docs/configuration.md and docs/operate.md, and the Redis ACL in docs/replicas.md, with the
+//! code. Tests `healthcheck` and the other commands.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -15,24 +15,46 @@ use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
 use crate::test_server::TestServer;
 
-/// Returns the names in the first column of the tables below `heading` in docs/operations.md.
-fn documented_names(heading: &str) -> BTreeSet<String> {
-    let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
-    let (_, section) = guide.split_once(&format!("\n## {heading}\n")).unwrap();
-    let section = section.split("\n## ").next().unwrap();
+/// Returns the rows of the tables in `section`: the names in the first column, and the second column.
+fn documented_rows(section: &str) -> Vec<(String, String)> {
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-    let names = rows.flat_map(|row| {
-        let cell = format!("`{}", row.split(" |").next().unwrap());
-        cell.split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<Vec<_>>()
+    let rows = rows.flat_map(|row| {
+        let mut cells = row.split(" | ");
+        let names = format!("`{}", cells.next().unwrap());
+        let second = cells.next().unwrap().to_owned();
+        let row = |name: &str| (name.trim_matches('`').to_owned(), second.clone());
+        names.split(", ").map(row).collect::<Vec<_>>()
     });
-    let names: Vec<_> = names.collect();
-    let unique: BTreeSet<_> = names.iter().cloned().collect();
-    assert_eq!(unique.len(), names.len(), "listed twice: {names:?}");
+    rows.collect()
+}
+
+fn unique(names: impl Iterator<Item = String>) -> BTreeSet<String> {
+    let mut unique = BTreeSet::new();
+    names.for_each(|name| assert!(unique.insert(name.clone()), "{name} is listed twice"));
     unique
 }
 
+/// Returns the metrics in docs/operate.md.
+fn documented_metrics() -> BTreeSet<String> {
+    let guide = String::from_utf8(fixtures::read("docs/operate.md")).unwrap();
+    let (_, section) = guide.split_once("\n## Metrics\n").unwrap();
+    let rows = documented_rows(section.split("\n## ").next().unwrap());
+    unique(rows.into_iter().map(|(name, _)| name))
+}
+
+/// Returns the keys in docs/configuration.md, with their sections, and the column of the built-in values.
+fn documented_keys() -> Vec<(String, String)> {
+    let guide = String::from_utf8(fixtures::read("docs/configuration.md")).unwrap();
+    let sections = guide.split("\n## `[").skip(1).flat_map(|text| {
+        let (section, text) = text.split_once("]`\n").unwrap();
+        let rows = documented_rows(text.split("\n## ").next().unwrap());
+        rows.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
+    });
+    sections.collect()
+}
+
 #[test]
-fn operations_guide_lists_exactly_the_configuration_keys() {
+fn configuration_guide_lists_exactly_the_configuration_keys() {
     // The error for an unknown key lists the allowed ones.
     let allowed_keys = |section: &str, toml: &str| {
         let errors = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err();
@@ -47,15 +69,36 @@ fn operations_guide_lists_exactly_the_configuration_keys() {
     let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
     let section_keys =
         sections.iter().flat_map(|section| allowed_keys(section, &format!("[{section}]")));
-    let chain_keys = allowed_keys("chains.{chain}", "[chains.a]");
-    let pricing_keys = allowed_keys("chains.{chain}.pricing", "[chains.a.pricing]");
+    let chain_keys = allowed_keys("chains.NAME", "[chains.a]");
+    let pricing_keys = allowed_keys("chains.NAME.pricing", "[chains.a.pricing]");
     let known: BTreeSet<_> = section_keys
         .chain(chain_keys)
         .chain(pricing_keys)
         // This is a table, not a key.
-        .filter(|key| key != "chains.{chain}.pricing")
+        .filter(|key| key != "chains.NAME.pricing")
         .collect();
-    assert_eq!(documented_names("Configure"), known);
+    assert_eq!(unique(documented_keys().into_iter().map(|(key, _)| key)), known);
+}
+
+#[test]
+fn configuration_guide_has_the_built_in_values() {
+    let defaults = String::from_utf8(fixtures::read("config/default.toml")).unwrap();
+    let defaults: toml_edit::DocumentMut = defaults.parse().unwrap();
+    let mut count = 0;
+    for (key, documented) in documented_keys() {
+        let (section, name) = key.split_once('.').unwrap();
+        let value = defaults[section].get(name).filter(|_| section != "chains");
+        // Some cells describe an empty value in words, or add a condition.
+        let (Some(value), Some(documented)) = (value, documented.split('`').nth(1)) else {
+            continue;
+        };
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        // The item includes the comment that follows it.
+        let value = value.split(" #").next().unwrap().trim();
+        assert_eq!(documented, value, "{key}");
+        count += 1;
+    }
+    assert!(count > 30, "{count} values");
 }
 
 /// Returns the names of all exported metrics, and the text of `/metrics`.
@@ -66,7 +109,7 @@ async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
 }
 
 #[tokio::test]
-async fn operations_guide_lists_exactly_the_exported_metrics() {
+async fn operate_guide_lists_exactly_the_exported_metrics() {
     let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     let chain =
         format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url());
@@ -95,7 +138,7 @@ async fn operations_guide_lists_exactly_the_exported_metrics() {
     let (more, also_exposed) = exported_metrics(&announced).await;
     names.extend(more);
     exposed += &also_exposed;
-    assert_eq!(documented_names("Metrics"), names);
+    assert_eq!(documented_metrics(), names);
     for name in names {
         assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
     }
@@ -115,13 +158,13 @@ async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
     assert!(
         redis_metrics
             .iter()
-            .all(|name| documented_names("Metrics").contains(name) && !names.contains(name))
+            .all(|name| documented_metrics().contains(name) && !names.contains(name))
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documented_redis_acl_is_sufficient_and_minimal() {
-    let guide = String::from_utf8(fixtures::read("docs/operations.md")).unwrap();
+    let guide = String::from_utf8(fixtures::read("docs/replicas.md")).unwrap();
     let (_, rest) = guide.split_once("\nuser gas on >PASSWORD ").unwrap();
     let acl_rules: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
     let redis = Redis::start();

@@ -1,0 +1,195 @@
+//! The guides: their links and anchors, their configuration snippets, and the scripts of the quick start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use gas_suggestion::config::Config;
+use serde_json::{Value, json};
+
+use crate::anvil::Anvil;
+use crate::fixtures;
+use crate::integrations::blocks;
+use crate::programs;
+use crate::test_server::TestServer;
+
+/// Private key of anvil's first default account.
+const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+
+/// Returns the paths of all guides, relative to the repository root.
+fn guides() -> Vec<PathBuf> {
+    let mut guides: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(PathBuf::from).into();
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(fixtures::path(folder.to_str().unwrap())).unwrap() {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                // Examples may have installed packages, whose pages are not ours.
+                if !path.ends_with("node_modules") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                guides.push(path);
+            }
+        }
+    }
+    guides
+}
+
+/// Returns the text without fenced blocks.
+fn prose(page: &str) -> String {
+    let mut is_code = false;
+    let lines = page.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the targets of Markdown links, images, link definitions and HTML attributes.
+fn links(page: &str) -> Vec<String> {
+    let mut links = vec![];
+    for paragraph in prose(page).split("\n\n") {
+        // Every second part is inline code.
+        let text: String = paragraph.split('`').step_by(2).collect();
+        let until = |start: &str, end: char| {
+            let rest = text.split(start).skip(1);
+            rest.map(|rest| rest.split(end).next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        links.extend(until("](", ')'));
+        links.extend(["href=\"", "src=\"", "srcset=\""].iter().flat_map(|name| until(name, '"')));
+        let definitions = text.lines().filter(|line| line.starts_with('['));
+        links.extend(definitions.filter_map(|line| Some(line.split_once("]: ")?.1.to_owned())));
+    }
+    links
+}
+
+/// Returns the anchors of the page's headings by GitHub's rules.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let (mut anchors, mut counts) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
+    for line in prose(page).lines() {
+        let text = line.trim_start_matches('#');
+        let level = line.len() - text.len();
+        if !(1..=6).contains(&level) || !text.starts_with(' ') {
+            continue;
+        }
+        // Of a link the text counts.
+        let mut parts = text.split("](");
+        let mut title = parts.next().unwrap().to_owned();
+        for part in parts {
+            title += part.split_once(')').unwrap().1;
+        }
+        let is_kept = |c: &char| c.is_alphanumeric() || "_- ".contains(*c);
+        let slug: String = title.trim().to_lowercase().chars().filter(is_kept).collect();
+        let slug = slug.replace(' ', "-");
+        let count = counts.entry(slug.clone()).or_default();
+        anchors.insert(if *count == 0 { slug } else { format!("{slug}-{count}") });
+        *count += 1;
+    }
+    anchors
+}
+
+/// Resolves `.` and `..` in a path below the repository root.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                assert!(normal.pop(), "{} leaves the repository", path.display());
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[test]
+fn links_and_anchors_are_found_by_the_rules_of_github() {
+    let page = "# A b\n\n## `[c.D]`, e's: f_g\n\n## A b\n\n```\n# no\n[x](y)\n```\n\nsee [a\nb](c.md#d) `[n](o)`\n\n\
+        [r]: s.md\n\n<img src=\"i.png\" srcset=\"j.png\"> ## no\n\n### See [it](k.md) now";
+    assert_eq!(links(page), ["c.md#d", "s.md", "i.png", "j.png", "k.md"]);
+    let expected = ["a-b", "a-b-1", "cd-es-f_g", "see-it-now"];
+    assert_eq!(anchors(page), expected.map(str::to_owned).into());
+}
+
+#[test]
+fn every_link_of_the_guides_has_its_file_and_anchor() {
+    let (mut broken, mut count) = (vec![], 0);
+    for guide in guides() {
+        let read = |path: &Path| String::from_utf8(fixtures::read(path.to_str().unwrap())).unwrap();
+        for link in links(&read(&guide)) {
+            if link.contains("://") {
+                continue;
+            }
+            count += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path {
+                "" => guide.clone(),
+                path => normalize(&guide.parent().unwrap().join(path)),
+            };
+            let exists = fixtures::path(target.to_str().unwrap()).exists();
+            let has_anchor = || anchor.is_empty() || anchors(&read(&target)).contains(anchor);
+            if !exists || !has_anchor() {
+                broken.push(format!("{}: {link}", guide.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+    assert!(count > 100, "{count} links");
+}
+
+#[test]
+fn toml_snippets_of_the_guides_are_valid_configurations() {
+    let mut count = 0;
+    for guide in guides() {
+        let guide = guide.to_str().unwrap();
+        for block in blocks(guide).iter().filter(|block| block.language == "toml") {
+            let chain = "\n[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+            let chain = if block.text.contains("[chains.") { "" } else { chain };
+            let errors = Config::from_toml(&(block.text.clone() + chain)).err();
+            assert!(errors.is_none(), "{guide}, {}: {errors:#?}", block.heading);
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count} snippets");
+}
+
+#[tokio::test]
+async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
+    let node = Anvil::with_chain_id(31337, 0, &[]);
+    let chain = format!("[chains.local]\nchain_id = 31337\nrpc_urls = [\"{}\"]\n", node.url());
+    let service = TestServer::start(&chain).await;
+    // ES modules are found from the folder of the script.
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("quick-start");
+    fs::create_dir_all(&folder).unwrap();
+    let packages = folder.join("node_modules");
+    let _ = fs::remove_file(&packages);
+    std::os::unix::fs::symlink(fixtures::path("tests/node/node_modules"), &packages).unwrap();
+    for package in ["viem", "ethers"] {
+        service.wait_for_head("local", &node).await;
+        let suggestion = service.get("/v1/local/gas-suggestion").await.json();
+        let name = format!("send-{package}.mjs");
+        let mut scripts = blocks("docs/quick-start.md");
+        scripts.retain(|block| block.text.starts_with(&format!("// {name}\n")));
+        let [script] = &scripts[..] else { panic!("{name}: {scripts:?}") };
+        fs::write(folder.join(&name), &script.text).unwrap();
+        let mut command = programs::node_js(&[package]);
+        command.arg(folder.join(&name)).env("SERVICE", service.url("")).env("CHAIN", "anvil");
+        command.env("NODE", node.url()).env("KEY", KEY);
+        let hash = programs::expect_success(command).await;
+        let transaction = node.call("eth_getTransactionByHash", json!([hash])).await;
+        for (sent, suggested) in [
+            ("maxFeePerGas", "max_fee_per_gas"),
+            ("maxPriorityFeePerGas", "max_priority_fee_per_gas"),
+        ] {
+            let suggested: u128 =
+                suggestion["medium"][suggested].as_str().unwrap().parse().unwrap();
+            assert_eq!(transaction[sent], Value::String(format!("{suggested:#x}")), "{package}");
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
