@@ -10,7 +10,9 @@ import { createPublicClient, createWalletClient, http } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { mainnet } from "viem/chains";
 
-import { Service, binary, chainSection, folder, installed, nowhere, readmeBlock, startAnvil, stopAll } from "./rig.mjs";
+import {
+    Service, binary, chainSection, folder, installed, nowhere, readmeBlock, startAnvil, stopAll, until,
+} from "./rig.mjs";
 
 // Anvil's first account.
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -49,7 +51,7 @@ async function captured(run) {
     console.log = (...values) => written.logs.push(values);
     console.warn = (...values) => written.warnings.push(values);
     try {
-        await run();
+        await run(written);
     } finally {
         Object.assign(console, { log, warn });
     }
@@ -62,8 +64,7 @@ async function feesOf(hash, node = anvil) {
     return type === "0x0" ? [BigInt(gasPrice)] : [BigInt(maxFeePerGas), BigInt(maxPriorityFeePerGas)];
 }
 
-// Returns the suggested fees. No block may be mined until they are used, so they are read from the service at its
-// current block.
+// Returns the suggested fees.
 async function suggested(chain = "ethereum") {
     const { medium } = await (await fetch(`${service.url}/v1/${chain}/gas-suggestion`)).json();
     return [BigInt(medium.max_fee_per_gas), BigInt(medium.max_priority_fee_per_gas)];
@@ -99,10 +100,11 @@ const LIBRARIES = [["viem and wagmi", "chain, transport", viemSend], ["ethers", 
 for (const [heading, names, send] of LIBRARIES) {
     test(`${heading}: a transaction pays the suggestion`, async () => {
         await upToDate();
+        const expected = await suggested();
         let hash;
-        const [expected, written] = [await suggested(), await captured(async () => {
+        const written = await captured(async () => {
             hash = await send(await readme(heading, names));
-        })];
+        });
         assert.deepEqual(await feesOf(hash), expected);
         const { maxFeePerGas, maxPriorityFeePerGas } = written.logs[0][0];
         assert.deepEqual([maxFeePerGas, maxPriorityFeePerGas], expected);
@@ -111,11 +113,11 @@ for (const [heading, names, send] of LIBRARIES) {
 
     test(`${heading}: without the service the node sets the fees, with one warning`, async () => {
         let hash, own;
+        // The README reads the fees once, before the transaction.
         const written = await captured(async () => {
             const block = await readme(heading, names, { url: away });
             own = await ownEstimate[heading]();
             hash = await send(block);
-            await send(block);
         });
         assert.deepEqual(await feesOf(hash), own);
         assert.equal(written.warnings.length, 1, String(written.warnings));
@@ -144,10 +146,7 @@ test("legacy chains get a gas price", async () => {
     await upToDate(legacy, "legacy");
     const [price] = await suggested("legacy");
     const written = await captured(async () => {
-        const { provider } = await readme("ethers", "provider", options);
-        await provider.getFeeData();
-        const { chain, transport } = await readme("viem and wagmi", "chain, transport", options).catch(() => ({}));
-        assert.deepEqual([chain, transport], [undefined, undefined]);
+        await readme("ethers", "provider", options);
     });
     assert.equal(written.logs[0][0].gasPrice, price);
     assert.equal(written.logs[0][0].maxFeePerGas, null);
@@ -170,14 +169,11 @@ test("the snippets of the client run as they are", async () => {
     assert.match(fees.logs[0][0], /^\d+(\.\d+)? gwei, \d+ s old$/);
     const without = await captured(() => readme("Errors", "gas", { url: away }));
     assert.equal(without.logs[0][0], "let the node decide");
-    let first;
-    const stream = await captured(async () => {
-        const { unsubscribe, gas } = await readme("Follow the chain", "gas, unsubscribe");
-        first = await new Promise((resolve) => {
-            const stop = gas.subscribe({ onSuggestion: ({ block }) => (stop(), resolve(block)) });
-        });
-        await new Promise(setImmediate);
+    const stream = await captured(async ({ logs }) => {
+        const { unsubscribe } = await readme("Follow the chain", "unsubscribe");
+        await until(() => logs.length, (length) => length > 0);
         unsubscribe();
     });
-    assert.deepEqual(stream.logs.map(([block]) => block), [first]);
+    assert.equal(stream.logs[0].length, 2);
+    assert.deepEqual(stream.logs[0][0], Number(await anvil.call("eth_blockNumber")));
 });
