@@ -1,10 +1,10 @@
 //! The npm package in `clients/js`, as its users install it, and the examples in `docs/examples`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use serde_json::Value;
-use tokio::sync::OnceCell;
 
 use crate::anvil::{Anvil, foundry};
 use crate::deployment::{compose_file, documents};
@@ -16,24 +16,24 @@ use crate::raw_client::free_port;
 use crate::test_server::{Response, TestServer};
 
 /// Packs the package and installs it into a folder of its own, once. Returns the folder.
-async fn installed() -> &'static Path {
-    static INSTALLED: OnceCell<PathBuf> = OnceCell::const_new();
-    let install = async || {
+pub(crate) fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
         let modules = fixtures::path("clients/js/node_modules");
         assert!(modules.exists(), "no {}: run tests/run.sh", modules.display());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-package");
         let mut command =
             programs::node_js(&["ethers", "playwright-core", "react", "viem", "wagmi"]);
         command.arg(fixtures::path("clients/js/test/install.mjs")).arg(&folder);
-        programs::expect_success(command).await;
+        let Output { status, stderr, .. } = command.output().unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
         folder
-    };
-    INSTALLED.get_or_init(install).await
+    })
 }
 
 /// Runs the test file `name` of `clients/js/test` beside the installed package.
 async fn run(name: &str) {
-    let folder = installed().await;
+    let folder = installed();
     let mut command = Command::new("node");
     // A test that waits for something that never happens must not wait forever.
     command.args(["--test", "--test-reporter", "spec", "--test-timeout", "180000"]);

@@ -20,7 +20,7 @@ export function suggestionOrNull(options: FeeOptions): () => Promise<Suggestion 
       hasWarned = false
       return suggestion
     } catch (error) {
-      if (!hasWarned) console.warn('no gas suggestion, so the node sets the fees:', error)
+      if (!hasWarned) console.warn('no gas suggestion, the node sets the fees:', error)
       hasWarned = true
       return null
     }

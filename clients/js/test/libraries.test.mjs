@@ -122,7 +122,7 @@ for (const [heading, names, send] of LIBRARIES) {
         assert.deepEqual(await feesOf(hash), own);
         assert.equal(written.warnings.length, 1, String(written.warnings));
         const [text, error] = written.warnings[0];
-        assert.equal(text, "no gas suggestion, so the node sets the fees:");
+        assert.equal(text, "no gas suggestion, the node sets the fees:");
         assert.equal(error.code, "network_error");
     });
 }

@@ -11,6 +11,7 @@ import { text } from "node:stream/consumers";
 
 import { build } from "esbuild";
 import { createGasClient, formatGwei } from "gas-suggestion";
+import { parseGwei } from "viem";
 
 import {
     Nodes, Service, atEnd, binary, chainSection, folder, installed, launch, nowhere, readmeBlock, repository, serve,
@@ -194,7 +195,7 @@ test("the bot replaces a transaction that is not mined", async () => {
     const lines = output.trim().split("\n");
     const [first, second] = lines.map((line) => /^sent (0x\w+) at ([\d.]+) gwei$/.exec(line));
     assert.equal(first[2], formatGwei(medium.maxFeePerGas));
-    assert.ok(Number(second[2]) >= 1.1 * Number(first[2]), output);
+    assert.ok(parseGwei(second[2]) * 10n >= parseGwei(first[2]) * 11n, output);
     const { transactions, number } = await anvil.call("eth_getBlockByNumber", "latest", true);
     const [{ hash, to, value }] = transactions;
     assert.deepEqual([to, BigInt(value)], [TO.toLowerCase(), 5n * 10n ** 17n]);
