@@ -99,7 +99,8 @@ async fn nginx_example_caches_prices_and_passes_streams_on() {
     let service = TestServer::start(&chain).await;
     service.wait_for_head("ronin", &node).await;
     let listen = format!("127.0.0.1:{}", free_port());
-    let nginx = Nginx::start(&[listen.parse().unwrap()], |_| {
+    let addresses = [listen.parse().unwrap()];
+    let nginx = Nginx::start(&addresses, |_| {
         let text = String::from_utf8(fixtures::read("docs/examples/nginx/nginx.conf")).unwrap();
         let text = text.replace("listen 8082", &format!("listen {listen}"));
         let text = text.replace("127.0.0.1:8080", &service.address().to_string());

@@ -577,8 +577,7 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
 async fn client_returns_and_follows_the_price() {
     let market = NodeAndService::start(&[]).await;
     let program = market.workspace().module(
-        "import { formatGwei } from 'gas-suggestion';
-         import { followGas, gasPrice } from './gas-price.js';
+        "import { followGas, gasPrice } from './gas-price.js';
          print(await gasPrice());
          const stop = followGas(({ block, medium }) => { stop(); print([block, medium.maxFeePerGas]); });",
     );
@@ -591,8 +590,9 @@ async fn client_returns_and_follows_the_price() {
     let price: Value = serde_json::from_str(price).unwrap();
     assert_eq!(price["transferCost"], format!("{}n", max_fee * 21_000));
     assert_eq!((price["block"].to_string().as_str(), &price["isStale"]), (block, &json!(false)));
-    let gwei = price["price"].as_str().unwrap().strip_suffix(" gwei").unwrap();
-    assert_eq!(gwei.parse::<f64>().unwrap() * 1e9, max_fee as f64);
+    let gwei = format!("{}.{:09}", max_fee / 1_000_000_000, max_fee % 1_000_000_000);
+    let gwei = gwei.trim_end_matches('0').trim_end_matches('.');
+    assert_eq!(price["price"], format!("{gwei} gwei"));
 }
 
 /// Returns the id and the data of the next event in the output of `curl`.
