@@ -576,7 +576,8 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
 #[tokio::test]
 async fn client_returns_and_follows_the_price() {
     let market = NodeAndService::start(&[]).await;
-    let program = market.workspace().module(
+    let workspace = market.workspace();
+    let program = workspace.module(
         "import { followGas, gasPrice } from './gas-price.js';
          print(await gasPrice());
          const stop = followGas(({ block, medium }) => { stop(); print([block, medium.maxFeePerGas]); });",
