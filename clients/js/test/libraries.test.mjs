@@ -6,12 +6,14 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 import { JsonRpcProvider, Wallet } from "ethers";
+import { gasSuggestionPlugin } from "gas-suggestion/ethers";
+import { gasFees } from "gas-suggestion/viem";
 import { createPublicClient, createWalletClient, http } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { mainnet } from "viem/chains";
 
 import {
-    Service, binary, chainSection, folder, installed, nowhere, readmeBlock, startAnvil, stopAll, until,
+    Service, binary, chainSection, folder, installed, nowhere, readmeBlock, serve, startAnvil, stopAll, until,
 } from "./rig.mjs";
 
 // Anvil's first account.
@@ -162,6 +164,20 @@ test("viem keeps fees that a transaction has", async () => {
     assert.deepEqual(await estimateFeesPerGas({ type: "legacy" }), { gasPrice: maxFeePerGas });
     const own = { maxFeePerGas: 7n };
     assert.deepEqual(await estimateFeesPerGas({ type: "eip1559", request: own }), { ...own, maxPriorityFeePerGas });
+});
+
+test("the tier can be chosen", async () => {
+    const tier = (price) => ({ max_fee_per_gas: `${price}`, max_priority_fee_per_gas: `${price - 1}` });
+    const body = { chain_name: "a", type: "eip-1559", base_fee_per_gas: "0", medium: tier(5), high: tier(9) };
+    const { url } = await serve((_, response) => {
+        response.writeHead(200, { "X-Newest-Block": 1, "Age": 0 }).end(JSON.stringify(body));
+    });
+    for (const [options, price] of [[{}, 5n], [{ tier: "medium" }, 5n], [{ tier: "high" }, 9n]]) {
+        const all = { url, chain: "a", ...options };
+        const fees = { maxFeePerGas: price, maxPriorityFeePerGas: price - 1n };
+        assert.deepEqual(await gasFees(all).estimateFeesPerGas({ type: "eip1559" }), fees);
+        assert.deepEqual(await gasSuggestionPlugin(all).processFunc(), { gasPrice: price, ...fees });
+    }
 });
 
 test("the snippets of the client run as they are", async () => {

@@ -132,6 +132,7 @@ test("an event that overtakes the request for the age is not lost or undone", as
     // The comment causes a second request, which shows that the event before it was read.
     stream.write(`${rig.event(2, 2)}:\n\n`);
     await until(() => rig.hold.length, (count) => count === 2);
+    assert.deepEqual(seen.blocks(), []);
     rig.hold[1].writeHead(200, { "X-Newest-Block": 1, "Age": 3 }).end(rig.body(1));
     await reaches(seen, 2);
     assert.deepEqual(seen.blocks(), [2]);
