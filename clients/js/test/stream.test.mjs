@@ -183,6 +183,18 @@ test("a body without end and without a line break is given up", async () => {
     assert.deepEqual([error.code, error.message], ["invalid_response", "an event is too long"]);
 });
 
+test("a silent connection is replaced", async (t) => {
+    const { setTimeout: original } = globalThis;
+    t.after(() => Object.assign(globalThis, { setTimeout: original }));
+    // The client waits 45 s for the comment that the service sends after 15 s.
+    globalThis.setTimeout = (run, delay, ...more) => original(run, delay === 45_000 ? 200 : delay, ...more);
+    const rig = await script();
+    const seen = record(rig.client);
+    const error = await until(() => seen.errors[0], Boolean);
+    assert.deepEqual([error.code, error.message], ["network_error", "the service is unreachable: the stream is silent"]);
+    await until(() => rig.requests.length, (count) => count > 1);
+});
+
 test("unsubscribing closes the connection and silences the callbacks", async () => {
     const rig = await script();
     const seen = record(rig.client);
