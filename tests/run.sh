@@ -62,6 +62,7 @@ install_packages() { # folder
 }
 install_packages tests/node
 install_packages tests/node/hardhat-2
+install_packages clients/js
 [ -n "${HARDHAT_3:-}" ] || install_packages tests/node/hardhat-3
 
 # Debian has venv in a separate package without a command, so the check imports it.

@@ -78,7 +78,13 @@ async function open(t, folder, service) {
         if (url === "/") {
             // The viem example only needs these imports to exist.
             const nothing = "data:text/javascript,export const http = () => {}, ronin = {}";
-            const imports = { imports: { ethers: "/ethers.js", viem: nothing, "viem/chains": nothing } };
+            const dist = "/node_modules/gas-suggestion/dist";
+            const imports = {
+                imports: {
+                    "ethers": "/ethers.js", "viem": nothing, "viem/chains": nothing,
+                    "gas-suggestion/ethers": `${dist}/ethers.js`, "gas-suggestion/viem": `${dist}/viem.js`,
+                },
+            };
             return response.end(`<!doctype html><title>A dApp</title><link rel="icon" href="data:,">
                 <script type="importmap">${JSON.stringify(imports)}</script>`);
         }

@@ -31,7 +31,7 @@ fn run(program: &str, package: &str, arguments: &[&str]) -> String {
 }
 
 /// Parses the documents of a YAML text.
-fn documents(yaml: &str) -> Vec<Value> {
+pub(crate) fn documents(yaml: &str) -> Vec<Value> {
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let mut python = python_tool("python");
     python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -43,10 +43,14 @@ fn documents(yaml: &str) -> Vec<Value> {
     serde_json::from_slice(&stdout).unwrap()
 }
 
+/// Returns the YAML of the file at this path as docker-compose reads it.
+pub(crate) fn compose_file(path: &str) -> String {
+    run("docker-compose", "docker-compose", &["--file", path, "config"])
+}
+
 /// Returns docker-compose.yml as docker-compose reads it.
 fn compose() -> Value {
-    let arguments = ["--file", "docker-compose.yml", "config"];
-    documents(&run("docker-compose", "docker-compose", &arguments)).remove(0)
+    documents(&compose_file("docker-compose.yml")).remove(0)
 }
 
 /// Returns one member of every service, by the service's name.

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 use crate::anvil::Anvil;
+use crate::client_package;
 use crate::fixtures;
 use crate::programs;
 use crate::raw_client::{TIMEOUT, free_port};
@@ -93,7 +94,8 @@ impl Workspace {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).unwrap();
         let workspace = Self { folder, service: service.to_owned(), node: node.to_owned() };
-        let packages = fixtures::path("tests/node/node_modules");
+        // Beside the published package these are the packages of tests/node.
+        let packages = client_package::installed().join("node_modules");
         std::os::unix::fs::symlink(packages, workspace.folder.join("node_modules")).unwrap();
         workspace.write("package.json", "{ \"type\": \"module\" }");
         for block in blocks("docs/integrations.md").iter().filter(|block| block.language == "js") {
@@ -432,7 +434,7 @@ async fn sends_own_estimate(service: &str, why: &str) {
         let (transaction, stderr) = send(&node, workspace.file(file)).await;
         let [tip, max_fee] = fees(&transaction);
         assert_eq!(format!("[\"{tip}n\",\"{max_fee}n\"]"), estimate, "{file}");
-        assert!(stderr.starts_with("no gas suggestion:"), "{file}: {stderr}");
+        assert!(stderr.starts_with("no gas suggestion, "), "{file}: {stderr}");
         assert!(stderr.contains(why), "{file}: {stderr}");
     }))
     .await;
@@ -569,6 +571,29 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
             assert_eq!(workspace.module(BOTH).success().await, expected);
         }
     }
+}
+
+#[tokio::test]
+async fn client_returns_and_follows_the_price() {
+    let market = NodeAndService::start(&[]).await;
+    let workspace = market.workspace();
+    let program = workspace.module(
+        "import { followGas, gasPrice } from './gas-price.js';
+         print(await gasPrice());
+         const stop = followGas(({ block, medium }) => { stop(); print([block, medium.maxFeePerGas]); });",
+    );
+    let response = market.service.get(SUGGESTION).await;
+    let block = response.header("x-newest-block");
+    let [_, max_fee] = market.suggestion().await;
+    let stdout = program.success().await;
+    let (price, followed) = stdout.split_once('\n').unwrap();
+    assert_eq!(followed, format!("[{block},\"{max_fee}n\"]"));
+    let price: Value = serde_json::from_str(price).unwrap();
+    assert_eq!(price["transferCost"], format!("{}n", max_fee * 21_000));
+    assert_eq!((price["block"].to_string().as_str(), &price["isStale"]), (block, &json!(false)));
+    let gwei = format!("{}.{:09}", max_fee / 1_000_000_000, max_fee % 1_000_000_000);
+    let gwei = gwei.trim_end_matches('0').trim_end_matches('.');
+    assert_eq!(price["price"], format!("{gwei} gwei"));
 }
 
 /// Returns the id and the data of the next event in the output of `curl`.

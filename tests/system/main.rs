@@ -12,6 +12,7 @@ mod alerts;
 mod anvil;
 mod backtest;
 mod balancer;
+mod client_package;
 mod conformance;
 mod dashboard;
 mod delegation_api;

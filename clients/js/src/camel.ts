@@ -1,0 +1,30 @@
+/** Members whose values, or whose members' values, are decimal integers. */
+type IsAmount<Key> = Key extends `${string}_per_gas` | 'minimum_base_fee' | 'base_fee_change_denominator' ? true : false
+
+type CamelCase<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelCase<Tail>>}` : Name
+
+/** A body of the service with camelCase names, and `bigint` for amounts. */
+export type Camel<Value, InAmount = false> = Value extends string
+  ? InAmount extends true
+    ? bigint
+    : Value
+  : Value extends readonly (infer Item)[]
+    ? Camel<Item, InAmount>[]
+    : Value extends object
+      ? { [Key in keyof Value as CamelCase<Key>]: Camel<Value[Key], InAmount extends true ? true : IsAmount<Key>> }
+      : Value
+
+const AMOUNT = /_per_gas$|^minimum_base_fee$|^base_fee_change_denominator$/
+
+/** Converts a body of the service. Throws a `SyntaxError` if an amount is not a decimal integer. */
+export function camel<Value>(value: Value, isAmount?: boolean): Camel<Value>
+export function camel(value: unknown, isAmount = false): unknown {
+  if (typeof value === 'string') return isAmount ? BigInt(value) : value
+  if (Array.isArray(value)) return value.map((item) => camel(item, isAmount))
+  if (value === null || typeof value !== 'object') return value
+  const entries = Object.entries(value).map(([key, inner]) => [
+    key.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+    camel(inner, isAmount || AMOUNT.test(key)),
+  ])
+  return Object.fromEntries(entries)
+}

@@ -1,0 +1,11 @@
+// `useSendTransaction` leaves the fees to the wallet. This hook sends the suggestion with the transaction.
+
+import { useConfig, useSendTransaction } from 'wagmi'
+import { estimateFeesPerGas } from 'wagmi/actions'
+
+export function useSuggestedSend() {
+  const config = useConfig()
+  const { mutateAsync, ...mutation } = useSendTransaction()
+  const send = async (transaction) => mutateAsync({ ...(await estimateFeesPerGas(config)), ...transaction })
+  return { ...mutation, send }
+}
