@@ -28,6 +28,8 @@ mod faults;
 #[path = "../rig/fixtures.rs"]
 mod fixtures;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/http_client.rs"]
+mod http_client;
 #[path = "../rig/http_message.rs"]
 mod http_message;
 mod integrations;
