@@ -1,6 +1,7 @@
 //! Tests of suggestions from anvil, a real node with real transactions.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -160,4 +161,48 @@ async fn node_that_starts_after_the_service_is_used() {
     let _anvil = start(port);
     service.wait_for("/readyz", |response| response.status == 200).await;
     assert_eq!(service.get(SUGGESTION).await.status, 200);
+}
+
+#[tokio::test]
+async fn prices_of_hours_before_the_start_are_those_of_the_nodes_headers() {
+    const BLOCKS: u64 = 300;
+    const INTERVAL: u64 = 360;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let genesis = (now - BLOCKS * INTERVAL).to_string();
+    let anvil =
+        Anvil::start(0, &["--timestamp", &genesis, "--base-fee", "7000000000000", "--no-mining"]);
+    anvil.call("anvil_mine", json!([format!("{BLOCKS:#x}"), format!("{INTERVAL:#x}")])).await;
+    let service = TestServer::start(&format!("{}\n[history]\ndays = 7\n", chain(&anvil, ""))).await;
+
+    let mut hours: BTreeMap<u64, Vec<u128>> = BTreeMap::new();
+    // The trend begins with the block after genesis.
+    for number in 1..=BLOCKS {
+        let block =
+            anvil.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await;
+        let time = u64::try_from(wei(&block["timestamp"])).unwrap();
+        hours.entry(time / 3600).or_default().push(wei(&block["baseFeePerGas"]));
+    }
+    let expected = hours.iter().map(|(hour, fees)| {
+        let mut fees = fees.clone();
+        fees.sort_unstable();
+        let [min, median, max] =
+            [0, (fees.len() - 1) / 2, fees.len() - 1].map(|at| fees[at].to_string());
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(hour * 3600);
+        let start = humantime::format_rfc3339_seconds(start).to_string();
+        (start, fees.len(), json!({ "min": min, "median": median, "max": max }))
+    });
+    let expected: Vec<_> = expected.collect();
+    let shown = |response: &Response| -> Vec<_> {
+        let trend = response.json();
+        let buckets = trend["buckets"].as_array().into_iter().flatten();
+        let bucket = |bucket: &Value| {
+            let blocks = usize::try_from(bucket["blocks"].as_u64().unwrap()).unwrap();
+            (bucket["start"].as_str().unwrap().into(), blocks, bucket["base_fee_per_gas"].clone())
+        };
+        buckets.map(bucket).collect()
+    };
+    let trend = service
+        .wait_for("/v1/ronin/fee-trend?period=7d", |response| shown(response) == expected)
+        .await;
+    assert_ne!(trend.json()["level"], Value::Null);
 }
