@@ -1,6 +1,6 @@
 //! The HTTP contract of the public routes.
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::http_client;

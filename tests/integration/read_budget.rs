@@ -1,6 +1,5 @@
 //! Tests of the calls that clients may cause at the nodes: `reads_per_minute`, `read_urls`, and 429s.
 
-use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::http_client;

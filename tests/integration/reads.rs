@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use axum::{Json, Router};
 use futures_util::future::join_all;
-use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
