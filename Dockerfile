@@ -11,7 +11,7 @@ RUN command -v make || { apt-get update && apt-get install --yes --no-install-re
 # explicit target. Otherwise the flag would also apply to build scripts and procedural macros, which cannot be static.
 ENV RUSTFLAGS="-C target-feature=+crt-static"
 # A Cargo profile. "dev" builds faster, for trying out the image.
-ARG PROFILE=release
+ARG PROFILE=dist
 
 # Dependencies are a separate layer, which is rebuilt only if these two files change. They are compiled with a stub of the
 # service. Its build output is newer than the real sources, so it is cleaned, or Cargo would take it for the service.

@@ -31,7 +31,7 @@ start_service() { # arguments of the service
     GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT=10000000 \
         GAS_LIMITS__REQUEST_BURST_PER_CLIENT=10000000 \
         GAS_HISTORY__REFILL=false GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
-        target/release/gas-suggestion "$@" 2>"$log" &
+        target/dist/gas-suggestion "$@" 2>"$log" &
     service=$!
     local deadline=$((SECONDS + 10))
     until url=http://$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$log" | grep .) &&

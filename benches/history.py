@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-SERVICE = sys.argv[1] if len(sys.argv) > 1 else "target/release/gas-suggestion"
+SERVICE = sys.argv[1] if len(sys.argv) > 1 else "target/dist/gas-suggestion"
 CHAINS, BLOCK_TIME, ROUNDS = 200, 2, 3
 HOUR = 3600
 

@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 . benches/common.sh
 
 need python3 "apt-get install python3"
-cargo build --release --quiet
-exec python3 benches/quota_attack.py target/release/gas-suggestion "${1:-300}" "${2:-150}"
+cargo build --profile dist --quiet
+exec python3 benches/quota_attack.py target/dist/gas-suggestion "${1:-300}" "${2:-150}"

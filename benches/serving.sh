@@ -22,7 +22,7 @@ need nginx "apt-get install nginx"
 need ab "apt-get install apache2-utils"
 need_files 5000
 
-cargo build --release --quiet
+cargo build --profile dist --quiet
 empty_binary=$(build_bench empty_hyper)
 
 create_workspace

@@ -10,7 +10,7 @@ need curl "apt-get install curl"
 need timeout "apt-get install coreutils"
 need_files 8192
 
-cargo build --release --quiet
+cargo build --profile dist --quiet
 bench=$(cargo bench --no-run --bench slow_clients --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*slow_clients[^"]*\)".*/\1/p')
 

@@ -6,6 +6,8 @@ use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 
 /// Returns a client builder without redirects and without proxies from the environment.
 pub(crate) fn builder() -> reqwest::ClientBuilder {
+    // All TLS of the process uses it. It stays the first one that was installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()

@@ -96,7 +96,7 @@ done
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 revision=$(git rev-parse HEAD)
 nice -n 10 buildah bud --format docker --layers "${volumes[@]}" \
-    --build-arg BUILDER="$builder" --build-arg RUNTIME="$runtime" --build-arg PROFILE="${PROFILE:-release}" \
+    --build-arg BUILDER="$builder" --build-arg RUNTIME="$runtime" --build-arg PROFILE="${PROFILE:-dist}" \
     --build-arg VERSION="$version" --build-arg REVISION="$revision" --tag "$IMAGE" .
 
 step "image configuration"
@@ -128,7 +128,7 @@ bytes=$(du --summarize --bytes "$root" | cut -f 1)
 buildah push --quiet "$IMAGE" "oci:$work/pushed:test"
 compressed=$(du --summarize --bytes "$work/pushed/blobs" | cut -f 1)
 echo "$bytes bytes; $compressed compressed for a pull"
-if [ "${PROFILE:-release}" = release ] && [ "$bytes" -ge "$MAX_BYTES" ]; then
+if [ "${PROFILE:-dist}" = dist ] && [ "$bytes" -ge "$MAX_BYTES" ]; then
     fail "the image has $bytes bytes; it must have fewer than $MAX_BYTES"
 fi
 

@@ -6,6 +6,7 @@ mod recordings;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
 use crate::test_server::{Response, TestServer, wait_for};
@@ -267,14 +268,14 @@ async fn a_key_in_the_path_is_not_logged() {
     let service = LoggedProcess::start("path-key", &config);
     let path = "/v3/f00dcafe/networks/2020/suggestedGasFees";
     let url = format!("http://{}{path}", service.addresses[0]);
-    wait_for(&reqwest::Client::new(), &url, |response| response.status == 200).await;
+    wait_for(&http_client::new(), &url, |response| response.status == 200).await;
     let log = service.stop();
     assert!(log.contains("/v3/***/networks/2020/suggestedGasFees"), "{log}");
     assert!(!log.contains("f00dcafe"), "{log}");
 }
 
 async fn call(service: &TestServer, body: Value) -> Value {
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let request = client.post(service.url("/rpc/ronin")).body(body.to_string());
     Response::read(request.send().await.unwrap()).await.json()
 }

@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::process::Process;
 use crate::recorded_base;
 use crate::test_server::Response;
@@ -23,7 +24,7 @@ async fn start(more: &str) -> (Process, Vec<Value>) {
 
 async fn metrics(service: &Process) -> String {
     let url = format!("http://{}/metrics", service.admin);
-    Response::read(reqwest::get(url).await.unwrap()).await.body
+    Response::read(http_client::new().get(url).send().await.unwrap()).await.body
 }
 
 fn floor_gauge(floor: &str, value: u8) -> String {

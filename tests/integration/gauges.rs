@@ -1,5 +1,6 @@
 //! Metrics of a chain and of its routes.
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
@@ -84,7 +85,7 @@ async fn requests_are_counted_by_route_and_suggestions_by_freshness() {
     )
     .await;
     service.wait_for("/readyz", |response| response.status == 200).await;
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let url = service.url("/below/v1/a/gas-suggestion");
     for _ in 0..3 {
         assert_eq!(client.get(&url).send().await.unwrap().status(), 200);

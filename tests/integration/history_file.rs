@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::process::{File, Process};
 use crate::raw_client::TIMEOUT;
@@ -230,7 +231,7 @@ async fn serve_and_stop(node: &MockNode, path: &Path) -> String {
     let start = move || crate::logged_process::LoggedProcess::start("history", &config);
     let process = tokio::task::spawn_blocking(start).await.unwrap();
     let url = format!("http://{}/v1/a/fee-trend", process.addresses[0]);
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let is_served = |response: &crate::test_server::Response| response.status == 200;
     crate::test_server::wait_for(&client, &url, is_served).await;
     tokio::task::spawn_blocking(move || process.stop()).await.unwrap()

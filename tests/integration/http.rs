@@ -1,8 +1,9 @@
 //! The HTTP contract of the public routes.
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
@@ -443,7 +444,8 @@ async fn a_trailing_slash_redirects_to_the_route() {
     for base_path in ["", "/proxy/public"] {
         let server = format!("base_path = \"{base_path}\"");
         let Harness { service, .. } = &Harness::with_server(&server).await;
-        let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client =
+            http_client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         for (path, location) in [
             ("/v1/", "../v1"),
             ("/v1/ronin/gas-suggestion/", "../gas-suggestion"),
@@ -516,7 +518,7 @@ async fn base_path_moves_public_routes_and_keeps_probes_at_the_root() {
 async fn admin_listener_rejects_other_hosts_and_has_no_cors() {
     let Harness { service, .. } = &Harness::with_server("admin_hosts = [\"metrics.test\"]").await;
     let get = async |host: &str| {
-        let request = Client::new().get(service.admin_url("/metrics")).header("Host", host);
+        let request = http_client::new().get(service.admin_url("/metrics")).header("Host", host);
         let request = request.header("Origin", "https://app.example");
         let response = Response::read(request.send().await.unwrap()).await;
         assert_eq!(response.header("access-control-allow-origin"), "", "{host}");
@@ -625,7 +627,7 @@ async fn what_is_off_says_which_key_switches_it_on() {
         (Method::POST, "/rpc/own".to_owned(), json_rpc),
         (Method::POST, "/rpc/8453".to_owned(), json_rpc),
     ] {
-        let request = Client::new().request(method, service.url(&path));
+        let request = http_client::new().request(method, service.url(&path));
         let response = Response::read(request.send().await.unwrap()).await;
         let problem = response.json();
         assert_eq!((response.status, &problem["code"]), (404, &json!("not_found")), "{path}");

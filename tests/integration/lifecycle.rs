@@ -7,6 +7,7 @@ use gas_suggestion::server::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::TestServer;
 
@@ -61,7 +62,9 @@ async fn draining_service_is_not_ready_and_accepts_no_connections() {
     while TcpStream::connect(address).await.is_ok() {
         assert!(!stopping.is_finished(), "the service ended with a request in flight");
     }
-    let ready = crate::test_server::Response::read(reqwest::get(admin).await.unwrap()).await;
+    let ready =
+        crate::test_server::Response::read(http_client::new().get(admin).send().await.unwrap())
+            .await;
     assert_eq!((ready.status, ready.json()["code"].as_str()), (503, Some("not_ready")));
     client.write_all(b"\r\n").await.unwrap();
     stopping.await.unwrap().unwrap();

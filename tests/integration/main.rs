@@ -31,6 +31,8 @@ mod history_file;
 mod history_refill;
 mod hostile_replies;
 mod http;
+#[path = "../rig/http_client.rs"]
+mod http_client;
 #[path = "../rig/http_message.rs"]
 mod http_message;
 mod lifecycle;

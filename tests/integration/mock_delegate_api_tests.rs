@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::Method;
 
+use crate::http_client;
 use crate::mock_delegate_api::{MockDelegateApi, Rates};
 
 /// Returns and resets the numbers of violations and of rate limit rejections.
@@ -15,7 +16,7 @@ fn take_violations(api: &MockDelegateApi) -> (usize, usize) {
 #[tokio::test]
 async fn mock_api_records_invalid_and_excessive_requests() {
     let api = MockDelegateApi::with_prefix("/a").await;
-    let client = reqwest::Client::builder().user_agent("gas-suggestion/test").build().unwrap();
+    let client = http_client::builder().user_agent("gas-suggestion/test").build().unwrap();
     let one = "0x0000000000000000000000000000000000000001";
     let list = format!("{one}?chainId=1");
     let send = async |method: Method, target: &str, headers: &[(&str, &str)]| {

@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::TestServer;
 
@@ -221,7 +222,7 @@ async fn ten_thousand_requests_cause_no_upstream_call() {
     let service = TestServer::start(&chain).await;
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
 
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let url = service.url(SUGGESTION);
     let workers: Vec<_> = (0..50)
         .map(|_| {

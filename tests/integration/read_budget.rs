@@ -1,8 +1,8 @@
 //! Tests of the calls that clients may cause at the nodes: `reads_per_minute`, `read_urls`, and 429s.
 
-use reqwest::Client;
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
 use crate::test_server::{Response, TestServer};
 
@@ -19,7 +19,7 @@ fn batch(first: usize, count: usize) -> String {
 
 /// Sends a batch of `count` new reads and returns the responses.
 async fn post(service: &TestServer, first: usize, count: usize) -> Vec<Value> {
-    let request = Client::new().post(service.url("/rpc/ronin")).body(batch(first, count));
+    let request = http_client::new().post(service.url("/rpc/ronin")).body(batch(first, count));
     let response = Response::read(request.send().await.unwrap()).await;
     assert_eq!(response.status, 200, "{response:?}");
     response.json().as_array().unwrap().clone()

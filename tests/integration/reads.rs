@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use axum::{Json, Router};
 use futures_util::future::join_all;
-use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::http_client;
 use crate::mock_node::{MockNode, Read, Reply, fee_history, read_chain, wait_until_polled};
 use crate::process::{self, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
@@ -20,7 +20,7 @@ const HASH: &str = "0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d15
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
 async fn post(service: &TestServer, body: impl Into<String>) -> Response {
-    let request = Client::new().post(service.url("/rpc/ronin")).body(body.into());
+    let request = http_client::new().post(service.url("/rpc/ronin")).body(body.into());
     Response::read(request.send().await.unwrap()).await
 }
 
@@ -286,7 +286,7 @@ async fn block_and_proof_reads_are_forwarded_as_sent() {
 
 /// Posts all bodies concurrently, each over its own connection.
 async fn post_all(service: &TestServer, bodies: impl IntoIterator<Item = String>) -> Vec<Value> {
-    let client = Client::new();
+    let client = http_client::new();
     let posts = bodies.into_iter().map(|body| {
         let request = client.post(service.url("/rpc/ronin")).body(body);
         async move { Response::read(request.send().await.unwrap()).await.json() }
@@ -389,7 +389,7 @@ async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
     node.hold_reads();
     let send = async |client: usize, slot: usize| {
         let body = call(1, "eth_getStorageAt", &json!([ADDRESS, format!("{slot:#x}"), "latest"]));
-        let request = Client::new().post(service.url("/rpc/ronin")).body(body);
+        let request = http_client::new().post(service.url("/rpc/ronin")).body(body);
         let request = request.header("X-Forwarded-For", format!("192.0.2.{client}"));
         Response::read(request.send().await.unwrap()).await.json()
     };
@@ -838,7 +838,7 @@ async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
     let service = TestServer::start(&read_chain(&[&silent, &healthy], "")).await;
     wait_until_polled(&service).await;
     silent.hold_reads();
-    let client = Client::builder().timeout(Duration::from_millis(700)).build().unwrap();
+    let client = http_client::builder().timeout(Duration::from_millis(700)).build().unwrap();
     let since = Instant::now();
     loop {
         let read = client.post(service.url("/rpc/ronin")).body(balance(1, "pending")).send().await;
@@ -1058,10 +1058,11 @@ async fn request_limits_are_enforced() {
 
     let wrong_method = service.get("/rpc/ronin").await;
     assert_eq!((wrong_method.status, wrong_method.header("allow")), (405, "POST"));
-    let unknown = Client::new().post(service.url("/rpc/nowhere")).body("{}").send().await.unwrap();
+    let unknown =
+        http_client::new().post(service.url("/rpc/nowhere")).body("{}").send().await.unwrap();
     let unknown = Response::read(unknown).await;
     assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("unknown_chain")));
-    let by_id = Client::new().post(service.url("/rpc/2020")).body(balance(1, "latest"));
+    let by_id = http_client::new().post(service.url("/rpc/2020")).body(balance(1, "latest"));
     assert_eq!(by_id.send().await.unwrap().status(), 200);
 }
 

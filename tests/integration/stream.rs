@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use tokio::time::timeout;
 
+use crate::http_client;
 use crate::http_message::get;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::{RawClient, TIMEOUT};
@@ -49,7 +50,7 @@ struct Event {
 
 impl Subscriber {
     async fn open(service: &TestServer, path: &str, headers: &[(&str, &str)]) -> Self {
-        let mut request = reqwest::Client::new().get(service.url(path));
+        let mut request = http_client::new().get(service.url(path));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -370,7 +371,7 @@ async fn subscriber_during_drain_gets_one_value_then_the_end() {
     let [address, path] = [service.url(STREAM), service.url("/readyz")];
     let stopping = tokio::spawn(service.stop());
     assert_eq!(early.block().await, None);
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     test_server::wait_for(&client, &path, |response| response.status == 503).await;
     let late = timeout(TIMEOUT, async { client.get(address).send().await?.text().await });
     let late = late.await.expect("it ends").unwrap();

@@ -2,6 +2,7 @@
 
 use reqwest::Method;
 
+use crate::http_client;
 use crate::test_server::TestServer;
 
 /// Returns the `Content-Security-Policy` of a page that may load images from the sources `images`.
@@ -97,10 +98,10 @@ fn loaded_paths(path: &str, text: &str) -> Vec<String> {
 
 /// Checks that `from` redirects permanently to `to`, with this `Location` header.
 pub(crate) async fn check_redirect(service: &TestServer, from: &str, location: &str, to: &str) {
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let client = http_client::builder().redirect(reqwest::redirect::Policy::none());
     let redirect = client.build().unwrap().get(service.url(from)).send().await.unwrap();
     assert_eq!(redirect.status(), 308, "{from}");
     assert_eq!(redirect.headers()["location"], location);
-    let followed = reqwest::Client::new().get(service.url(from)).send().await.unwrap();
+    let followed = http_client::new().get(service.url(from)).send().await.unwrap();
     assert_eq!((followed.status().as_u16(), followed.url().path()), (200, to));
 }

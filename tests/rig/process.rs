@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+use crate::http_client;
 use crate::test_server::{self, Response};
 
 /// A temporary configuration file. Removed when dropped.
@@ -119,7 +120,7 @@ impl Process {
 
     pub(crate) async fn get(&self, path: &str) -> Response {
         let url = format!("http://{}{path}", self.address);
-        Response::read(reqwest::get(url).await.unwrap()).await
+        Response::read(http_client::new().get(url).send().await.unwrap()).await
     }
 
     pub(crate) async fn wait_for(
@@ -128,7 +129,7 @@ impl Process {
         as_expected: impl Fn(&Response) -> bool,
     ) -> Response {
         let url = format!("http://{}{path}", self.address);
-        test_server::wait_for(&reqwest::Client::new(), &url, as_expected).await
+        test_server::wait_for(&http_client::new(), &url, as_expected).await
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -11,12 +11,13 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::http_client;
 use crate::raw_client::TIMEOUT;
 
 /// Client of all tests, which reads the system's certificates once. It keeps no connection: the service may close an idle
 /// one just when the next request is sent.
 static CLIENT: LazyLock<Client> =
-    LazyLock::new(|| Client::builder().pool_max_idle_per_host(0).build().unwrap());
+    LazyLock::new(|| http_client::builder().pool_max_idle_per_host(0).build().unwrap());
 
 /// A running service. Stopped when dropped.
 #[derive(Debug)]

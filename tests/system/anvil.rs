@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::fixtures;
+use crate::http_client;
 use crate::test_server::{Response, TestServer};
 
 /// Returns the path of a Foundry program: the one in the environment `variable`, or the one from npm.
@@ -78,7 +79,7 @@ impl Anvil {
     /// Calls a method and returns the reply, which may have an error.
     pub(crate) async fn reply(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let reply = reqwest::Client::new().post(self.url()).json(&call).send().await.unwrap();
+        let reply = http_client::new().post(self.url()).json(&call).send().await.unwrap();
         reply.json().await.unwrap()
     }
 }

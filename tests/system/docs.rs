@@ -6,6 +6,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde_json::json;
 
+use crate::http_client;
 use crate::pages;
 use crate::programs;
 use crate::test_server::TestServer;
@@ -43,7 +44,7 @@ async fn page_and_resources_are_served_below_any_base_path() {
 #[tokio::test]
 async fn resources_are_compressed_for_clients_that_accept_gzip() {
     let service = TestServer::start(CHAINS).await;
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let get = async |encoding: &str| {
         let request = client.get(service.url("/docs/swagger-ui-bundle.js"));
         request.header("accept-encoding", encoding).send().await.unwrap()

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::http_client;
 use crate::integrations;
 use crate::mock_node::{MockNode, Reply};
 use crate::programs;
@@ -127,7 +128,7 @@ async fn metamask_takes_the_prices_of_a_network_without_eip_1559() {
 #[tokio::test(flavor = "multi_thread")]
 async fn metamask_falls_back_to_its_node_when_the_service_has_no_data() {
     let setup = Setup { service: without_data().await, ..Setup::start().await };
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_gasPrice", "params": [] });
     let response = client.post(setup.node.url()).json(&call).send().await.unwrap();
     let answer: Value = response.json().await.unwrap();

@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::http_client;
+
 /// A proxy on a free loopback port. It stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct FaultProxy {
@@ -181,8 +183,7 @@ impl FaultProxy {
         let (setting, settings) = watch::channel(Setting { fault, scope, switches: 0 });
         let (in_force_sender, applied_switches) = watch::channel(0);
         let received = Arc::default();
-        let proxy =
-            Proxy { target, client: reqwest::Client::new(), received: Arc::clone(&received) };
+        let proxy = Proxy { target, client: http_client::new(), received: Arc::clone(&received) };
         let task = tokio::spawn(proxy.run(listener, settings, in_force_sender));
         Self { address, setting, applied_switches, received, task }
     }

@@ -30,6 +30,8 @@ mod faults;
 mod fixtures;
 mod guides;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
+#[path = "../rig/http_client.rs"]
+mod http_client;
 #[path = "../rig/http_message.rs"]
 mod http_message;
 mod integrations;

@@ -7,6 +7,7 @@ use std::process::Command;
 use reqwest::Client;
 
 use crate::fixtures;
+use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::process::{FREE_PORTS, File, Process, command};
 
@@ -39,7 +40,7 @@ async fn calls_of(name: &str, node: &MockNode, more: &str, answered: &[&str]) ->
     let service = tokio::task::spawn_blocking(move || Process::spawn(service)).await.unwrap();
     let is_ok = |response: &crate::test_server::Response| response.status == 200;
     service.wait_for("/v1/mine/gas-suggestion", is_ok).await;
-    let client = Client::new();
+    let client = http_client::new();
     let zero = format!("0x{}", "0".repeat(40));
     let check = format!("/registry/v2/check/all?from={zero}&to={zero}");
     let list = format!("/registry/v2/{zero}");

@@ -15,6 +15,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
 use crate::anvil::Anvil;
+use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::test_server::{TestServer, wait_until};
@@ -316,7 +317,7 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
         );
         let process = LoggedProcess::start(&format!("new-heads-{behaviour:?}"), &config);
         let url = format!("http://{}{SUGGESTION}", process.addresses[0]);
-        let client = reqwest::Client::new();
+        let client = http_client::new();
         let newest = async || {
             let response = client.get(&url).send().await.unwrap();
             response.headers().get("x-newest-block").map(|number| number.to_str().unwrap().to_owned())

@@ -10,6 +10,7 @@ use reqwest::{Client, Method};
 use serde_json::{Map, Value, json};
 
 use crate::fixtures;
+use crate::http_client;
 use crate::process::{File, output};
 use crate::programs;
 use crate::registry::VAULT;
@@ -279,7 +280,7 @@ async fn send_request(
     let method = if verb == "post" { Method::POST } else { Method::GET };
     // None of these values needs percent-encoding.
     let target = service.url(&format!("{target}?{}", query.join("&")));
-    let request = Client::new().request(method, target);
+    let request = http_client::new().request(method, target);
     let example = &operation["requestBody"]["content"]["application/json"]["example"];
     let response = request.body(example.to_string()).send().await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());

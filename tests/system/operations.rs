@@ -8,6 +8,7 @@ use gas_suggestion::config::{Config, ConfigError};
 
 use crate::alerts::services::start_calibrated_node;
 use crate::fixtures;
+use crate::http_client;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::process::{FREE_PORTS, File, Process, command};
@@ -122,7 +123,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
     let service = TestServer::start(&(redis + &chain)).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
-    let client = reqwest::Client::new();
+    let client = http_client::new();
     let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
     assert_eq!(response.status(), 200);
     let (mut names, mut exposed) = exported_metrics(&service).await;

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::http_client;
 use crate::raw_client::TIMEOUT;
 use crate::test_contract;
 use crate::test_server::TestServer;
@@ -159,7 +160,7 @@ impl Outcome {
 
 async fn call(url: &str, method: &str, params: &Value) -> Outcome {
     let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-    let reply = reqwest::Client::new().post(url).json(&request).send().await.unwrap();
+    let reply = http_client::new().post(url).json(&request).send().await.unwrap();
     assert_eq!(reply.status(), 200, "{method} {params}");
     let text = reply.text().await.unwrap();
     let mut members: BTreeMap<String, Box<RawValue>> =

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::anvil::Anvil;
+use crate::http_client;
 use crate::programs;
 use crate::raw_client::TIMEOUT;
 use crate::test_server::{Response, TestServer};
@@ -168,7 +169,8 @@ pub(crate) async fn look_up(service: &TestServer, path: &str) -> String {
 }
 
 pub(crate) async fn post(service: &TestServer, path: &str, body: &Value) -> Response {
-    let request = Client::new().request(Method::POST, service.url(path)).body(body.to_string());
+    let request =
+        http_client::new().request(Method::POST, service.url(path)).body(body.to_string());
     Response::read(request.send().await.unwrap()).await
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::anvil::foundry;
 use crate::fixtures;
+use crate::http_client;
 use crate::integrations::Program;
 use crate::programs;
 use crate::raw_client::free_port;
@@ -188,7 +189,7 @@ impl Node {
                 break port.trim_end_matches('/').to_owned();
             }
         };
-        let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+        let client = http_client::builder().pool_max_idle_per_host(0).build().unwrap();
         let url = format!("http://127.0.0.1:{port}");
         let mut node = Self { _process: process, url, client, accounts: vec![] };
         node.accounts = serde_json::from_value(node.call("eth_accounts", json!([])).await).unwrap();

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::anvil::{Anvil, foundry};
 use crate::fixtures;
+use crate::http_client;
 use crate::programs::{expect_success, run};
 use crate::registry;
 use crate::test_contract::word;
@@ -341,7 +342,7 @@ async fn requests_of_forge_up_to_1_3_are_verified() {
     let networks = Networks::start().await;
     let counter = Contract::fixture("Counter");
     let address = deploy(&networks.ronin, 0, &counter.creation("")).await;
-    let client = Client::new();
+    let client = http_client::new();
     let post = async |url: &str, address: &str| {
         // Forge sends the reformatted metadata, and the sources under their file names.
         let metadata: Value = serde_json::from_str(counter.metadata()).unwrap();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
 use crate::fixtures;
+use crate::http_client;
 use crate::test_contract::word;
 use crate::test_server::{Response, wait_for};
 
@@ -52,7 +53,7 @@ impl Verifier {
     /// null until it is complete, `status` until the response is sent.
     pub(crate) async fn received(&self) -> Vec<Value> {
         let url = format!("{}/__received", self.url());
-        Client::new().get(url).send().await.unwrap().json().await.unwrap()
+        http_client::new().get(url).send().await.unwrap().json().await.unwrap()
     }
 }
 
@@ -164,11 +165,11 @@ async fn node_with_contract(contract: &Contract, arguments: &str) -> Anvil {
 }
 
 async fn get(verifier: &Verifier, path: &str) -> Response {
-    Response::read(Client::new().get(verifier.url() + path).send().await.unwrap()).await
+    Response::read(http_client::new().get(verifier.url() + path).send().await.unwrap()).await
 }
 
 async fn post(verifier: &Verifier, path: &str, body: &Value) -> Response {
-    let request = Client::new().post(verifier.url() + path).json(body);
+    let request = http_client::new().post(verifier.url() + path).json(body);
     Response::read(request.send().await.unwrap()).await
 }
 
@@ -242,9 +243,10 @@ async fn v2_api_verifies_in_asynchronous_jobs() {
             assert_eq!(get(&verifier, &job).await.json()["isJobCompleted"], false);
         }
         let url = verifier.url() + &job;
-        let job =
-            wait_for(&Client::new(), &url, |response| response.json()["isJobCompleted"] == true)
-                .await;
+        let job = wait_for(&http_client::new(), &url, |response| {
+            response.json()["isJobCompleted"] == true
+        })
+        .await;
         (job.json()["contract"]["match"].clone(), job.json()["error"]["customCode"].clone())
     };
     let standard = |address| format!("/server/v2/verify/2020/{address}");
@@ -347,10 +349,11 @@ async fn invalid_requests_get_descriptive_errors() {
         assert_eq!(response.status, 400, "{}", response.body);
         assert_eq!(response.json()["customCode"], code);
     }
-    let request = Client::new().post(verifier.url() + "/verify").body("address=1");
+    let request = http_client::new().post(verifier.url() + "/verify").body("address=1");
     let form = request.header("content-type", "application/x-www-form-urlencoded");
     assert_eq!(form.send().await.unwrap().status(), 415);
-    let large = Client::new().post(verifier.url() + "/").body(vec![b' '; 30 * 1024 * 1024 + 1]);
+    let large =
+        http_client::new().post(verifier.url() + "/").body(vec![b' '; 30 * 1024 * 1024 + 1]);
     let large = large.header("content-type", "application/json").send().await.unwrap();
     assert_eq!(large.status(), 413);
 }
@@ -394,7 +397,7 @@ async fn paths_must_match_routes_exactly() {
 #[tokio::test]
 async fn headers_a_proxy_must_not_forward_are_refused_and_recorded() {
     let verifier = Verifier::start(&[(2020, "http://127.0.0.1:9")], &[]);
-    let client = Client::new();
+    let client = http_client::new();
     let mut expected = vec![];
     for (name, value) in [
         ("cookie", "a=b"),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::raw_client::free_port;
 use crate::test_server::TestServer;
 
@@ -60,7 +61,7 @@ impl Prometheus {
             .stderr(log)
             .spawn()
             .unwrap();
-        let (url, client) = (format!("http://127.0.0.1:{port}"), reqwest::Client::new());
+        let (url, client) = (format!("http://127.0.0.1:{port}"), http_client::new());
         let mut started = Self { process, folder, url, client };
         let deadline = Instant::now() + Self::DEADLINE;
         while !started.is_ready(port).await {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::http_client;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::free_port;
@@ -178,7 +179,7 @@ impl ForwardingService {
         let url = self.service.url(&format!("/rpc/{chain}"));
         // A client of each chain, because a client may have one call in flight.
         let address: IpAddr = if chain == "busy" { [127, 0, 0, 2] } else { [127, 0, 0, 1] }.into();
-        let client = reqwest::Client::builder().local_address(address).build().unwrap();
+        let client = http_client::builder().local_address(address).build().unwrap();
         let response = client.post(url).json(&call).send().await.unwrap();
         assert_eq!(response.status(), 200);
     }

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::chain_model::{self, ChainModel, Window, whole_blocks};
 use crate::fault_proxy::{Fault, FaultProxy, Scope};
+use crate::http_client;
 use crate::mock_node::{self, MockNode};
 use crate::process::{File, command};
 use crate::test_server::Response;
@@ -520,7 +521,7 @@ impl ServiceProcess {
         headers.insert("x-api-key", HeaderValue::from_static("canary-x-api-key"));
         headers.insert("authorization", HeaderValue::from_static("Bearer canary-authorization"));
         headers.insert("cookie", HeaderValue::from_static("session=canary-cookie"));
-        let client = Client::builder().default_headers(headers).build().unwrap();
+        let client = http_client::builder().default_headers(headers).build().unwrap();
         let [address, admin, ..] = addresses[..] else { panic!("{addresses:?}") };
         Self { child, address, admin, client, log, reader: Some(reader) }
     }

@@ -3,6 +3,7 @@
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
+use crate::http_client;
 use crate::http_message::get;
 use crate::mock_node::{self, MockNode};
 use crate::raw_client::RawClient;
@@ -137,7 +138,7 @@ async fn chain_examples_match_real_responses() {
     registry.execute(&request).await;
     let (from, to) = (request["from"].as_str().unwrap(), request["to"].as_str().unwrap());
     let url = registry.service.url(&format!("/registry/v2/{from}"));
-    let listed: Value = Client::new().get(url).send().await.unwrap().json().await.unwrap();
+    let listed: Value = http_client::new().get(url).send().await.unwrap().json().await.unwrap();
     assert_eq!(listed, example(&document, "get", "/registry/v2/{address}"));
     let check = format!("/registry/v2/check/all?from={from}&to={to}");
     let allowed = registry.service.get(&check).await.json();

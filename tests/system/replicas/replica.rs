@@ -9,6 +9,7 @@ use reqwest::Client;
 use serde_json::Value;
 
 use super::controlled_process::ControlledProcess;
+use crate::http_client;
 use crate::process::{File, command};
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::Response;
@@ -64,7 +65,7 @@ impl Replica {
         );
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         // The client pools no connections, because they break when the process is killed.
-        let client = Client::builder().pool_max_idle_per_host(0).no_proxy().build().unwrap();
+        let client = http_client::builder().pool_max_idle_per_host(0).no_proxy().build().unwrap();
         let replica = Self {
             name: name.to_owned(),
             address,

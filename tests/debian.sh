@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Installs the Debian package in a new Debian, checks its files, its systemd unit and the program, and removes it without
+# a trace.
+# Usage: tests/debian.sh [package]    default: builds one with cargo-deb (PROFILE=dev builds faster)
+#
+# Needs root on Debian, where it installs debootstrap, lintian and systemd, and cargo-deb unless a package is given.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Of `systemd-analyze security`, from 0 (confined) to 10.
+readonly MAX_EXPOSURE=1.5
+
+fail() {
+    echo "tests/debian.sh: $1" >&2
+    exit 1
+}
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+[ "$(id -u)" = 0 ] || fail "Run this as root: it creates file systems."
+install_package() { # command, package
+    command -v "$1" >/dev/null && return
+    command -v apt-get >/dev/null || fail "$1 is missing. Install it (Debian: apt-get install $2)."
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
+}
+install_package debootstrap debootstrap
+install_package lintian lintian
+install_package systemd-analyze systemd
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+package=${1:-}
+if [ -z "$package" ]; then
+    cargo deb --version >/dev/null 2>&1 || fail "cargo-deb is missing. Install it: cargo install --locked cargo-deb"
+    step "build"
+    cargo deb --locked --profile "${PROFILE:-dist}" --output "$work/gas-suggestion.deb"
+    package=$work/gas-suggestion.deb
+fi
+
+step "lintian"
+lintian --fail-on error "$package"
+
+step "a new Debian"
+root=$work/root
+suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $suite" | head -n 1)
+debootstrap --variant=minbase --include=ca-certificates,systemd "$suite" "$root" "$mirror" >"$work/log" 2>&1 ||
+    fail "debootstrap: $(tail "$work/log")"
+# Services are not started in a chroot.
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+files() {
+    (cd "$root" && find . -path ./var/log -prune -o -path ./var/lib/dpkg -prune -o -path ./var/cache -prune -o \
+        -path ./tmp -prune -o -print | sort)
+}
+files >"$work/before"
+
+step "installation"
+cp "$package" "$root/tmp/package.deb"
+chroot "$root" dpkg --install /tmp/package.deb
+files >"$work/installed"
+comm -13 "$work/before" "$work/installed" | tee "$work/added"
+for file in ./usr/bin/gas-suggestion ./etc/gas-suggestion/config.toml ./usr/lib/systemd/system/gas-suggestion.service \
+    ./usr/share/doc/gas-suggestion/copyright ./usr/share/doc/gas-suggestion/default.toml \
+    ./etc/systemd/system/multi-user.target.wants/gas-suggestion.service; do
+    grep --quiet --line-regexp "$file" "$work/added" || fail "$file is not installed"
+done
+grep --quiet --line-regexp /etc/gas-suggestion/config.toml <<<"$(chroot "$root" dpkg-query --showformat='${Conffiles}\n' \
+    --show gas-suggestion | awk '{print $1}')" || fail "the configuration would be overwritten by an upgrade"
+
+step "program"
+chroot "$root" gas-suggestion check-config --config /etc/gas-suggestion/config.toml
+[ "$(chroot "$root" gas-suggestion --version)" = "gas-suggestion $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" ] ||
+    fail "another version"
+
+step "systemd unit"
+unit=/usr/lib/systemd/system/gas-suggestion.service
+verified=$(chroot "$root" systemd-analyze verify "$unit" 2>&1) || fail "systemd-analyze verify: $verified"
+[ -z "$verified" ] || fail "systemd-analyze verify: $verified"
+report=$(systemd-analyze security --no-pager --offline=true --root "$root" gas-suggestion.service)
+exposure=$(sed -n 's/.*Overall exposure level for [^:]*: \([0-9.]*\).*/\1/p' <<<"$report")
+echo "exposure $exposure of 10 (at most $MAX_EXPOSURE)"
+awk -v exposure="$exposure" -v max="$MAX_EXPOSURE" 'BEGIN { exit !(exposure != "" && exposure <= max) }' ||
+    fail "the unit is not confined: $report"
+
+step "removal"
+chroot "$root" dpkg --remove gas-suggestion
+[ -e "$root/etc/gas-suggestion/config.toml" ] || fail "the removal deleted the configuration"
+# As after a run.
+mkdir -p "$root/var/lib/private/gas-suggestion"
+touch "$root/var/lib/private/gas-suggestion/history.json" "$root/etc/gas-suggestion/environment"
+ln -s private/gas-suggestion "$root/var/lib/gas-suggestion"
+chroot "$root" dpkg --purge gas-suggestion
+files >"$work/purged"
+# systemd's directories of states and of helpers stay.
+left=$(comm -13 "$work/before" "$work/purged" | grep -v -e '^./var/lib/private$' -e '^./var/lib/systemd/deb-systemd-helper-' || true)
+[ -z "$left" ] || fail "left behind: $left"
+echo
+echo "tests/debian.sh: passed"
