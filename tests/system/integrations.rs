@@ -19,7 +19,6 @@ use tokio::time::timeout;
 use crate::anvil::Anvil;
 use crate::client_package;
 use crate::fixtures;
-use crate::http_client;
 use crate::programs;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::{Response, TestServer};

@@ -29,9 +29,9 @@ mod faults;
 #[path = "../rig/fixtures.rs"]
 mod fixtures;
 mod guides;
-#[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/http_client.rs"]
 mod http_client;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/http_message.rs"]
 mod http_message;
 mod integrations;

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use reqwest::Client;
-
 use crate::fixtures;
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};

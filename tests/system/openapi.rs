@@ -6,7 +6,7 @@ pub(crate) mod harness;
 use std::collections::BTreeSet;
 
 use gas_suggestion::config::Config;
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::fixtures;

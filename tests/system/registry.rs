@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use alloy_primitives::{Address, B256, hex};
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::anvil::{Anvil, foundry};

@@ -12,7 +12,6 @@ use super::services::{
     FaultyService, ForwardingService, HealthyService, LimitedService, ReplicaPair, advancing_chain,
 };
 use super::{rules, text};
-use crate::http_client;
 use crate::http_message::get;
 use crate::mock_node::Reply;
 use crate::process::{FREE_PORTS, Process, command, with_open_files};

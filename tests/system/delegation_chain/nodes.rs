@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::missing_registry::look_ups;
-use crate::http_client;
 use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
 use crate::registry::{ADDRESS, DELEGATE, VAULT, assert_problem, look_up, post, request};
 use crate::test_server::{Response, TestServer, wait_until};

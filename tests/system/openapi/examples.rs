@@ -1,6 +1,6 @@
 //! Compares the document's examples with real responses.
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::http_client;
