@@ -1,5 +1,6 @@
 //! The deployment files: Dockerfile, docker-compose.yml and `config`. `tests/image.sh` builds and runs the image.
 
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -350,4 +351,43 @@ fn kubernetes_probes_and_selectors_match_ports_and_pods() {
         document_of_kind("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"],
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["metadata"]["name"]})
     );
+}
+
+#[test]
+fn workflows_fit_the_published_schema() {
+    let folder = fixtures::path(".github/workflows");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap()).collect();
+    assert_eq!(names, ["advisories.yml", "ci.yml", "release.yml"]);
+    let mut command = python_tool("check-jsonschema");
+    command.args(["--builtin-schema", "vendor.github-workflows"]).args(&files);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn versions_of_all_packages_are_one() {
+    let version = env!("CARGO_PKG_VERSION");
+    let package: Value = serde_json::from_str(&text("clients/js/package.json")).unwrap();
+    assert_eq!(package["version"], version);
+    assert!(text("config/kubernetes.yaml").contains(&format!("image: gas-suggestion:{version}\n")));
+    assert!(text("config/debian/changelog").starts_with(&format!("gas-suggestion ({version}-1) ")));
+    assert!(text("CHANGELOG.md").contains(&format!("\n## [{version}] - ")));
+}
+
+#[test]
+fn debian_unit_starts_the_service_with_a_valid_configuration() {
+    Config::from_toml(&text("config/debian/config.toml")).unwrap();
+    let unit = text("config/debian/gas-suggestion.service");
+    let start = "ExecStart=/usr/bin/gas-suggestion --config /etc/gas-suggestion/config.toml\n";
+    assert!(unit.contains(start));
+    let number = |key: &str| -> u64 {
+        let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.parse().unwrap()
+    };
+    let server = Config::from_toml(&text("config/debian/config.toml")).unwrap().server;
+    let drain = server.drain_delay + server.shutdown_grace;
+    assert!(number("TimeoutStopSec=") > drain.as_secs());
 }
