@@ -94,7 +94,9 @@ enum Unusable {
 impl HistoryFile {
     /// Returns the file of the configuration if it has one, after reading it into `store`. Blocks the thread.
     pub(crate) fn open(config: &config::History, store: &ChainStore) -> Option<Self> {
-        let path = config.path()?.to_path_buf();
+        let path = config.path()?;
+        // A link is kept, and the file that it names is replaced.
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let shown = path.display().to_string();
         match read(&path)
             .and_then(|content| content.map(|it| restore(&it, store, config.days)).transpose())

@@ -120,11 +120,14 @@ impl HistoryRefill {
         let days = self.chain.config().history_days;
         let known = std::mem::replace(&mut self.known, FeeTrend::new(days));
         let window = self.chain.config().pricing.window_blocks.get();
+        let day_ago = head.time.saturating_sub(DAY).max(oldest_wanted);
         let from = match known.newest() {
+            // A file of a service that ran for less than a day.
+            Some((_, time)) if !known.reaches_back_to(day_ago) => day_ago.min(time.into()),
             // The first poll had all blocks since.
             Some((number, _)) if number.abs_diff(head.number) < to_u64(window) => return Ok(()),
             Some((_, time)) => u64::from(time).max(oldest_wanted),
-            None => head.time.saturating_sub(DAY).max(oldest_wanted),
+            None => day_ago,
         };
         let Some(first) = self.first_from(from - from % HOUR, head).await? else {
             return Ok(());
@@ -210,6 +213,9 @@ impl HistoryRefill {
                 }
                 continue;
             };
+            if time > seconds().saturating_add(MAX_CLOCK_DIFFERENCE) {
+                return Err(RefillError::Clock);
+            }
             let distance = end.saturating_sub(last.number).max(1);
             let newest = end;
             trend.record(&Observation {

@@ -16,6 +16,13 @@ impl FeeTrend {
         closed.or_else(|| self.open.samples().next().map(|sample| sample.time - sample.time % HOUR))
     }
 
+    /// Returns true if the time from the second `time` on is known, but for an hour.
+    pub(crate) fn reaches_back_to(&self, time: u64) -> bool {
+        let closed = self.closed_of(Period::Day).front().map(|bucket| bucket.first);
+        let oldest = closed.or_else(|| self.open.samples().next().map(|sample| sample.time));
+        oldest.is_some_and(|oldest| u64::from(oldest) <= time.saturating_add(HOUR.into()))
+    }
+
     /// Removes everything from the hour of the second `time` on. Block `next` is the next one that is counted.
     pub(crate) fn restart_at(&mut self, time: u64, next: u64) {
         self.remove_from_hour(to_seconds(time));

@@ -2,7 +2,7 @@
 //
 // Load this file with <script type="module" src="https://gas.example/gas-suggestion.js"></script>. `service` defaults to
 // the origin and path of this file, `tier` to `medium`. The element reads the route fee-market while the page is visible,
-// and has the attribute `state`: loading, live, stale, unavailable or disconnected.
+// and has the attribute `state`: loading, live, stale, unavailable, unknown (no such chain) or disconnected.
 
 const INTERVAL_MS = 5000;
 const TIMEOUT_MS = 5000;
@@ -14,7 +14,7 @@ const STYLE = `
 b { font-weight: 600; }
 small { font-size: 0.8em; }
 :host([state="stale"]) b { opacity: 0.7; }
-:host(:is([state="unavailable"], [state="disconnected"])) b { text-decoration: line-through; }`;
+:host(:is([state="unavailable"], [state="unknown"], [state="disconnected"])) b { text-decoration: line-through; }`;
 
 class GasSuggestion extends HTMLElement {
     static observedAttributes = ["service", "chain", "tier"];
@@ -81,6 +81,7 @@ class GasSuggestion extends HTMLElement {
             const signal = AbortSignal.any([aborted, AbortSignal.timeout(TIMEOUT_MS)]);
             const sentAt = performance.now();
             const response = await fetch(url, { cache: "no-store", signal });
+            if (response.status === 404) return "unknown";
             if (!response.ok) return "unavailable";
             const market = await response.json();
             if (aborted.aborted) return "loading";
@@ -107,7 +108,7 @@ class GasSuggestion extends HTMLElement {
         const seconds = Math.floor((performance.now() - this.#readAt) / 1000);
         const age = Number.isNaN(seconds) ? "" : seconds < 1 ? "just now" : seconds < 60 ? `${seconds} s ago` :
             `${Math.floor(seconds / 60)} min ago`;
-        const word = { loading: "loading…", live: "", stale: "stale, ", unavailable: "unavailable, ",
+        const word = { loading: "loading…", live: "", stale: "stale, ", unavailable: "unavailable, ", unknown: "unknown chain, ",
             disconnected: "no connection, " }[state] ?? "";
         const text = age ? word + age : word.replace(", ", "");
         if (this.#age.textContent !== text) this.#age.textContent = text;

@@ -298,3 +298,21 @@ async fn the_gap_after_a_restart_is_read() {
     service.stop().await.unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
+    let directory =
+        std::env::temp_dir().join(format!("gas-suggestion-{}-short", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("history.json");
+    let node = ArchiveNode::start(1024, 10_000, 0).await;
+    let history = format!("days = 2\npath = \"{}\"", path.display());
+    let short = TestServer::start(&node.config(&format!("{history}\nrefill = false"))).await;
+    short.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
+    short.stop().await.unwrap();
+    assert!(path.exists());
+    let service = TestServer::start(&node.config(&history)).await;
+    check_trend(&service, &node, hours_ago(47)).await;
+    service.stop().await.unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+}

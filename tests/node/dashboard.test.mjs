@@ -192,22 +192,23 @@ test("prices have three significant digits and a suitable unit", () => {
         ["0", "999", "1,000", "23,597,753", "123,456,789,012,345,678,901"]);
 });
 
-test("costs are in coins, and in gwei below 0.000001 coins", () => {
+test("costs are in coins, and in gwei below 0.00000001 coins", () => {
     assert.equal(cost("3412345678", 21_000n, "ETH"), "0.0000717 ETH");
     assert.equal(exactCost("3412345678", 21_000n, "ETH"), "0.000071659259238 ETH");
     assert.equal(cost("3412345678", 21_000n, null), "0.0000717 coins");
     assert.equal(cost("0", 21_000n, "ETH"), "0 ETH");
-    assert.equal(cost("10000000", 21_000n, "ETH"), "210 gwei");
+    assert.equal(cost("10000000", 21_000n, "ETH"), "0.00000021 ETH");
+    assert.equal(cost("100000", 21_000n, "ETH"), "2.1 gwei");
     assert.equal(cost("50000000", 21_000n, "ETH"), "0.00000105 ETH");
     assert.equal(cost("1000000000000000000", 150_000n, "RON"), "150,000 RON");
 });
 
 test("typed amounts are read, or rejected", () => {
-    assert.deepEqual(["1.5", " 2 ", "0,001", "3.1234567891", "0"].map(parseGwei),
-        [1_500_000_000n, 2_000_000_000n, 1_000_000n, 3_123_456_789n, 0n]);
+    assert.deepEqual(["1.5", " 2 ", "0,001", "3.1234567891", "0", "1,000", "1 000.5"].map(parseGwei),
+        [1_500_000_000n, 2_000_000_000n, 1_000_000n, 3_123_456_789n, 0n, 1_000_000_000_000n, 1_000_500_000_000n]);
     for (const text of ["", "a", "1.5 gwei", "-1", "1e9", "1.2.3"]) assert.equal(parseGwei(text), undefined, text);
     assert.deepEqual(["100000", "1,000,000", "21 000"].map(parseGas), [100_000n, 1_000_000n, 21_000n]);
-    for (const text of ["", "x", "-5", "1234567890123"]) assert.equal(parseGas(text), undefined, text);
+    for (const text of ["", "x", "-5", "21.5", "21,5", "1234567890123"]) assert.equal(parseGas(text), undefined, text);
 });
 
 const bucket = (start, base, changes = {}) => ({
@@ -232,7 +233,7 @@ test("a trend becomes points, a summary and a heat map", () => {
     assert.match(shown[0].text,
         /: 2 gwei, of which base fee 1 gwei \(1 wei to 3 gwei\) and tip 1 gwei, blocks 50 % full$/);
     assert.equal(summary(shown, "24h"),
-        "Price per gas in the last 24 hours: usually 3 gwei, lowest 2 gwei, highest 4 gwei, now 4 gwei.");
+        "Price per gas in the last 24 hours: usually 3 gwei, mostly from 2 gwei to 4 gwei.");
     assert.equal(summary([], "7d"), "No block is known in the last 7 days.");
     const map = heatMap(trend);
     assert.deepEqual([map.length, ...map.map(({ hours }) => hours.length)], [7, 24, 24, 24, 24, 24, 24, 24]);
@@ -256,7 +257,7 @@ test("blocks become points, and a block without rewards a gap", () => {
         "Block 1,001: base fee 3 gwei, tip not known, 50 % full",
     ]);
     assert.equal(summary(shown, "blocks"),
-        "Price per gas in the last 2 blocks: usually 3 gwei, lowest 3 gwei, highest 3 gwei, now 3 gwei.");
+        "Price per gas in the last 2 blocks: usually 3 gwei, from 3 gwei to 3 gwei.");
     assert.equal(summary([], "blocks"), "No block is known yet.");
 });
 

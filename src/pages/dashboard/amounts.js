@@ -8,8 +8,8 @@ const HUNDRED_GWEI = 10n ** 11n;
 const KWEI = 1000n;
 // Larger whole numbers are written with a power of ten.
 const MAX_PLAIN_DIGITS = 9;
-// Costs below 0.000001 coins are written in gwei.
-const MIN_COINS = 10n ** 12n;
+// Costs below 0.00000001 coins are written in gwei.
+const MIN_COINS = 10n ** 10n;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Gas of common transactions: the first is fixed by the protocol, the others are usual. */
@@ -79,14 +79,20 @@ export function expectedPrice(market, tier) {
 
 /** Reads an amount in gwei that a person typed. Returns wei, or `undefined` if it is not a number. */
 export function parseGwei(text) {
-    const [, whole, fraction = ""] = /^\s*(\d{1,20})(?:[.,](\d{0,9})\d*)?\s*$/.exec(text) ?? [];
+    const plain = withoutGroups(text);
+    const [, whole, fraction = ""] = /^\s*(\d{1,20})(?:[.,](\d{0,9})\d*)?\s*$/.exec(plain) ?? [];
     return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(GWEI_DECIMALS, "0"));
 }
 
 /** Reads a gas limit that a person typed. Returns `undefined` if it is not one. */
 export function parseGas(text) {
-    const digits = text.replace(/[\s,.]/g, "");
+    const digits = withoutGroups(text).trim();
     return /^\d{1,12}$/.test(digits) ? BigInt(digits) : undefined;
+}
+
+/** Removes the separators of thousands, as `grouped` and several languages write them. */
+function withoutGroups(text) {
+    return /^\s*[1-9]\d{0,2}([,\s]\d{3})+(\.\d*)?\s*$/.test(text) ? text.replace(/[,\s]/g, "") : text;
 }
 
 /** Separates the thousands of a whole number. */

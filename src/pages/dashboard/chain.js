@@ -182,6 +182,7 @@ class Costs {
 
     #showOwn() {
         const gas = parseGas(this.gas.value);
+        this.gas.setAttribute("aria-invalid", String(gas === undefined));
         setText(this.problem, gas === undefined ? "Type a gas limit in digits." : "");
         if (gas === undefined || this.wei === undefined) return setText(this.own, "–");
         const { text, exact } = costView(this.wei, gas, this.currency);
@@ -253,7 +254,7 @@ class AlertForm {
             }
             const wei = parseGwei(this.limit.value);
             const problem = wei ? await alerts.set(key, wei) : "Type a price in gwei, such as 1.5.";
-            announce(this.#say(problem || "You get one notification while this tab stays open."));
+            announce(this.#say(problem || `Waiting for less than ${price(wei)}, while this tab stays open.`));
         });
     }
 

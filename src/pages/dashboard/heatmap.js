@@ -45,7 +45,7 @@ export class HeatMap {
     show(trend) {
         this.body.hidden = !trend;
         const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-        const legend = `Your time (${zone}). Darker hours were dearer, hatched ones are not known.`;
+        const legend = `Your time (${zone}). Hours in a stronger colour were dearer, hatched ones are not known.`;
         setText(this.word, trend ? legend : "The hours are not available right now.");
         if (!trend) return;
         const at = this.at && this.#cells().indexOf(this.at);

@@ -223,7 +223,7 @@ function updateChains(list, sentAt) {
 function route(mustFocus) {
     if (entries.size === 0) return;
     const isOnly = entries.size === 1;
-    const wanted = isOnly ? [...entries.keys()][0] : decodeHash(location.hash);
+    const wanted = isOnly ? [...entries.keys()][0] : keyOf(decodeHash(location.hash));
     const entry = entries.get(wanted);
     overview.sayUnknown(entry ? "" : wanted);
     if (isShown(wanted, entry, isOnly)) return;
@@ -258,6 +258,13 @@ function openPage({ chain: { key, id } }, isOnly) {
         },
     });
     return Object.assign(page, { chainId: id, isOnly });
+}
+
+/** Returns the key of the chain that is named by its key, in any case, or by its id. */
+function keyOf(name) {
+    if (entries.has(name)) return name;
+    const isNamed = ([key, { chain }]) => key.toLowerCase() === name.toLowerCase() || String(chain.id) === name;
+    return [...entries].find(isNamed)?.[0] ?? name;
 }
 
 function decodeHash(hash) {

@@ -94,10 +94,9 @@ export function summary(points, period) {
     if (prices.length === 0) return period === "blocks" ? "No block is known yet." : `No block is known in ${over}.`;
     const sorted = [...prices].sort(compare);
     const [least, middle, most] = [sorted[0], sorted[sorted.length >> 1], sorted.at(-1)];
-    return (
-        `Price per gas in ${over}: usually ${price(middle)}, lowest ${price(least)}, ` +
-        `highest ${price(most)}, now ${price(prices.at(-1))}.`
-    );
+    // A bucket stands for many blocks, of which some paid less or more.
+    const range = period === "blocks" ? "from" : "mostly from";
+    return `Price per gas in ${over}: usually ${price(middle)}, ${range} ${price(least)} to ${price(most)}.`;
 }
 
 /** Returns the data of the chart in gwei, rounded to numbers: they are drawn, not paid. `null` is a gap. */

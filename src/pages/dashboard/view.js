@@ -64,6 +64,8 @@ export function rowView(chain, connection, now, tier = "medium") {
     const isLive = chain.isContinuous && !["interrupted", "disconnected"].includes(connection);
     const [state, problem] = chainState(chain, isLive, connection, now);
     const { market, last } = chain;
+    // A list of chains does not tell data that was never read from data that is too old; the error does.
+    const isUnread = chain.wasRead === false && chain.errorCode !== "stale_data";
     const seen = chain.age ?? (market ? undefined : last?.age);
     const milliseconds = seen && now - seen.at + seen.atLeast;
     const age = seen && ago(milliseconds);
@@ -72,7 +74,7 @@ export function rowView(chain, connection, now, tier = "medium") {
         key: chain.key,
         name: chain.name,
         state,
-        badge: state === "none" && chain.wasRead === false && !last ? "No data yet" : BADGES[state],
+        badge: state === "none" && isUnread && !last ? "No data yet" : BADGES[state],
         problem,
         isLive,
         block: block === undefined ? undefined : grouped(block),

@@ -89,9 +89,9 @@ export default {
             await page.locator(".alert .word").filter({ hasText: "Notifications are blocked" }).waitFor();
             await page.evaluate(() => (window.permission = "granted"));
             await limit.press("Enter");
-            await page.locator(".alert .word").filter({ hasText: "You get one notification" }).waitFor();
+            await page.locator(".alert .word").filter({ hasText: "Waiting for less than 21.5 gwei, while this tab stays open." }).waitFor();
             await check.whole(dashboard, "notification");
-                        await page.getByRole("button", { name: "Turn off" }).click();
+            await page.getByRole("button", { name: "Turn off" }).click();
             await page.locator(".alert .word").filter({ hasText: "The notification is off." }).waitFor();
             await page.getByRole("button", { name: "Tell me" }).click();
             await hide(page, true);
