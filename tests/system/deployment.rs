@@ -379,7 +379,9 @@ fn versions_of_all_packages_are_one() {
 
 #[test]
 fn debian_unit_starts_the_service_with_a_valid_configuration() {
-    Config::from_toml(&text("config/debian/config.toml")).unwrap();
+    let path = fixtures::path("config/debian/config.toml");
+    let (status, shown, error) = output(&["check-config", "--config", path.to_str().unwrap()], &[]);
+    assert_eq!((status, &*error), (Some(0), ""), "{shown}");
     let unit = text("config/debian/gas-suggestion.service");
     let start = "ExecStart=/usr/bin/gas-suggestion --config /etc/gas-suggestion/config.toml\n";
     assert!(unit.contains(start));
@@ -387,7 +389,7 @@ fn debian_unit_starts_the_service_with_a_valid_configuration() {
         let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.parse().unwrap()
     };
-    let server = Config::from_toml(&text("config/debian/config.toml")).unwrap().server;
+    let server = server(&text("config/debian/config.toml"));
     let drain = server.drain_delay + server.shutdown_grace;
     assert!(number("TimeoutStopSec=") > drain.as_secs());
 }

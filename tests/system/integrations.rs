@@ -69,14 +69,6 @@ pub(crate) fn blocks(path: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns the only block in this language below this heading of the README.
-fn readme_block(heading: &str, language: &str) -> String {
-    let mut found = blocks("README.md");
-    found.retain(|block| block.heading == heading && block.language == language);
-    assert_eq!(found.len(), 1, "{found:#?}");
-    found.remove(0).text
-}
-
 /// A folder with the JavaScript blocks of the page, each in the file named in its first line. Removed when dropped.
 #[derive(Debug)]
 struct Workspace {
@@ -699,17 +691,41 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
 }
 
 #[tokio::test]
-async fn readme_examples_of_fetch_and_viem_work() {
+async fn readme_examples_of_the_package_work() {
     let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
-    let fetch = readme_block("Use it", "js") + "print(fees)\n";
+    let mut examples = blocks("README.md");
+    examples.retain(|block| block.language == "js");
+    // The service of this test has one chain, which is Ronin.
+    let examples: Vec<_> = examples
+        .iter()
+        .map(|block| block.text.replace("'ethereum'", "'ronin'").replace("localhost:8545", "NODE"))
+        .map(|text| text.replace("http://NODE", NODE).replace("('ronin', 1)", "('ronin', 2020)"))
+        .collect();
+    let [client, viem, ethers] = &examples[..] else { panic!("{examples:#?}") };
     let response = market.service.get(SUGGESTION).await.json();
-    assert_eq!(workspace.module(&fetch).success().await, expected_fees(&response, "medium"));
+    let printed = workspace.module(client).success().await;
+    let expected = response["medium"]["max_fee_per_gas"].as_str().unwrap().parse::<u128>().unwrap();
+    let (price, age) = printed.trim_end().split_once(" gwei, read ").unwrap();
+    let (whole, fraction) = price.split_once('.').unwrap_or((price, ""));
+    assert_eq!(format!("{whole}{fraction:0<9}").parse::<u128>().unwrap(), expected, "{printed}");
+    assert!(age.ends_with(" s ago"), "{printed}");
 
-    let viem = readme_block("Read pre-confirmed state", "js") + "print(balance)\n";
-    let address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-    market.node.call("anvil_setBalance", json!([address, "0x1234"])).await;
-    assert_eq!(workspace.module(&viem).success().await, format!("\"{}n\"", 0x1234));
+    let fees = expected_fees(&response, "medium");
+    let transport =
+        format!("http('{NODE}', {{ methods: {{ exclude: ['eth_fillTransaction'] }} }})");
+    let viem = format!(
+        "import {{ createPublicClient, http }} from 'viem'\n{viem}\n\
+         const client = createPublicClient({{ chain, transport: {transport} }})\n\
+         const {{ maxFeePerGas, maxPriorityFeePerGas }} = await client.estimateFeesPerGas()\n\
+         print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
+    );
+    assert_eq!(workspace.module(&viem).success().await.trim_end(), fees);
+    let ethers = format!(
+        "{ethers}\nconst {{ maxFeePerGas, maxPriorityFeePerGas }} = await provider.getFeeData()\n\
+         print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
+    );
+    assert_eq!(workspace.module(&ethers).success().await.trim_end(), fees);
 }
 
 /// Starts nginx with the page's `server` block and a minimal configuration around it.

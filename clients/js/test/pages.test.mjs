@@ -119,7 +119,11 @@ test("the fee picker shows fees and costs, without a bundler", async () => {
         chain.newest = block;
         chain.baseFee += 10n ** 8n;
         await page.waitForFunction((text) => document.querySelector("#status").textContent === text, `Block ${block}`);
-        const { medium, high } = await gas.suggestion();
+        // The node changes its block before its fees.
+        const [{ medium, high }] = await until(
+            async () => [await gas.suggestion(), await page.innerText("#medium"), await page.innerText("#status")],
+            ([suggestion, shown]) => shown === `${formatGwei(suggestion.medium.maxFeePerGas)} gwei`
+                && suggestion.block === block);
         for (const [id, tier] of Object.entries({ medium, high })) {
             assert.equal(await page.innerText(`#${id}`), `${formatGwei(tier.maxFeePerGas)} gwei`);
             await page.check(`[value=${id}]`);

@@ -8,8 +8,8 @@ const HUNDRED_GWEI = 10n ** 11n;
 const KWEI = 1000n;
 // Larger whole numbers are written with a power of ten.
 const MAX_PLAIN_DIGITS = 9;
-// Costs below 0.00000001 coins are written in gwei.
-const MIN_COINS = 10n ** 10n;
+// Costs below 0.000001 coins are written in gwei.
+const MIN_COINS = 10n ** 12n;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Gas of common transactions: the first is fixed by the protocol, the others are usual. */

@@ -33,7 +33,7 @@ export default {
                 all[index].every((text, part) => expected[part] instanceof RegExp ? expected[part].test(text) : text === expected[part]));
             await becomesShown(0, "live", "21 gwei", /^(just now|\d s ago)$/);
             await becomesShown(1, "live", "25 gwei", /ago|now/);
-            await becomesShown(2, "unavailable", "–", "unavailable");
+            await becomesShown(2, "unknown", "–", "unknown chain");
             nodes.chains.get("402").isHealthy = false;
             await becomesShown(0, "stale", "21 gwei", /^stale, \d s ago$/);
             await becomesShown(0, "unavailable", "21 gwei", /^unavailable, \d+ s ago$/);
