@@ -14,6 +14,8 @@ fail() {
 }
 
 [ $# -gt 0 ] || set -- x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+# The paths below are in this folder.
+export CARGO_TARGET_DIR=$PWD/target
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 host=$(rustc --print host-tuple)
 
@@ -38,7 +40,7 @@ for target in "$@"; do
     mkdir "dist/$folder"
     cp "target/$target/dist/gas-suggestion" README.md LICENSE CHANGELOG.md config/default.toml "dist/$folder"
     # The same input gives the same archive.
-    tar --directory dist --create --sort=name --owner=0 --group=0 --numeric-owner \
+    tar --directory dist --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
         --mtime="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" "$folder" | gzip -n >"dist/$folder.tar.gz"
     rm -r "dist/${folder:?}"
     # The package has the same static binary, so it runs on every release of Debian.
@@ -48,4 +50,6 @@ for target in "$@"; do
     fi
 done
 node tests/sbom.mjs dist/sbom.cdx.json
-(cd dist && sha256sum -- * | tee SHA256SUMS)
+# In one command, the file of checksums could exist before the names are listed.
+checksums=$(cd dist && sha256sum -- *)
+tee dist/SHA256SUMS <<<"$checksums"

@@ -38,25 +38,28 @@ package=${1:-}
 if [ -z "$package" ]; then
     cargo deb --version >/dev/null 2>&1 || fail "cargo-deb is missing. Install it: cargo install --locked cargo-deb"
     step "build"
-    cargo deb --locked --profile "${PROFILE:-dist}" --output "$work/gas-suggestion.deb"
+    # A static program, as in a release.
+    RUSTFLAGS="-C target-feature=+crt-static" cargo deb --locked --profile "${PROFILE:-dist}" \
+        --target "$(rustc --print host-tuple)" --output "$work/gas-suggestion.deb"
     package=$work/gas-suggestion.deb
 fi
 
 step "lintian"
-lintian --fail-on error "$package"
+lintian --fail-on error,warning "$package"
 
 step "a new Debian"
 root=$work/root
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+# shellcheck disable=SC2016 # apt-get replaces $(SITE)
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $suite" | head -n 1)
 debootstrap --variant=minbase --include=ca-certificates,systemd "$suite" "$root" "$mirror" >"$work/log" 2>&1 ||
     fail "debootstrap: $(tail "$work/log")"
 # Services are not started in a chroot.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
+# systemd-analyze writes into /run, which a system empties when it starts.
 files() {
-    (cd "$root" && find . -path ./var/log -prune -o -path ./var/lib/dpkg -prune -o -path ./var/cache -prune -o \
-        -path ./tmp -prune -o -print | sort)
+    (cd "$root" && find . -path ./run -prune -o -path ./tmp -prune -o -print | sort)
 }
 files >"$work/before"
 
@@ -67,20 +70,30 @@ files >"$work/installed"
 comm -13 "$work/before" "$work/installed" | tee "$work/added"
 for file in ./usr/bin/gas-suggestion ./etc/gas-suggestion/config.toml ./usr/lib/systemd/system/gas-suggestion.service \
     ./usr/share/doc/gas-suggestion/copyright ./usr/share/doc/gas-suggestion/default.toml \
+    ./usr/share/doc/gas-suggestion/changelog.gz ./usr/share/man/man1/gas-suggestion.1.gz \
     ./etc/systemd/system/multi-user.target.wants/gas-suggestion.service; do
     grep --quiet --line-regexp "$file" "$work/added" || fail "$file is not installed"
 done
-grep --quiet --line-regexp /etc/gas-suggestion/config.toml <<<"$(chroot "$root" dpkg-query --showformat='${Conffiles}\n' \
-    --show gas-suggestion | awk '{print $1}')" || fail "the configuration would be overwritten by an upgrade"
+# shellcheck disable=SC2016 # dpkg-query replaces ${Conffiles}
+chroot "$root" dpkg-query --showformat='${Conffiles}\n' --show gas-suggestion >"$work/conffiles"
+grep --quiet '^ */etc/gas-suggestion/config.toml ' "$work/conffiles" || fail "the configuration would be overwritten by an upgrade"
 
 step "program"
 chroot "$root" gas-suggestion check-config --config /etc/gas-suggestion/config.toml
 [ "$(chroot "$root" gas-suggestion --version)" = "gas-suggestion $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" ] ||
     fail "another version"
+chroot "$root" gas-suggestion --help >"$work/help"
+sed -n 's/^  \([a-z-]*\)  *\([A-Z].*\)/\1 \2/p' "$work/help" | grep -v '^help ' >"$work/commands"
+[ -s "$work/commands" ] || fail "gas-suggestion --help has no commands"
+zcat "$root/usr/share/man/man1/gas-suggestion.1.gz" | sed 's:[\\]::g' |
+    awk '/^\.TP/ { getline; command = $2; getline; print command, $0 }' >"$work/documented"
+undocumented=$(grep --invert-match --line-regexp --fixed-strings --file "$work/documented" "$work/commands" || true)
+[ -z "$undocumented" ] || fail "the manual page differs from --help: $undocumented"
 
 step "systemd unit"
+# The new Debian has no command `man`.
 unit=/usr/lib/systemd/system/gas-suggestion.service
-verified=$(chroot "$root" systemd-analyze verify "$unit" 2>&1) || fail "systemd-analyze verify: $verified"
+verified=$(chroot "$root" systemd-analyze verify --man=no "$unit" 2>&1) || fail "systemd-analyze verify: $verified"
 [ -z "$verified" ] || fail "systemd-analyze verify: $verified"
 report=$(systemd-analyze security --no-pager --offline=true --root "$root" gas-suggestion.service)
 exposure=$(sed -n 's/.*Overall exposure level for [^:]*: \([0-9.]*\).*/\1/p' <<<"$report")
@@ -97,8 +110,9 @@ touch "$root/var/lib/private/gas-suggestion/history.json" "$root/etc/gas-suggest
 ln -s private/gas-suggestion "$root/var/lib/gas-suggestion"
 chroot "$root" dpkg --purge gas-suggestion
 files >"$work/purged"
-# systemd's directories of states and of helpers stay.
-left=$(comm -13 "$work/before" "$work/purged" | grep -v -e '^./var/lib/private$' -e '^./var/lib/systemd/deb-systemd-helper-' || true)
+# These directories belong to systemd and its helper.
+left=$(comm -13 "$work/before" "$work/purged" |
+    grep -v -e '^./var/lib/private$' -e '^./var/lib/systemd/deb-systemd-helper-[a-z]*$' || true)
 [ -z "$left" ] || fail "left behind: $left"
 echo
 echo "tests/debian.sh: passed"
