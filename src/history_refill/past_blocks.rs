@@ -76,10 +76,11 @@ impl PastBlocks {
         count: usize,
     ) -> Result<Option<FeeHistory>, RefillError> {
         let request = self.request.up_to(newest, count);
-        let json = match self.call("eth_feeHistory", request.params_json()).await {
-            Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
-            reply => reply?,
-        };
+        let json =
+            match self.call("eth_feeHistory", self.upstreams.fee_history_params(&request)).await {
+                Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
+                reply => reply?,
+            };
         let history = json.and_then(|json| request.parse(&json).ok());
         Ok(history.filter(|history| history.newest_block() == newest))
     }

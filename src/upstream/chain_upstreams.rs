@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::poll_deadline::PollDeadline;
 use super::read_budget::ReadBudget;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
@@ -72,6 +73,12 @@ impl ChainUpstreams {
     /// Upstreams of `rpc_urls`, in order of preference.
     pub(crate) fn polled(&self) -> &[UpstreamNode] {
         &self.polled
+    }
+
+    /// Returns the parameters of a read of a fee history as JSON, in the form that the first upstream accepts.
+    pub(crate) fn fee_history_params(&self, request: &FeeHistoryRequest) -> String {
+        let first = self.polled.first().map(UpstreamNode::block_count_encoding);
+        request.params(first.unwrap_or(BlockCountEncoding::Quantity)).to_string()
     }
 
     /// Upstreams of `rpc_urls`, then those of `read_urls` alone.

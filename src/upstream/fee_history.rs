@@ -90,11 +90,6 @@ impl FeeHistoryRequest {
         Self { block_count, newest_block: Some(newest_block), ..self.clone() }
     }
 
-    /// Returns the parameters of the call as JSON.
-    pub(crate) fn params_json(&self) -> String {
-        self.params(BlockCountEncoding::Quantity).to_string()
-    }
-
     /// Returns the request for `blocks` blocks; `None` if that are not fewer.
     pub(super) fn shortened(&self, blocks: usize) -> Option<Self> {
         (blocks < self.block_count).then(|| Self { block_count: blocks, ..self.clone() })

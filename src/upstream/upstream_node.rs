@@ -91,6 +91,11 @@ impl UpstreamNode {
         self.update(|state| state.breaker.record_failure(Instant::now()));
     }
 
+    /// Form of the block count that the node accepts, as far as polls know.
+    pub(super) fn block_count_encoding(&self) -> BlockCountEncoding {
+        self.state().block_count_encoding
+    }
+
     /// Availability of the node for polls.
     pub(crate) fn availability(&self, now: Instant) -> Availability {
         self.state().breaker.availability(now)
