@@ -496,7 +496,7 @@ pub(super) struct ServiceProcess {
 
 impl ServiceProcess {
     fn start(file: &File, variables: &[(&str, String)], log: File) -> Self {
-        let mut command = command(&["--config", file.path()], &[]);
+        let mut command = command(&["--config", file.path()], &[("GAS_HISTORY__REFILL", "false")]);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let to_log = std::fs::File::create(log.path()).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();

@@ -59,7 +59,7 @@ impl Replica {
             name,
             &format!(
                 "[server]\nlisten = \"{address}\"\nadmin_listen = \"{admin}\"\ndrain_delay = \"0s\"\n\
-                 [limits]\nrequests_per_second_per_client = 0\n\
+                 [limits]\nrequests_per_second_per_client = 0\n[history]\nrefill = false\n\
                  [log]\nformat = \"json\"\nfilter = \"info,gas_suggestion::requests=warn\"\n{more}"
             ),
         );
