@@ -712,11 +712,9 @@ async fn readme_examples_of_the_package_work() {
     assert!(age.ends_with(" s ago"), "{printed}");
 
     let fees = expected_fees(&response, "medium");
-    let transport =
-        format!("http('{NODE}', {{ methods: {{ exclude: ['eth_fillTransaction'] }} }})");
     let viem = format!(
-        "import {{ createPublicClient, http }} from 'viem'\n{viem}\n\
-         const client = createPublicClient({{ chain, transport: {transport} }})\n\
+        "import {{ createPublicClient }} from 'viem'\n{viem}\n\
+         const client = createPublicClient({{ chain, transport }})\n\
          const {{ maxFeePerGas, maxPriorityFeePerGas }} = await client.estimateFeesPerGas()\n\
          print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
     );
