@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::fee_trend::{FeeTrend, Observation};
 use crate::memory_budget::MemoryBudget;
-use crate::store::{BlockWindow, StoredChain};
+use crate::store::{BlockWindow, StoredChain, since_1970};
 use crate::upstream::{ChainUpstreams, FeeHistoryRequest};
 use past_blocks::{DatedBlock, PastBlocks, RefillError};
 
@@ -99,9 +99,12 @@ impl HistoryRefill {
         let turns = Arc::clone(&self.turns);
         let _turn = turns.acquire().await;
         let head = self.head().await?;
+        let block_time = self.chain.config().block_time;
         let days = u64::from(self.chain.config().history_days);
         let oldest_wanted = (head.time - head.time % HOUR + HOUR).saturating_sub(days * DAY);
         self.fill_gap(head, oldest_wanted).await?;
+        // First block of the oldest hour, once it has been looked for.
+        let mut oldest_block = None;
         loop {
             let oldest = self.chain.with_fee_trend(|trend| trend.oldest_hour());
             let Some(oldest) = oldest.map(u64::from).filter(|oldest| *oldest > oldest_wanted)
@@ -109,7 +112,12 @@ impl HistoryRefill {
                 return Ok(());
             };
             let from = oldest.saturating_sub(DAY).max(oldest_wanted);
-            if !self.fill_older(from, oldest, head).await? {
+            let end = match oldest_block {
+                Some(block) => block,
+                None => self.blocks.first_from(oldest, head, block_time).await?,
+            };
+            oldest_block = self.fill_older(from, end).await?;
+            if oldest_block.is_none() {
                 return Ok(());
             }
         }
@@ -146,18 +154,16 @@ impl HistoryRefill {
         }
     }
 
-    /// Fills the hours from the second `from` to `until`. Returns false if there is nothing before them.
+    /// Fills the hours from the second `from` to those of the block `end`. Returns their first block; `None`: there is
+    /// nothing before them.
     async fn fill_older(
         &self,
         from: u64,
-        until: u64,
-        head: DatedBlock,
-    ) -> Result<bool, RefillError> {
-        let block_time = self.chain.config().block_time;
-        let end = self.blocks.first_from(until, head, block_time).await?;
-        let Some(first) = self.first_from(from, end).await? else { return Ok(false) };
+        end: DatedBlock,
+    ) -> Result<Option<DatedBlock>, RefillError> {
+        let Some(first) = self.first_from(from, end).await? else { return Ok(None) };
         if first.number >= end.number {
-            return Ok(false);
+            return Ok(None);
         }
         let mut older = FeeTrend::new(self.chain.config().history_days);
         older.restart_at(first.time, first.number);
@@ -167,7 +173,7 @@ impl HistoryRefill {
             trend.add_older(&older);
             before > trend.oldest_hour()
         });
-        Ok(before && first.time <= from.saturating_add(HOUR))
+        Ok(Some(first).filter(|first| before && first.time <= from.saturating_add(HOUR)))
     }
 
     /// Returns the first block from the second `time` on whose fee history can be read; `None`: there is none.
@@ -255,7 +261,7 @@ impl HistoryRefill {
 
 /// Seconds since 1970.
 fn seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+    since_1970(SystemTime::now()) / 1000
 }
 
 fn to_u64(count: usize) -> u64 {

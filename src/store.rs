@@ -13,6 +13,7 @@
 //! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
 //! of the wall clock changes none. The wall clock is only displayed.
 
+mod consistent_reads;
 mod head_times;
 mod recent_blocks;
 
@@ -29,7 +30,7 @@ use tokio::sync::watch;
 pub use recent_blocks::BlockWindow;
 
 use crate::compat::{Documents, Quote};
-use crate::fee_trend::{Bucket, FeeTrend, Level, Observation, Period};
+use crate::fee_trend::{FeeTrend, Observation};
 use crate::fees::{FeeHistory, Market, Suggestion};
 use crate::score::{Score, Scorer, Totals};
 use crate::wire::SuggestionBody;
@@ -243,71 +244,6 @@ impl StoredChain {
         self.inner.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.timestamps)
     }
 
-    /// Returns the servable snapshot and the revision of the recent blocks.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_revision(&self) -> Result<(ServableSnapshot, u64), Unavailable> {
-        let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
-        Ok((self.servable_snapshot()?, recent.revision()))
-    }
-
-    /// Returns the servable snapshot and the newest `count` blocks, or fewer if fewer are known.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_blocks(
-        &self,
-        count: usize,
-    ) -> Result<(ServableSnapshot, BlockWindow), Unavailable> {
-        let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
-        Ok((self.servable_snapshot()?, recent.newest(count)))
-    }
-
-    /// Returns the servable snapshot, and how the quotes up to it did.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_score(&self) -> Result<(ServableSnapshot, Score), Unavailable> {
-        let _recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
-        Ok((self.servable_snapshot()?, self.score()))
-    }
-
-    /// Returns the servable snapshot, and the number of changes of the fee trend up to it.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub(crate) fn snapshot_with_trend_changes(
-        &self,
-    ) -> Result<(ServableSnapshot, u64), Unavailable> {
-        let _recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
-        Ok((self.servable_snapshot()?, self.with_fee_trend(|trend| trend.changes())))
-    }
-
-    /// Returns the servable snapshot, the buckets of the fee trend, and where the expected medium price stands among
-    /// the prices of the last 24 hours; `None`: less than an hour is known.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_fee_trend(
-        &self,
-        period: Period,
-    ) -> Result<(ServableSnapshot, Vec<Bucket>, Option<Level>), Unavailable> {
-        let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
-        let current = self.servable_snapshot()?;
-        let trend = self.with_fee_trend(|trend| trend.clone());
-        drop(recent);
-        let now = since_1970(SystemTime::now()) / 1000;
-        let price = current.snapshot.market.expected_price();
-        let level = trend.level(price, now);
-        Ok((current, trend.buckets(period, now), level))
-    }
-
     pub(crate) fn with_fee_trend<T>(&self, access: impl FnOnce(&mut FeeTrend) -> T) -> T {
         access(&mut self.inner.fee_trend.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -452,7 +388,7 @@ fn to_wall_clock(moment: Instant) -> SystemTime {
 }
 
 /// Returns milliseconds since 1970; 0 for an earlier time.
-fn since_1970(time: SystemTime) -> u64 {
+pub(crate) fn since_1970(time: SystemTime) -> u64 {
     let elapsed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }

@@ -2,13 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
-use super::freshness::{Freshness, write_snapshot_headers};
+use super::freshness::{write_list_headers, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::fees::{RewardPercentiles, Rewards};
@@ -112,25 +111,14 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
     )
 )]
 pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
-    let available: Vec<_> = store
-        .chains()
-        .iter()
-        .filter_map(|chain| Some((chain, chain.servable_snapshot().ok()?)))
-        .collect();
+    let available = store.servable_snapshots();
     let markets: Vec<_> = available
         .iter()
         .map(|(chain, current)| FeeMarketBody::from_snapshot(chain, current))
         .collect();
     let mut response = Json(markets).into_response();
     let headers = response.headers_mut();
-    let freshness =
-        available.iter().map(|(chain, current)| Freshness::from_snapshot(chain, current));
-    match freshness.reduce(Freshness::combine) {
-        Some(freshness) => freshness.write_headers(headers),
-        None => {
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        }
-    }
+    write_list_headers(headers, &available);
     response
 }
 

@@ -19,7 +19,7 @@ use crate::config;
 use crate::fee_trend::{self, Bucket, Period, Range};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable, since_1970};
 use crate::wire::Wei;
 
 /// Serialises trends, at most once per state of a chain. Cheap to clone.
@@ -192,7 +192,7 @@ impl TrendSerializer {
 
 /// Minutes since 1970.
 fn minutes() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / 60
+    since_1970(SystemTime::now()) / 60_000
 }
 
 fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {

@@ -70,6 +70,21 @@ impl Freshness {
     }
 }
 
+/// Writes the headers of a list of these chains. An empty list must not be stored.
+pub(super) fn write_list_headers(
+    headers: &mut HeaderMap,
+    available: &[(&StoredChain, ServableSnapshot)],
+) {
+    let freshness =
+        available.iter().map(|(chain, current)| Freshness::from_snapshot(chain, current));
+    match freshness.reduce(Freshness::combine) {
+        Some(freshness) => freshness.write_headers(headers),
+        None => {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+    }
+}
+
 /// Writes `X-Newest-Block` and the headers of the freshness of a response from `current` alone.
 pub(super) fn write_snapshot_headers(
     headers: &mut HeaderMap,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use enum_map::{Enum, EnumMap};
 
 use super::extractors::ChainParam;
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::freshness::{Freshness, X_NEWEST_BLOCK, write_list_headers};
 use super::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
@@ -165,11 +165,7 @@ pub(super) fn conditional_response(
     )
 )]
 pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Response {
-    let available: Vec<_> = store
-        .chains()
-        .iter()
-        .filter_map(|chain| Some((chain, chain.servable_snapshot().ok()?)))
-        .collect();
+    let available = store.servable_snapshots();
     let mut body = vec![b'['];
     for (position, (_, current)) in available.iter().enumerate() {
         if position > 0 {
@@ -182,13 +178,6 @@ pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Respons
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, JSON);
-    let freshness =
-        available.iter().map(|(chain, current)| Freshness::from_snapshot(chain, current));
-    match freshness.reduce(Freshness::combine) {
-        Some(freshness) => freshness.write_headers(headers),
-        None => {
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        }
-    }
+    write_list_headers(headers, &available);
     response
 }

@@ -53,8 +53,9 @@ pub(super) enum RefillError {
 }
 
 #[derive(Deserialize)]
-struct Header {
-    timestamp: String,
+struct Header<'a> {
+    #[serde(borrow)]
+    timestamp: &'a RawValue,
 }
 
 impl PastBlocks {
@@ -62,11 +63,8 @@ impl PastBlocks {
     pub(super) async fn time(&self, number: u64) -> Result<Option<u64>, RefillError> {
         let params = format!("[\"{number:#x}\",false]");
         let Some(json) = self.call("eth_getBlockByNumber", params).await? else { return Ok(None) };
-        let header: Option<Header> = serde_json::from_str(json.get()).unwrap_or_default();
-        let time = header.and_then(|header| {
-            parse_quantity(&format!("\"{}\"", header.timestamp)).ok()?.try_into().ok()
-        });
-        Ok(time)
+        let header: Option<Header<'_>> = serde_json::from_str(json.get()).unwrap_or_default();
+        Ok(header.and_then(|header| parse_quantity(header.timestamp.get()).ok()?.try_into().ok()))
     }
 
     /// Requests the `count` blocks up to `newest`; `None`: the node refuses, or returns other blocks. It may return fewer.

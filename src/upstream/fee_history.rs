@@ -30,7 +30,7 @@ use super::quantity::{self, QuantityError};
 use crate::fees::{Block, FeeHistory, Pricing, Rewards};
 use crate::wire::percentile_numbers;
 
-/// Request for `window_blocks` blocks up to `latest` with the configured percentiles.
+/// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.
 #[derive(Debug, Clone)]
 pub struct FeeHistoryRequest {
     block_count: usize,
