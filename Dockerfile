@@ -20,12 +20,14 @@ RUN mkdir src benches \
     && echo '//! A stub.' | tee src/lib.rs >src/main.rs \
     && echo 'fn main() {}' >>src/main.rs \
     && sed -n '/^\[\[bench\]\]$/{n;s/^name = "\(.*\)"$/benches\/\1.rs/p}' Cargo.toml | xargs touch \
-    && cargo build --locked --profile "$PROFILE" --target "$(rustc --print host-tuple)" --bin gas-suggestion \
+    && cargo build --locked --profile "$PROFILE" --features jemalloc --target "$(rustc --print host-tuple)" \
+        --bin gas-suggestion \
     && cargo clean --profile "$PROFILE" --target "$(rustc --print host-tuple)" --package gas-suggestion
 
 COPY config config
 COPY src src
-RUN cargo build --locked --profile "$PROFILE" --target "$(rustc --print host-tuple)" --bin gas-suggestion \
+RUN cargo build --locked --profile "$PROFILE" --features jemalloc --target "$(rustc --print host-tuple)" \
+        --bin gas-suggestion \
     && install -D target/*/*/gas-suggestion /image/gas-suggestion
 
 FROM ${RUNTIME}

@@ -35,7 +35,7 @@ for target in "$@"; do
     # Read by Cargo, and by the build of the allocator.
     name=${target//-/_}
     export "CARGO_TARGET_${name^^}_LINKER=${target%%-*}-linux-gnu-gcc" "CC_$name=${target%%-*}-linux-gnu-gcc"
-    RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --target "$target"
+    RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --features jemalloc --target "$target"
     folder=gas-suggestion-$version-${target%%-*}
     mkdir "dist/$folder"
     cp "target/$target/dist/gas-suggestion" README.md LICENSE CHANGELOG.md config/default.toml "dist/$folder"

@@ -15,6 +15,12 @@ need_files() { # how many
     fi
 }
 
+# Builds the service as in images, at target/dist/gas-suggestion.
+build_service() {
+    need make "apt-get install make"
+    cargo build --profile dist --features jemalloc --quiet
+}
+
 # Builds a bench and prints the path of its executable.
 build_bench() { # name
     cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |

@@ -21,7 +21,7 @@ anvil_binary=${ANVIL:-tests/node/node_modules/@foundry-rs/anvil-linux-amd64/bin/
 need curl "apt-get install curl"
 need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's anvil"
 
-cargo build --profile dist --quiet
+build_service
 bench=$(build_bench freshness)
 
 create_workspace

@@ -8,7 +8,7 @@ target=100000
 need wrk "apt-get install wrk"
 need curl "apt-get install curl"
 
-cargo build --profile dist --quiet
+build_service
 start_service
 trap stop_service EXIT
 

@@ -10,5 +10,5 @@ cd "$(dirname "$0")/.."
 need python3 "apt-get install python3"
 need_files 16384
 
-cargo build --profile dist --quiet
+build_service
 exec python3 benches/memory_attacks.py "${1:-60}" "${2:-60}" "${@:3}"

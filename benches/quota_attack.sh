@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 . benches/common.sh
 
 need python3 "apt-get install python3"
-cargo build --profile dist --quiet
+build_service
 exec python3 benches/quota_attack.py target/dist/gas-suggestion "${1:-300}" "${2:-150}"

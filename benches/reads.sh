@@ -20,7 +20,7 @@ need curl "apt-get install curl"
 need timeout "apt-get install coreutils"
 need "$anvil_binary" "run tests/run.sh, or set ANVIL to the path of Foundry's anvil"
 
-cargo build --profile dist --quiet
+build_service
 empty_binary=$(build_bench empty_hyper)
 reads_binary=$(build_bench reads)
 

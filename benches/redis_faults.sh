@@ -19,7 +19,7 @@ need curl "apt-get install curl"
 need redis-server "apt-get install redis-server"
 need redis-cli "apt-get install redis-tools"
 
-cargo build --profile dist --quiet
+build_service
 reads_binary=$(build_bench reads)
 
 directory=$(mktemp -d)

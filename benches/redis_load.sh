@@ -17,7 +17,7 @@ need redis-cli "apt-get install redis-tools"
 need python3 "apt-get install python3"
 need curl "apt-get install curl"
 
-cargo build --profile dist --quiet
+build_service
 
 create_workspace
 

@@ -22,7 +22,7 @@ need nginx "apt-get install nginx"
 need ab "apt-get install apache2-utils"
 need_files 5000
 
-cargo build --profile dist --quiet
+build_service
 empty_binary=$(build_bench empty_hyper)
 
 create_workspace

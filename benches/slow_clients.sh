@@ -10,9 +10,8 @@ need curl "apt-get install curl"
 need timeout "apt-get install coreutils"
 need_files 8192
 
-cargo build --profile dist --quiet
-bench=$(cargo bench --no-run --bench slow_clients --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*slow_clients[^"]*\)".*/\1/p')
+build_service
+bench=$(build_bench slow_clients)
 
 start_service
 trap stop_service EXIT

@@ -7,5 +7,5 @@ cd "$(dirname "$0")/.."
 
 need python3 "apt-get install python3"
 need_files 2000
-cargo build --profile dist --quiet
+build_service
 exec python3 benches/start.py target/dist/gas-suggestion benches/recorded_node.py "${1:-21}" "${2:-60}" "${3:-2}"

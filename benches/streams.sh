@@ -14,7 +14,7 @@ values=${2:-60}
 need curl "apt-get install curl"
 need_files $((subscribers + 1000))
 
-cargo build --profile dist --quiet
+build_service
 bench=$(build_bench streams)
 
 directory=$(mktemp -d)

@@ -12,7 +12,7 @@ many=16
 
 need curl "apt-get install curl"
 
-cargo build --profile dist --quiet
+build_service
 upstream_binary=$(build_bench verification_memory)
 node_binary=$(build_bench reads)
 

@@ -6,6 +6,7 @@ use clap::Parser;
 use gas_suggestion::cli::Cli;
 
 /// Gives memory back to the system after a flood of clients, which the system's allocator does not.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

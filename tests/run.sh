@@ -32,8 +32,6 @@ install_package() { # command, package
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
     command -v "$1" >/dev/null || missing "$1" "The package $2 did not provide it."
 }
-# The library of the allocator is built with it.
-install_package make make
 install_package npm npm
 # The tests start their own nginx and Redis on free ports. They do not use servers that already run.
 PATH=$PATH:/usr/sbin

@@ -8,11 +8,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 const run = (...command) =>
     execFileSync("cargo", command, { encoding: "utf8", maxBuffer: 1 << 28 });
 
-const metadata = JSON.parse(run("metadata", "--locked", "--format-version", "1"));
+const metadata = JSON.parse(run("metadata", "--locked", "--all-features", "--format-version", "1"));
 const name = metadata.packages.find((one) => one.id === metadata.resolve.root).name;
 
 // `cargo tree` lists the crates and features of this build; `cargo metadata` covers all builds.
-const tree = run("tree", "--locked", "--package", name, "--edges", "normal",
+const tree = run("tree", "--locked", "--all-features", "--package", name, "--edges", "normal",
     "--prefix", "depth", "--format", " {p}", "--no-dedupe");
 const parents = [];
 const edges = new Map();
