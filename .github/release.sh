@@ -20,6 +20,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 host=$(rustc --print host-tuple)
 
 command -v node >/dev/null || fail "node is missing. Install Node.js 18 or later."
+command -v make >/dev/null || fail "make is missing. Install it (Debian: apt-get install make)."
 cargo deb --version >/dev/null 2>&1 || fail "cargo-deb is missing. Install it: cargo install --locked cargo-deb"
 for target in "$@"; do
     [ -d "$(rustc --print target-libdir --target "$target")" ] ||
