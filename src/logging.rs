@@ -7,10 +7,11 @@ use std::io::{BufWriter, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, fmt};
 
 use crate::config::{Log, LogFormat};
 use crate::traces::{self, SpanLayer};
@@ -40,11 +41,9 @@ pub fn init(config: &Log, spans: Option<SpanLayer>) -> Result<LogGuard, TryInitE
     // The configuration check has validated the filter.
     let filter = config.directives().unwrap_or_default();
     // At `debug` this library logs the hosts that it connects to. No part of a URL may be logged.
-    let hosts = "hyper_util=info".parse();
+    let filter = filter.with_target("hyper_util", LevelFilter::INFO);
     // Exported spans are not for log lines; without an exporter they cost nothing.
-    let exported_spans = format!("{}=off", traces::TARGET).parse();
-    let filter =
-        [hosts, exported_spans].into_iter().flatten().fold(filter, EnvFilter::add_directive);
+    let filter = filter.with_target(traces::TARGET, LevelFilter::OFF);
     let builder = NonBlockingBuilder::default().buffered_lines_limit(MAX_QUEUED_LINES);
     // The buffer combines lines that arrive together into one write.
     let (writer, guard) = builder.finish(CountingWriter::new(BufWriter::new(std::io::stderr())));

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use figment::Figment;
+use figment::providers::{Format, Toml};
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
@@ -18,7 +20,7 @@ pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
 pub(super) fn known_keys() -> Vec<String> {
-    let Ok(mut sections) = toml_edit::de::from_str::<Sections>(EVERY_KEY) else {
+    let Ok(mut sections) = Figment::from(Toml::string(EVERY_KEY)).extract::<Sections>() else {
         return Vec::new();
     };
     let chains = std::mem::take(&mut sections.chains);

@@ -161,11 +161,15 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ("[log]\nformat = \"xml\"\n", "log.format: found \"xml\", expected one of: text, json"),
         (
             "[log]\nfilter = \"a=b=c\"\n",
+            "log.filter: invalid filter directive: too many '=' in filter directive, expected 0 or 1",
+        ),
+        (
+            "[log]\nfilter = \"inof\"\n",
             "log.filter: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5",
         ),
         (
             "[log]\nfilter = \"info,[span{field=(x|y)*}]=debug\"\n",
-            "log.filter: directives with fields in braces are not supported",
+            "log.filter: spans and fields in brackets are not supported",
         ),
         (
             "[surprise]\n",

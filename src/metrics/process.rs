@@ -41,25 +41,33 @@ type Sample = (&'static str, &'static str, Option<u64>);
 
 #[cfg(target_os = "linux")]
 fn system_metrics() -> impl IntoIterator<Item = Sample> {
-    use procfs::WithCurrentSystemInfo as _;
-    use procfs::process::{Limit, LimitValue, Process};
+    use std::fs;
 
-    let process = Process::myself().ok();
-    let stat = process.as_ref().and_then(|process| process.stat().ok());
+    use procfs_core::FromRead as _;
+    use procfs_core::process::{Limit, LimitValue, Limits, Stat, Status};
+
+    // `USER_HZ`, which is 100 on every architecture of Linux that Rust's standard library supports.
+    const TICKS_PER_SECOND: u64 = 100;
+
+    let stat = Stat::from_file("/proc/self/stat").ok();
     let stat = stat.as_ref();
-    let limits = process.as_ref().and_then(|process| process.limits().ok());
+    let status = Status::from_file("/proc/self/status").ok();
+    let limits = Limits::from_file("/proc/self/limits").ok();
     // No limit is written as 0.
     let limit =
         |limit: Limit| if let LimitValue::Value(value) = limit.soft_limit { value } else { 0 };
     let max_fds = limits.as_ref().map(|limits| limit(limits.max_open_files));
     let max_memory = limits.as_ref().map(|limits| limit(limits.max_address_space));
-    let seconds = |ticks: u64| ticks.checked_div(procfs::ticks_per_second());
-    let cpu = stat.and_then(|stat| seconds(stat.utime + stat.stime));
+    let cpu = stat.map(|stat| (stat.utime + stat.stime) / TICKS_PER_SECOND);
+    let system = fs::read_to_string("/proc/stat").ok();
+    let booted_at = system.and_then(|stat| {
+        stat.lines().find_map(|line| line.strip_prefix("btime "))?.parse::<u64>().ok()
+    });
     let started_at =
-        stat.and_then(|stat| Some(procfs::boot_time_secs().ok()? + seconds(stat.starttime)?));
-    let fds = process.as_ref().and_then(|process| process.fd_count().ok()?.try_into().ok());
+        stat.zip(booted_at).map(|(stat, boot)| boot + stat.starttime / TICKS_PER_SECOND);
+    let fds = fs::read_dir("/proc/self/fd").ok().and_then(|fds| fds.count().try_into().ok());
     let memory = stat.map(|stat| stat.vsize);
-    let resident = stat.map(|stat| stat.rss_bytes().get());
+    let resident = status.and_then(|status| Some(status.vmrss? * 1024));
     let threads = stat.and_then(|stat| stat.num_threads.try_into().ok());
     [
         ("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpu),
