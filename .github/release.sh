@@ -39,7 +39,9 @@ for target in "$@"; do
     RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --features jemalloc --target "$target"
     folder=gas-suggestion-$version-${target%%-*}
     mkdir "dist/$folder"
-    cp "target/$target/dist/gas-suggestion" README.md LICENSE CHANGELOG.md config/default.toml "dist/$folder"
+    cp "target/$target/dist/gas-suggestion" README.md LICENSE CHANGELOG.md config/default.toml \
+        config/prometheus/rules.yml "dist/$folder"
+    cp config/grafana/dashboards/gas-suggestion.json "dist/$folder/dashboard.json"
     # The same input gives the same archive.
     tar --directory dist --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
         --mtime="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" "$folder" | gzip -n >"dist/$folder.tar.gz"

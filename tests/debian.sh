@@ -70,6 +70,7 @@ files >"$work/installed"
 comm -13 "$work/before" "$work/installed" | tee "$work/added"
 for file in ./usr/bin/gas-suggestion ./etc/gas-suggestion/config.toml ./usr/lib/systemd/system/gas-suggestion.service \
     ./usr/share/doc/gas-suggestion/copyright ./usr/share/doc/gas-suggestion/default.toml \
+    ./usr/share/doc/gas-suggestion/examples/rules.yml ./usr/share/doc/gas-suggestion/examples/dashboard.json \
     ./usr/share/doc/gas-suggestion/changelog.gz ./usr/share/man/man1/gas-suggestion.1.gz \
     ./etc/systemd/system/multi-user.target.wants/gas-suggestion.service; do
     grep --quiet --line-regexp "$file" "$work/added" || fail "$file is not installed"
