@@ -1,7 +1,11 @@
-//! Metrics of a chain and of its routes.
+//! Metrics of a chain, of its routes, and of the process.
+
+use std::fs;
+use std::time::SystemTime;
 
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::process::Process;
 use crate::test_server::{Response, TestServer};
 
 /// Returns the value of the sample with this name and these labels.
@@ -112,4 +116,34 @@ async fn requests_are_counted_by_route_and_suggestions_by_freshness() {
     let duration = "gas_suggestion_http_request_duration_seconds_count\
                 {listener=\"public\",route=\"/v1/{chain}/gas-suggestion\"}";
     assert_eq!(service.count(duration).await, 4);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn metrics_of_the_process_are_those_of_the_system() {
+    let seconds = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let before = seconds();
+    let service = Process::start(&["demo"], &[]);
+    let after = seconds();
+    let url = format!("http://{}/metrics", service.admin);
+    let page = Response::read(http_client::new().get(url).send().await.unwrap()).await;
+    let number = |name: &str| value(&page, name).parse::<u64>().unwrap();
+    // The system rounds the time of its own start and the time since then.
+    let started_at = number("process_start_time_seconds");
+    assert!((before - 2..=after + 2).contains(&started_at), "{started_at}, {before} to {after}");
+    let resident = number("process_resident_memory_bytes") / 1024;
+    let expected = service.resident_kib();
+    // The program is still starting.
+    assert!((expected / 2..expected * 2).contains(&resident), "{resident} of {expected} KiB");
+    assert!(number("process_virtual_memory_bytes") / 1024 >= resident);
+    let entries = |folder: &str| {
+        let path = format!("/proc/{}/{folder}", service.id());
+        u64::try_from(fs::read_dir(path).unwrap().count()).unwrap()
+    };
+    let threads = number("process_threads");
+    assert!(threads.abs_diff(entries("task")) < 4, "{threads}");
+    let descriptors = number("process_open_fds");
+    assert!(descriptors.abs_diff(entries("fd")) < 16, "{descriptors}");
+    assert!(number("process_max_fds") >= descriptors);
+    assert!(number("process_cpu_seconds_total") < 10);
 }
