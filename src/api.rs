@@ -11,6 +11,7 @@
 //! errors of verification and delegation upstreams are forwarded unchanged.
 
 mod access_log;
+mod app;
 mod badge;
 mod callers_fee;
 mod chains;
@@ -42,44 +43,32 @@ mod stream;
 mod suggestion;
 mod verification;
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
-
 use axum::Router;
-use axum::body::HttpBody;
-use axum::http::{Request, StatusCode};
+use axum::http::StatusCode;
 use axum::middleware;
-use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use bytes::Bytes;
-use tower::{BoxError, Layer, Service, ServiceBuilder, service_fn};
-use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::CorsLayer;
-use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutLayer};
+use tower_http::timeout::TimeoutLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use app::App;
 pub use health::ReadinessState;
 
-use crate::client_limits::ConnectedPeer;
-use crate::config::{self, Config, DelegationSource};
+use crate::config::{Config, DelegationSource};
 use crate::delegation::Delegations;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::reads::Reads;
 use crate::store::ChainStore;
-use access_log::{AccessLog, RequestContext};
+use app::timeout_or_never;
 use fast_path::FastPath;
 use fee_history::HistorySerializer;
 use fee_history_chart::ChartRenderer;
 use fee_trend::TrendSerializer;
 use openapi::SerializedDocument;
 use pages::DashboardPage;
-use problem::Problem;
-use request_checks::{AdminHosts, RequestChecks};
-use response_body::BodyLimits;
+use request_checks::AdminHosts;
 use route_table::RouteTable;
 use stream::SuggestionStreams;
 use suggestion::SuggestionState;
@@ -87,30 +76,6 @@ use verification::VerificationState;
 
 /// Memory of responses to probes and scrapes.
 const ADMIN_MEMORY_BYTES: usize = 16 * 1024 * 1024;
-
-/// Routes of one listener with their layers. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct App {
-    inner: Arc<Inner>,
-    per_thread: Arc<PerThread>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    access_log: AccessLog,
-    /// `None`: no web page of another origin may read responses.
-    cors: Option<config::Cors>,
-    request_checks: RequestChecks,
-    routes: Router,
-}
-
-/// The values that responses of the fast path share. Each is counted when a response takes and drops it, and processors
-/// that count at the same place delay each other.
-#[derive(Debug)]
-struct PerThread {
-    cors: Option<CorsLayer>,
-    fast_path: Option<FastPath>,
-}
 
 /// Builds the routes of the public listener.
 #[must_use]
@@ -338,109 +303,4 @@ pub fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App 
 fn timeout_layer(config: &Config) -> TimeoutLayer {
     let timeout = timeout_or_never(config.limits.request_timeout);
     TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, timeout)
-}
-
-impl App {
-    fn new(
-        listener: &'static str,
-        routes: Router,
-        fast_path: Option<FastPath>,
-        admin_hosts: Option<AdminHosts>,
-        config: &Config,
-        memory: &MemoryBudget,
-        metrics: &Metrics,
-    ) -> Self {
-        let body_timeout = timeout_or_never(config.limits.body_timeout);
-        let body_limits = BodyLimits::new(memory);
-        let layers = ServiceBuilder::new()
-            .layer(middleware::from_fn(access_log::record_matched_path))
-            .layer(CatchPanicLayer::new())
-            .layer(middleware::from_fn_with_state(body_limits, response_body::limit_body))
-            .layer(RequestBodyTimeoutLayer::new(body_timeout));
-        let base_path = &config.server.base_path;
-        let rate_limited = metrics.requests_rate_limited_total.clone();
-        let cors = admin_hosts.is_none().then(|| config.cors.clone());
-        let cors_layer = cors.as_ref().map(cors::layer);
-        Self {
-            inner: Arc::new(Inner {
-                access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
-                cors,
-                request_checks: RequestChecks::new(base_path, admin_hosts, rate_limited),
-                routes: routes.layer(layers),
-            }),
-            per_thread: Arc::new(PerThread { cors: cors_layer, fast_path }),
-        }
-    }
-
-    /// Returns the same routes for another serving thread.
-    pub(crate) fn for_thread(&self) -> Self {
-        let fast_path = self.per_thread.fast_path.as_ref().map(FastPath::for_thread);
-        let cors = self.inner.cors.as_ref().map(cors::layer);
-        let per_thread = PerThread { cors, fast_path };
-        Self { inner: Arc::clone(&self.inner), per_thread: Arc::new(per_thread) }
-    }
-
-    /// Handles a request without a connection, so no per-client limit applies. Needs a Tokio runtime with time.
-    /// Dropping the future cancels the request.
-    pub async fn respond<B>(&self, request: Request<B>) -> Response
-    where
-        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        self.handle(request, Ok(&ConnectedPeer::unlimited())).await
-    }
-
-    /// Handles a request of `peer`; `Err`: of a connection that was refused with this status. Every response has a
-    /// request id; every error has a problem body.
-    pub(crate) async fn handle<B>(
-        &self,
-        request: Request<B>,
-        peer: Result<&ConnectedPeer, StatusCode>,
-    ) -> Response
-    where
-        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let access_log = &self.inner.access_log;
-        let context = access_log.start(&request);
-        let mut admit = service_fn(|request| self.admit(request, peer, &context));
-        let Ok(response) = match &self.per_thread.cors {
-            Some(cors) => cors.layer(admit).call(request).await,
-            None => admit.call(request).await,
-        };
-        access_log.finish(context, response)
-    }
-
-    async fn admit<B>(
-        &self,
-        mut request: Request<B>,
-        peer: Result<&ConnectedPeer, StatusCode>,
-        context: &RequestContext,
-    ) -> Result<Response, Infallible>
-    where
-        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
-            self.inner.request_checks.check(&request, peer)?;
-            Ok(peer)
-        });
-        let peer = match admitted {
-            Ok(peer) => peer,
-            Err(problem) => return Ok(problem.into_response()),
-        };
-        if let Some(fast_path) = &self.per_thread.fast_path
-            && let Some(response) = fast_path.respond(&request)
-        {
-            context.set_suggestion_route();
-            return Ok(response);
-        }
-        // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
-        let client = peer.client_for(request.headers());
-        request.extensions_mut().insert(client);
-        context.span.instrument(self.inner.routes.clone().call(request)).await
-    }
-}
-
-/// Returns the timeout, or a year if it is switched off with 0.
-fn timeout_or_never(configured: Duration) -> Duration {
-    const NEVER: Duration = Duration::from_hours(24 * 365);
-    if configured.is_zero() { NEVER } else { configured }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fees::{self, Block, Rewards};
+use crate::fees::{self, Block, FeeHistory, Rewards};
 
 fn config(more: &str) -> config::Chain {
     let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
