@@ -1,4 +1,4 @@
-//! What a listener does with a request: the layers, the fast path and the routes.
+//! `App` holds what a listener needs to answer a request: the layers, the fast path and the routes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
