@@ -28,6 +28,7 @@ use moka::Expiry;
 use moka::sync::Cache;
 use tokio::sync::watch;
 
+use consistent_reads::LevelCache;
 pub use publisher::Publisher;
 pub use recent_blocks::BlockWindow;
 
@@ -64,6 +65,7 @@ struct Inner {
     recent_blocks: RwLock<RecentBlocks>,
     scorer: Mutex<Scorer>,
     fee_trend: Mutex<FeeTrend>,
+    level: Mutex<LevelCache>,
 }
 
 /// Newest state of one chain, however old.
@@ -197,7 +199,8 @@ impl StoredChain {
         let latest = watch::Sender::new(LatestState::default());
         let scorer = Mutex::new(Scorer::new(&config.pricing, Instant::now()));
         let fee_trend = Mutex::new(FeeTrend::new(config.history_days));
-        let inner = Inner { config, servable, latest, recent_blocks, scorer, fee_trend };
+        let level = Mutex::default();
+        let inner = Inner { config, servable, latest, recent_blocks, scorer, fee_trend, level };
         Self { inner: Arc::new(inner) }
     }
 

@@ -7,6 +7,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::delegation_registry as registry;
+use crate::fee_trend;
 use crate::fees::{self, Suggestion, Tier};
 
 /// An amount in wei, serialised as a decimal string.
@@ -181,6 +182,28 @@ impl From<fees::Trend> for Trend {
             fees::Trend::Rising => Self::Rising,
             fees::Trend::Stable => Self::Stable,
             fees::Trend::Falling => Self::Falling,
+        }
+    }
+}
+
+/// Where a price stands among those of the last 24 hours.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// Below the 25th percentile.
+    Low,
+    /// Between the two.
+    Normal,
+    /// Above the 75th percentile.
+    High,
+}
+
+impl From<fee_trend::Level> for Level {
+    fn from(level: fee_trend::Level) -> Self {
+        match level {
+            fee_trend::Level::Low => Self::Low,
+            fee_trend::Level::Normal => Self::Normal,
+            fee_trend::Level::High => Self::High,
         }
     }
 }

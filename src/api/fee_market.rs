@@ -10,10 +10,11 @@ use super::extractors::ChainParam;
 use super::freshness::{write_list_headers, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
+use crate::fee_trend;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 use crate::wire::{
-    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
+    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Level,
     PricingType, Strategy, SuggestionBody, Trend, Wei, percentile_numbers,
 };
 
@@ -50,6 +51,9 @@ pub(super) struct FeeMarketBody<'a> {
     expected_price_per_gas: ExpectedPrices,
     floors_above_market: FloorsAboveMarket,
     chain_parameters: ChainParameters,
+    /// Where the expected medium price stands among the prices of the last 24 hours; `null` before an hour is known.
+    #[schema(required)]
+    level: Option<Level>,
 }
 
 /// Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown.
@@ -88,9 +92,9 @@ struct AveragingWindow {
     )
 )]
 pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
-    let current =
-        chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let mut response = Json(FeeMarketBody::from_snapshot(&chain, &current)).into_response();
+    let (current, level) =
+        chain.snapshot_with_level().map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let mut response = Json(FeeMarketBody::new(&chain, &current, level)).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -111,10 +115,18 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
     )
 )]
 pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
-    let available = store.servable_snapshots();
+    let (available, levels): (Vec<_>, Vec<_>) = store
+        .chains()
+        .iter()
+        .filter_map(|chain| {
+            let (current, level) = chain.snapshot_with_level().ok()?;
+            Some(((chain, current), level))
+        })
+        .unzip();
     let markets: Vec<_> = available
         .iter()
-        .map(|(chain, current)| FeeMarketBody::from_snapshot(chain, current))
+        .zip(levels)
+        .map(|((chain, current), level)| FeeMarketBody::new(chain, current, level))
         .collect();
     let mut response = Json(markets).into_response();
     let headers = response.headers_mut();
@@ -123,7 +135,11 @@ pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Respons
 }
 
 impl<'a> FeeMarketBody<'a> {
-    pub(super) fn from_snapshot(chain: &'a StoredChain, current: &'a ServableSnapshot) -> Self {
+    pub(super) fn new(
+        chain: &'a StoredChain,
+        current: &'a ServableSnapshot,
+        level: Option<fee_trend::Level>,
+    ) -> Self {
         let config = chain.config();
         let snapshot = &current.snapshot;
         let market = &snapshot.market;
@@ -157,6 +173,7 @@ impl<'a> FeeMarketBody<'a> {
             },
             floors_above_market: (&market.floors_above_market).into(),
             chain_parameters: (&market.chain_parameters).into(),
+            level: level.map(Level::from),
         }
     }
 }

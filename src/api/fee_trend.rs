@@ -20,7 +20,7 @@ use crate::fee_trend::{self, Bucket, Period, Range};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable, since_1970};
-use crate::wire::Wei;
+use crate::wire::{Level, Wei};
 
 /// Serialises trends, at most once per state of a chain. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -67,18 +67,6 @@ enum ShownPeriod {
     Day,
     #[serde(rename = "7d")]
     Week,
-}
-
-/// Where a price stands.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    /// Below the 25th percentile.
-    Low,
-    /// Between the two.
-    Normal,
-    /// Above the 75th percentile.
-    High,
 }
 
 /// The blocks of one span of time.
@@ -221,11 +209,7 @@ impl<'a> FeeTrendBody<'a> {
                 Period::Week => ShownPeriod::Week,
             },
             bucket_seconds,
-            level: level.map(|level| match level {
-                fee_trend::Level::Low => Level::Low,
-                fee_trend::Level::Normal => Level::Normal,
-                fee_trend::Level::High => Level::High,
-            }),
+            level: level.map(Level::from),
             buckets: buckets.iter().map(|it| FeeTrendBucket::new(it, bucket_seconds)).collect(),
         }
     }

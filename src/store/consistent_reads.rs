@@ -7,6 +7,23 @@ use super::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable,
 use crate::fee_trend::{Bucket, Level, Period};
 use crate::score::Score;
 
+/// The newest level of a chain, and what it was computed from.
+#[derive(Debug, Default)]
+pub(super) struct LevelCache {
+    key: Option<LevelKey>,
+    level: Option<Level>,
+}
+
+/// Everything that changes a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LevelKey {
+    /// Number of changes of the fee trend.
+    changes: u64,
+    price: u128,
+    /// Minutes since 1970. Old prices stop counting with time.
+    minute: u64,
+}
+
 impl ChainStore {
     /// Returns the chains that have a servable snapshot, with it, in ascending order of chain id.
     pub(crate) fn servable_snapshots(&self) -> Vec<(&StoredChain, ServableSnapshot)> {
@@ -73,11 +90,40 @@ impl StoredChain {
     ) -> Result<(ServableSnapshot, Vec<Bucket>, Option<Level>), Unavailable> {
         let recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
         let current = self.servable_snapshot()?;
+        let level = self.level_of(&current);
         let trend = self.with_fee_trend(|trend| trend.clone());
         drop(recent);
-        let now = since_1970(SystemTime::now()) / 1000;
-        let price = current.snapshot.market.expected_price();
-        let level = trend.level(price, now);
-        Ok((current, trend.buckets(period, now), level))
+        Ok((current, trend.buckets(period, seconds_since_1970()), level))
     }
+
+    /// Returns the servable snapshot, and where its expected medium price stands among the prices of the last 24 hours;
+    /// `None`: less than an hour is known.
+    ///
+    /// # Errors
+    ///
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
+    pub fn snapshot_with_level(&self) -> Result<(ServableSnapshot, Option<Level>), Unavailable> {
+        let _recent = self.inner.recent_blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.servable_snapshot()?;
+        let level = self.level_of(&current);
+        Ok((current, level))
+    }
+
+    /// Computes a level at most once per change and minute, because it sorts the blocks of the open hour.
+    fn level_of(&self, current: &ServableSnapshot) -> Option<Level> {
+        let mut cache = self.inner.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let price = current.snapshot.market.expected_price();
+        let now = seconds_since_1970();
+        self.with_fee_trend(|trend| {
+            let key = LevelKey { changes: trend.changes(), price, minute: now / 60 };
+            if cache.key != Some(key) {
+                *cache = LevelCache { key: Some(key), level: trend.level(price, now) };
+            }
+            cache.level
+        })
+    }
+}
+
+fn seconds_since_1970() -> u64 {
+    since_1970(SystemTime::now()) / 1000
 }

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fees::{self, Block, FeeHistory, Rewards};
+use crate::fee_trend::{Level, Observation};
+use crate::fees::{self, Block, FeeHistory, Pricing, Rewards};
 
 fn config(more: &str) -> config::Chain {
     let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
@@ -16,12 +17,18 @@ fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
     (store, chain, publishers.remove(0))
 }
 
-/// Publishes `newest_block` with this base fee as the only block.
-fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
+/// Creates a reply with one block, and its market.
+fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
     let rewards = Some(Rewards { medium: 1, high: None, graded: [0; 2] });
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
-    let history = FeeHistory::new(newest_block, blocks, None).unwrap();
-    let market = fees::price(&history, &publisher.chain().config().pricing).unwrap();
+    let history = FeeHistory::new(number, blocks, None).unwrap();
+    let market = fees::price(&history, pricing).unwrap();
+    (history, market)
+}
+
+/// Publishes `newest_block` with this base fee as the only block.
+fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
+    let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
     publisher.publish(&history, market);
 }
 
@@ -163,4 +170,33 @@ fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     assert!(stale.head_age >= Duration::from_millis(100));
     publish(&mut publisher, 6, GWEI);
     assert!(!chain.servable_snapshot().unwrap().is_stale);
+}
+
+#[test]
+fn the_level_follows_the_price_and_the_trend() {
+    let (_, chain, mut publisher) = store_with_chain("");
+    let level = || chain.snapshot_with_level().unwrap().1;
+    publish(&mut publisher, 1000, 10 * GWEI);
+    assert_eq!(level(), None);
+    // Two hours of blocks before the first one become known, while there is no new one.
+    let mut known = FeeTrend::new(1);
+    let now = since_1970(SystemTime::now());
+    for minutes_ago in (1..=120).rev() {
+        let pricing = &chain.config().pricing;
+        let (history, market) = reply(pricing, 1000 - minutes_ago, 20 * GWEI);
+        known.record(&Observation {
+            history: &history,
+            market: Some(&market),
+            pricing,
+            newest_time: now - minutes_ago * 60_000,
+            block_time: 60_000,
+            known_blocks: &|_| unreachable!("the reply has one block"),
+        });
+    }
+    chain.with_fee_trend(|trend| trend.replace_by(Box::new(known)).unwrap());
+    assert_eq!(level(), Some(Level::Low));
+    publish(&mut publisher, 1001, 20 * GWEI);
+    assert_eq!(level(), Some(Level::Normal));
+    publish(&mut publisher, 1002, 30 * GWEI);
+    assert_eq!([level(), level()], [Some(Level::High); 2]);
 }

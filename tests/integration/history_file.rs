@@ -162,6 +162,7 @@ async fn a_kill_during_a_write_loses_nothing_older() {
     assert_eq!(fees.take(161).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     assert_eq!(buckets[160]["blocks"], 4000);
     assert_eq!(trend["level"], "high", "3 gwei after 170 wei");
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["level"], "high");
     service.stop().await.unwrap();
 }
 

@@ -231,7 +231,10 @@ async fn check_trend(service: &TestServer, node: &ArchiveNode, from: u64) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    assert_ne!(service.get("/v1/a/fee-trend").await.json()["level"], Value::Null);
+    let level = service.get("/v1/a/fee-trend").await.json()["level"].take();
+    assert_ne!(level, Value::Null);
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["level"], level);
+    assert_eq!(service.get("/v1/fee-markets").await.json()[0]["level"], level);
 }
 
 /// Returns the start of the hour of so many hours ago.

@@ -194,6 +194,7 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
                 "base_fee_change_denominator": "32", "minimum_base_fee": "1000000000",
                 "source": "configuration",
             },
+            "level": "normal",
         })
     );
     let names: Vec<_> = response

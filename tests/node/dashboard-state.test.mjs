@@ -71,7 +71,7 @@ describe("a chain", () => {
     });
 
     test("is shown with all its data", () => {
-        const chain = known({ level: "low", market: market(7, { currency: "RON" }) });
+        const chain = known({ market: market(7, { currency: "RON", level: "low" }) });
         const { price: shown, costs, history, ...rest } = chainView(chain, "live", 2100);
         assert.deepEqual(shown, {
             number: "21.1", unit: "gwei", wei: 21_125_000_000n, exact: "21,125,000,000 wei",
@@ -238,7 +238,7 @@ describe("a chain", () => {
             bar: undefined, verdict: undefined,
         };
         for (const [code, problem] of Object.entries(problems)) {
-            const withScore = known({ score: score(1, scored(), scored()), level: "high" });
+            const withScore = known({ score: score(1, scored(), scored()), market: market(7, { level: "high" }) });
             const chain = applyMarketResponse(withScore, { code, sentAt: 200 }, true, 210);
             for (const connection of ["live", "disconnected"]) {
                 const card = chainView(chain, connection, 60_300);

@@ -262,6 +262,7 @@ export interface components {
             expected_price_per_gas: components["schemas"]["ExpectedPrices"];
             floors_above_market: components["schemas"]["FloorsAboveMarket"];
             chain_parameters: components["schemas"]["ChainParameters"];
+            level: components["schemas"]["Level"] | null;
         };
         /** @description Prices of gas over time. */
         FeeTrend: {
@@ -387,7 +388,7 @@ export interface components {
             gasPrice: string;
         };
         /**
-         * @description Where a price stands.
+         * @description Where a price stands among those of the last 24 hours.
          * @enum {string}
          */
         Level: "low" | "normal" | "high";

@@ -144,7 +144,7 @@ fn write_snapshot_examples(
         event(format!("{}-{id}", chain.config().chain_id)),
     );
     set_response_example(document, "/v1/{chain}/gas-suggestion/stream", event(id));
-    let mut market = json!(fee_market::FeeMarketBody::from_snapshot(chain, current));
+    let mut market = json!(fee_market::FeeMarketBody::new(chain, current, Some(Level::Normal)));
     if let Some(observed_at) = market.get_mut("observed_at") {
         *observed_at = json!(OBSERVED_AT);
     }

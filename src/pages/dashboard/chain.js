@@ -16,7 +16,6 @@ const DEFAULT_GAS = "100,000";
  * @typedef {object} Actions what the page does for a chain's page
  * @property {(text: string) => void} announce announces a text to screen readers
  * @property {() => void} onTier called when the reader chooses another tier
- * @property {(level: string | undefined) => void} onLevel receives where the price stands in the last 24 h
  * @property {import('./notify.js').Alerts} alerts
  */
 
@@ -44,7 +43,7 @@ export class ChainPage {
         this.costs = new Costs();
         this.fees = new Fees(announce, (name) => snippets(this.suggestionUrl, this.tier.value, this.isLegacy)[name]);
         this.alert = new AlertForm(key, actions);
-        this.history = new History(key, actions.onLevel);
+        this.history = new History(key);
         this.market = new MarketDetails();
         this.score = new ScoreDetails();
         const back = element("a", { href: "#", className: "back" }, "← All chains");

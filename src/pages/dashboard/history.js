@@ -26,12 +26,9 @@ export class History {
     #isOpened = false;
     #live;
 
-    /**
-     * @param {string} key of the chain
-     * @param {(level: string | undefined) => void} onLevel receives where the price stands in the last 24 h
-     */
-    constructor(key, onLevel) {
-        Object.assign(this, { key, onLevel });
+    /** @param {string} key of the chain */
+    constructor(key) {
+        this.key = key;
         this.period = new Choice("Period", PERIODS, () => this.#choose());
         this.chart = new PriceChart();
         this.heatMap = new HeatMap(() => this.#requestHeatMap());
@@ -72,7 +69,6 @@ export class History {
         const period = value === BLOCKS ? DEFAULT_TREND : value;
         const trend = await live?.requestTrend(this.key, period);
         if (!this.#isCurrent(live)) return;
-        this.onLevel(trend?.level);
         if (!this.#isOpened && trend?.buckets.length >= MIN_BUCKETS) this.period.select(DEFAULT_TREND);
         this.#isOpened = true;
         if (this.period.value === period) this.#show(trend && trendPoints(trend, period), period);

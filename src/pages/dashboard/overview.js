@@ -2,6 +2,7 @@
 
 import { Sparkline } from "./sparkline.js";
 import { element, setText, setTitle, unseen } from "./dom.js";
+import { LEVELS } from "./view.js";
 
 const HEADS = { name: "Chain", price: "Price now", transfer: "Transfer", recent: "Recent", state: "Status" };
 
@@ -26,7 +27,8 @@ export class Overview {
         this.word = element(
             "p",
             { className: "word" },
-            "Price now is what a medium transaction pays per gas in the next block. ",
+            "Price now is what a medium transaction pays per gas in the next block. " +
+                "Low, normal and high compare it with the last 24 h. ",
             element("a", { href: String(json) }, "JSON"),
         );
         this.node = element(
@@ -92,6 +94,7 @@ class Row {
         this.number = element("span", { className: "number" });
         this.unit = element("span", { className: "unit" });
         this.trend = element("span", { className: "trend" });
+        this.level = element("span", { className: "level" });
         this.rise = element("span", { className: "rise" }, "rising fast");
         this.price = element("span", { className: "amount" }, this.number, " ", this.unit);
         this.transfer = element("td", { className: "transfer" });
@@ -103,7 +106,8 @@ class Row {
             "tr",
             {},
             element("th", { scope: "row", className: "name" }, this.link),
-            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.rise, " ", this.smallTransfer),
+            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.rise, " ",
+                element("span", { className: "below" }, this.level, " ", this.smallTransfer)),
             this.transfer,
             element("td", { className: "recent" }, this.spark.node),
             element("td", { className: "state" }, this.badge, " ", this.age),
@@ -111,7 +115,7 @@ class Row {
     }
 
     show(view) {
-        const { name, price, transfer, trend, state } = view;
+        const { name, price, transfer, trend, level, state } = view;
         this.words = `${name} ${this.key}`.toLowerCase();
         setText(this.link, name);
         if (this.node.dataset.state !== state) this.node.dataset.state = state;
@@ -125,6 +129,9 @@ class Row {
             else delete this.trend.dataset.trend;
             setTitle(this.trend, trend ? `Base fee ${trend}` : "");
         }
+        setText(this.level, level ?? "");
+        setTitle(this.level, level ? LEVELS[level] : "");
+        this.level.dataset.level = level ?? "";
         setText(this.transfer, transfer?.text ?? "–");
         setTitle(this.transfer, transfer?.exact ?? "");
         setText(this.smallTransfer, transfer?.text ?? "");

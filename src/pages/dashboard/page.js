@@ -247,16 +247,7 @@ function isShown(key, entry, isOnly) {
 }
 
 function openPage({ chain: { key, id } }, isOnly) {
-    const page = new ChainPage({ key, id, base, isOnly }, {
-        announce,
-        alerts,
-        onTier: render,
-        onLevel: (level) => {
-            const entry = entries.get(key);
-            if (entry?.chain.suggestion) entry.chain = { ...entry.chain, level };
-            queueRender();
-        },
-    });
+    const page = new ChainPage({ key, id, base, isOnly }, { announce, alerts, onTier: render });
     return Object.assign(page, { chainId: id, isOnly });
 }
 

@@ -18,7 +18,6 @@ import { expectedPrice } from "./amounts.js";
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
  * @property {object} [score] the body of the score route
- * @property {'low' | 'normal' | 'high' | null} [level] the level of the fee-trend route
  * @property {{ block: number, wei: bigint }[]} [history] expected medium prices that this page saw, oldest first
  * @property {{ market: object, age: object }} [last] the last known market of a chain without data
  * @property {{ atLeast: number, at: number }} [age] minimum age of the data in milliseconds, at the time `at`
@@ -83,6 +82,7 @@ export function isMarket(market) {
         isWei(market.average_base_fee_per_gas) &&
         (market.next_base_fee_per_gas === null || isWei(market.next_base_fee_per_gas)) &&
         Number.isInteger(market.window?.blocks) &&
+        ["low", "normal", "high", null].includes(market.level) &&
         [market.gas_used_ratio, market.covers_full_blocks].every((one) => one instanceof Object)
     );
 }
@@ -247,7 +247,7 @@ export function isTrend(trend) {
         isRange(bucket.base_fee_per_gas, isWei) &&
         isRange(bucket.max_priority_fee_per_gas, isWei) &&
         isRange(bucket.gas_used_ratio, (value) => value === null || Number.isFinite(value));
-    return ["low", "normal", "high", null].includes(trend?.level) && Array.isArray(trend.buckets) && trend.buckets.every(isBucket);
+    return Array.isArray(trend?.buckets) && trend.buckets.every(isBucket);
 }
 
 /** Returns true if `history` has every member that the chart shows. */
@@ -280,7 +280,6 @@ const NO_DATA = {
     suggestion: undefined,
     market: undefined,
     score: undefined,
-    level: undefined,
     age: undefined,
     blockArrivedAt: undefined,
     blockSeenAt: undefined,

@@ -24,7 +24,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const STALLED = "Stale: no new block";
 const RETRYING = "The service keeps asking its nodes.";
-const LEVELS = {
+export const LEVELS = {
     low: "Low: cheaper than in most of the last 24 h",
     normal: "Normal for the last 24 h",
     high: "High: dearer than in most of the last 24 h",
@@ -53,7 +53,7 @@ export function chainView(chain, connection, now, tier = "medium") {
         fees: market && feeRows(name, market.suggestion, tier),
         costs: row.price && costRows(row.price.wei, currency),
         currency,
-        verdict: market && chain.level && { level: chain.level, text: LEVELS[chain.level] },
+        verdict: row.level && { level: row.level, text: LEVELS[row.level] },
         market: market && marketView(market, block),
         score: chain.score && scoreView(chain.score),
     };
@@ -84,7 +84,7 @@ export function rowView(chain, connection, now, tier = "medium") {
         rise: market && riseText(market),
         trend: market?.base_fee_trend,
         history: chain.history ?? [],
-        level: market ? chain.level : undefined,
+        level: market?.level ?? undefined,
         transfer: transferView(chain, tier),
     };
 }

@@ -117,8 +117,11 @@ export default {
         const proxy = await all.proxy(3);
         const icon = async (dashboard, expected) => becomes(dashboard.page, iconText, expected);
         for (const [level, colour] of [["low", "#14703d"], ["high", "#a4480b"], ["normal", "#1f5fd6"], [null, "#1f5fd6"]]) {
-            proxy.level = level;
-            await open(`${proxy.url}/#chain-2`, (dashboard) => icon(dashboard, `${colour} .1`));
+            proxy.levelOf = () => level;
+            await open(`${proxy.url}/#chain-2`, async (dashboard) => {
+                await icon(dashboard, `${colour} .1`);
+                assert.equal(await dashboard.page.locator(".verdict").isVisible(), level !== null);
+            });
         }
         await open(`${proxy.url}/`, async (dashboard) => {
             await icon(dashboard, "#1f5fd6 0");

@@ -127,7 +127,7 @@ export default {
 
     "the history is read by mouse, touch and keyboard": async ({ check, many, open }) => {
         const all = await many();
-        const proxy = await all.proxy(1, "high");
+        const proxy = await all.proxy(1);
         const { rule } = proxy;
         await open(`${proxy.url}/`, async (dashboard, { requests }) => {
             const { page } = dashboard;
@@ -163,11 +163,10 @@ export default {
             assert.equal(await hour.getAttribute("role"), "status");
             await page.locator(".heat td").last().hover();
             await hour.filter({ hasText: /^Sunday 23:00: / }).waitFor();
-            // Without the route, the chart of blocks remains, and no verdict is shown.
+            // Without the route, the chart of blocks remains.
             proxy.rule = (path) => (path.includes("/fee-trend") ? 404 : rule(path));
             await page.getByRole("button", { name: "7 days" }).click();
             await readout.filter({ hasText: "Not available right now." }).waitFor();
-            await page.locator(".verdict").waitFor({ state: "hidden" });
             assert.equal(await plot.isVisible(), false);
             await check.whole(dashboard, "no-history");
             await page.getByRole("button", { name: "Blocks" }).click();

@@ -25,17 +25,18 @@ export class ManyChains {
         return Object.values(this.chains).slice(0, count).map(({ name }) => name);
     }
 
-    // Starts a proxy that shows the first `count` chains, and a history of this level for each chain.
-    async proxy(count, level = "low") {
+    // Starts a proxy that shows the first `count` chains, and a history and a level for each chain.
+    async proxy(count) {
         const proxy = await Proxy.start(this.service.url);
         const ids = new Set(Object.values(this.chains).slice(0, count).map(({ id }) => id));
-        proxy.level = level;
+        proxy.levelOf = (id) => ["normal", "high", "low"][id % 3];
         proxy.rule = async (path) => {
             const { pathname, searchParams } = new URL(path, "http://service");
-            if (pathname.endsWith("/fee-trend")) return trendBody(searchParams.get("period"), proxy.level);
-            if (!["/v1/chains", "/v1/fee-markets"].includes(pathname)) return "pass";
-            const all = await (await fetch(`${this.service.url}${pathname}`)).json();
-            return all.filter(({ chain_id: id }) => ids.has(id));
+            if (pathname.endsWith("/fee-trend")) return trendBody(searchParams.get("period"));
+            if (!/^\/v1\/(chains|fee-markets|[^/]+\/fee-market)$/.test(pathname)) return "pass";
+            const body = await (await fetch(`${this.service.url}${pathname}`)).json();
+            const withLevel = (one) => ("level" in one ? { ...one, level: proxy.levelOf(one.chain_id) } : one);
+            return Array.isArray(body) ? body.filter(({ chain_id: id }) => ids.has(id)).map(withLevel) : withLevel(body);
         };
         return proxy;
     }

@@ -21,6 +21,9 @@ export default {
             // Gas of a transfer.
             assert.deepEqual((await dashboard.rows()).map(({ transfer }) => transfer),
                 markets.map(({ expected_price_per_gas: { medium } }) => cost(medium, 21_000n, "RON")));
+            const levels = markets.map(({ level }) => level);
+            assert.deepEqual((await dashboard.rows()).map(({ level }) => level), levels);
+            assert.deepEqual([...new Set(levels)].sort(), ["high", "low", "normal"]);
             // By keyboard alone.
             for (const expected of ["API", "JSON", "filter", "Chain number 0", "Chain number 1"]) {
                 await page.keyboard.press("Tab");

@@ -60,6 +60,7 @@ export function shownRows() {
         exact: row.querySelector(".price .amount").title,
         isPast: row.querySelector(".price .amount").classList.contains("past"),
         transfer: row.querySelector(".transfer").textContent,
+        level: row.querySelector(".level").textContent,
         badge: row.querySelector(".badge").textContent,
         age: row.querySelector(".age").textContent,
         points: row.querySelector("polyline").getAttribute("points")?.split(" ").length ?? 0,
@@ -171,7 +172,7 @@ export const fastMinutes = () => {
 };
 
 // Returns the body of the fee-trend route for a period, ending now, with a price that has ups and downs.
-export function trendBody(period, level = "low") {
+export function trendBody(period) {
     const [seconds, count] = { "1h": [60, 60], "24h": [600, 144], "7d": [3600, 168] }[period];
     const end = Math.floor(Date.now() / 1000 / seconds) * seconds;
     const buckets = Array.from({ length: count }, (_, index) => {
@@ -184,7 +185,7 @@ export function trendBody(period, level = "low") {
             gas_used_ratio: { min: 0.1, median: 0.5, max: 1 },
         };
     });
-    return { chain_name: "chain", chain_id: 1, period, bucket_seconds: seconds, level, buckets };
+    return { chain_name: "chain", chain_id: 1, period, bucket_seconds: seconds, level: "low", buckets };
 }
 
 // A host name other than localhost, so that the origin is not secure.
