@@ -217,8 +217,6 @@ async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::R
             let node =
                 demo::ReplayNode::bind(pace).await.context("cannot start the recorded chains")?;
             config.chains = demo::chain_configs(node.address()?, pace.block_time)?;
-            // The recordings have no older blocks.
-            config.history.refill = false;
             config.is_demo = true;
             // Other replicas would take recorded data for live data.
             config.redis = Redis::default();

@@ -1,7 +1,8 @@
 //! Replays a recording as a live chain: one block per block time, for ever.
 //!
 //! The head is a function of the time since the start, so no task runs in the background. After the last recorded block
-//! the first one follows with a new, higher number. The base fee jumps there.
+//! the first one follows with a new, higher number. The base fee jumps there. In the same way the recording repeats
+//! before the start, so that the service finds a history.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +15,8 @@ use super::recording::DemoRecording;
 pub struct Replay {
     recording: DemoRecording,
     timing: BlockTiming,
+    /// Number of blocks before the first recorded one: a multiple of their number.
+    past_blocks: u64,
     started: Instant,
     started_at_wall_clock: SystemTime,
 }
@@ -60,17 +63,22 @@ const NOT_RECORDED: &str = "not part of the demo: its chains answer eth_feeHisto
                             eth_getBlockByNumber, eth_chainId and net_version";
 
 impl Replay {
-    /// Number of blocks at the start: a window of the default size.
+    /// Number of recorded blocks at the start, besides the past: a window of the default size.
     const BLOCKS_AT_START: u64 = 20;
+    /// Number of repetitions before the start: a day of blocks, at the default block time.
+    const PAST_REPETITIONS: u64 = 43;
     /// geth's limit per call.
     const MAX_BLOCKS: u64 = 1024;
 
     /// Starts the replay of `recording` with this timing.
     #[must_use]
     pub fn start_now(recording: DemoRecording, timing: BlockTiming) -> Self {
+        let blocks = u64::try_from(recording.blocks()).unwrap_or(u64::MAX).max(1);
+        let repetitions = Self::PAST_REPETITIONS.min(recording.oldest_block / blocks);
         Self {
             recording,
             timing,
+            past_blocks: repetitions.saturating_mul(blocks),
             started: Instant::now(),
             started_at_wall_clock: SystemTime::now(),
         }
@@ -95,13 +103,23 @@ impl Replay {
         }
     }
 
+    /// Position of the newest block at the start.
+    fn first_head_position(&self) -> u64 {
+        self.past_blocks.saturating_add(Self::BLOCKS_AT_START - 1)
+    }
+
     /// Number of blocks before the newest one.
     fn head_position(&self) -> u64 {
-        self.timing.blocks_by(self.started.elapsed()).saturating_add(Self::BLOCKS_AT_START - 1)
+        self.timing.blocks_by(self.started.elapsed()).saturating_add(self.first_head_position())
+    }
+
+    /// Number of the block at position 0.
+    fn first_number(&self) -> u64 {
+        self.recording.oldest_block.saturating_sub(self.past_blocks)
     }
 
     fn number(&self, position: u64) -> u64 {
-        self.recording.oldest_block.saturating_add(position)
+        self.first_number().saturating_add(position)
     }
 
     /// Returns the index in the recording of the block at `position`.
@@ -119,7 +137,7 @@ impl Replay {
             "earliest" => Ok(0),
             number => {
                 let number = parse_hex(number).ok_or(invalid_tag)?;
-                let position = number.checked_sub(self.recording.oldest_block);
+                let position = number.checked_sub(self.first_number());
                 position
                     .filter(|position| *position <= self.head_position())
                     .ok_or((SERVER_ERROR, "the block is outside the recorded chain"))
@@ -206,7 +224,7 @@ impl Replay {
         let since_epoch = self.started_at_wall_clock.duration_since(UNIX_EPOCH).unwrap_or_default();
         since_epoch
             .saturating_add(block_times(position))
-            .saturating_sub(block_times(Self::BLOCKS_AT_START - 1))
+            .saturating_sub(block_times(self.first_head_position()))
             .as_secs()
     }
 }
