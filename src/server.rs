@@ -302,7 +302,9 @@ impl Server {
 }
 
 fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Result<TcpListener> {
-    listen(address, write_timeout).with_context(|| format!("cannot listen on {address} ({key})"))
+    let flag = format!("--{}", key.trim_start_matches("server.").replace('_', "-"));
+    let message = || format!("cannot listen on {address} ({key} or {flag})");
+    listen(address, write_timeout).with_context(message)
 }
 
 /// Listens at `address`. The kernel closes a connection whose client reads nothing for `write_timeout`.

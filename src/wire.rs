@@ -40,9 +40,9 @@ pub(crate) struct SuggestionBody<'a> {
     /// Base fee that both tiers cover: the average of the window or the floor, times the multiplier. It is 0 under legacy
     /// pricing. The base fees of single blocks are in the fee history.
     base_fee_per_gas: Wei,
-    /// For inclusion within the next blocks.
+    /// Should get into the next block or two.
     medium: TierBody,
-    /// For inclusion in the next block.
+    /// For users in a hurry.
     high: TierBody,
 }
 

@@ -221,8 +221,8 @@ fn taken_port_exits_with_1_and_names_the_address() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (name, key) in [
-        ("GAS_SERVER__LISTEN", "server.listen"),
-        ("GAS_SERVER__ADMIN_LISTEN", "server.admin_listen"),
+        ("GAS_SERVER__LISTEN", "server.listen or --listen"),
+        ("GAS_SERVER__ADMIN_LISTEN", "server.admin_listen or --admin-listen"),
     ] {
         let mut variables = FREE_PORTS.to_vec();
         variables.push((name, &address));

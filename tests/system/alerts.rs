@@ -7,6 +7,7 @@ mod prometheus;
 pub(crate) mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -78,6 +79,43 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
 
 fn count_in_rules(marker: &str) -> usize {
     rules().matches(marker).count()
+}
+
+/// A chain without data is no failure of the service, on any route that can say so.
+#[tokio::test]
+async fn missing_data_of_a_chain_does_not_count_against_the_error_budget() {
+    let rules = rules();
+    let patterns: BTreeSet<_> = rules
+        .lines()
+        .filter_map(|line| line.split_once("{route=~\"")?.1.split_once("\",status=\"503\""))
+        .map(|(pattern, _)| pattern)
+        .collect();
+    assert_eq!(patterns.len(), 1, "the same routes over each time: {patterns:?}");
+    let pattern = patterns.first().unwrap().replace("[.]", ".");
+    let (members, others) = pattern.strip_prefix("/v1/[^/]+/(").unwrap().split_once(")|").unwrap();
+    let is_excluded = |route: &str| match route.strip_prefix("/v1/{chain}/") {
+        Some(member) => members.split('|').any(|one| one == member),
+        None => others.split('|').any(|one| {
+            one.strip_suffix(".+").map_or(one == route, |prefix| route.starts_with(prefix))
+        }),
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gas-suggestion"));
+    command.args(["openapi", "--generic"]);
+    let document = programs::expect_success(command).await;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let mut count = 0;
+    for (route, operations) in document["paths"].as_object().unwrap() {
+        let unavailable = &operations["get"]["responses"]["503"];
+        let unavailable = unavailable["$ref"].as_str().map_or(unavailable, |reference| {
+            document.pointer(reference.trim_start_matches('#')).unwrap()
+        });
+        let unavailable = unavailable.to_string();
+        let has_no_data =
+            unavailable.contains("no_data") || unavailable.contains("No data for the chain");
+        assert_eq!(has_no_data, is_excluded(route), "{route}");
+        count += usize::from(has_no_data);
+    }
+    assert!(count > 15, "{count} routes");
 }
 
 /// Returns the dashboard's expressions with the name of their panel, annotation or variable, and with Grafana's

@@ -332,9 +332,9 @@ export interface components {
              *     pricing. The base fees of single blocks are in the fee history.
              */
             base_fee_per_gas: components["schemas"]["Wei"];
-            /** @description For inclusion within the next blocks. */
+            /** @description Should get into the next block or two. */
             medium: components["schemas"]["Tier"];
-            /** @description For inclusion in the next block. */
+            /** @description For users in a hurry. */
             high: components["schemas"]["Tier"];
         };
         /** @description Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio. */

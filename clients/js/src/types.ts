@@ -27,9 +27,9 @@ export interface Suggestion extends Freshness {
   type: Schemas['GasSuggestion']['type']
   /** Base fee that both tiers cover, in wei. It is 0 on a legacy chain. */
   baseFeePerGas: bigint
-  /** For inclusion within the next blocks. */
+  /** Should get into the next block or two. */
   medium: Tier
-  /** For inclusion in the next block. */
+  /** For users in a hurry. */
   high: Tier
 }
 

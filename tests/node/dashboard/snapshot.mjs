@@ -98,4 +98,4 @@ export const SNAPSHOT = `\
         - /url: http://host/v1/ronin/fee-history
       - text: .
   - status
-  - paragraph: "Medium gets into the next block or two; high is first in line. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;
+  - paragraph: "Medium should get into the next block or two; high is for users in a hurry. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;
