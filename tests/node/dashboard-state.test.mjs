@@ -64,7 +64,7 @@ describe("a chain", () => {
         assert.deepEqual(chainView(newChain(ENTRY), "opening", 0), {
             key: "ronin", name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
             block: undefined, age: undefined, shortAge: undefined, bar: undefined, next: undefined, price: undefined,
-            rise: undefined, trend: undefined, history: [], fees: undefined, costs: undefined, currency: null,
+            warning: undefined, trend: undefined, history: [], fees: undefined, costs: undefined, currency: null,
             verdict: undefined, market: undefined, score: undefined, badge: "Loading…", level: undefined,
             transfer: undefined,
         });
@@ -85,7 +85,7 @@ describe("a chain", () => {
         assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
         assert.deepEqual(rest, {
             key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, isLive: true,
-            block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", rise: "",
+            block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
             trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
             transfer: { text: "0.000444 RON", exact: "0.000443625 RON" },
             verdict: { level: "low", text: "Low: cheaper than in most of the last 24 h" },
@@ -131,15 +131,40 @@ describe("a chain", () => {
     });
 
     test("rises fast above 12.5 %, or while few full blocks are covered", () => {
-        const rise = (next, covered, base_fee_trend = "rising") => rowView(known({ market: market(7, {
-            next_base_fee_per_gas: next, base_fee_trend, covers_full_blocks: { medium: covered, high: 9 },
-        }) }), "live", 200).rise;
-        assert.equal(rise("1125000000", 3), "");
+        const rise = (next, covered, changes = {}) => rowView(known({ market: market(7, {
+            next_base_fee_per_gas: next, covers_full_blocks: { medium: covered, high: 9 }, ...changes,
+        }) }), "live", 200).warning?.text;
+        assert.equal(rise("1125000000", 3), undefined);
         assert.equal(rise("1125000001", 9), "Rising fast: base fee 12 % above average");
         assert.equal(rise("1500000000", 9), "Rising fast: base fee 50 % above average");
         assert.equal(rise("1060000000", 2), "Rising fast: the max fee may soon be too low");
-        assert.equal(rise("1060000000", 2, "stable"), "");
-        assert.equal(rise(null, 3), "");
+        assert.equal(rise("1060000000", 2, { base_fee_trend: "stable" }), undefined);
+        assert.equal(rise(null, 3), undefined);
+        assert.equal(rise("1500000000", 9, { gas_used_ratio: { latest: 0.5, average: 0.5 } }), undefined);
+    });
+
+    test("does not rise while its base fee falls, although it is above the average", () => {
+        const fees = (block, next) => ({ market: market(block, { next_base_fee_per_gas: next }), ageMs: 0, sentAt: 1000 });
+        let chain = known();
+        const next = (block, fee) => {
+            chain = applyMarketResponse(chain, fees(block, fee), true, 1000);
+            return rowView(chain, "live", 1000).warning?.short;
+        };
+        assert.equal(next(8, "1900000000"), "rising fast");
+        // The same block again changes nothing.
+        assert.equal(next(8, "1900000000"), "rising fast");
+        assert.deepEqual([next(9, "1700000000"), next(10, "1700000000"), next(11, "1800000000")],
+            [undefined, undefined, "rising fast"]);
+    });
+
+    test("warns if a max fee is below the next base fee", () => {
+        const warning = (next, tier, connection = "live") => rowView(known({ market: market(7, {
+            next_base_fee_per_gas: next,
+        }) }), connection, 200, tier).warning?.short;
+        assert.equal(warning("22000000000", "medium"), "rising fast");
+        assert.equal(warning("22000000001", "medium"), "has to wait");
+        assert.equal(warning("22000000001", "high"), "rising fast");
+        assert.equal(warning("22000000001", "medium", "disconnected"), undefined);
     });
 
     test("has a market key that changes with everything but the time", () => {
@@ -401,6 +426,8 @@ test("a sparkline has one point per block and a bounded length", () => {
     for (let block = 8; block < 100; block += 1) chain = next(chain, block, "1");
     assert.equal(chain.history.length, 60);
     assert.equal(points([]), "");
-    assert.equal(points([{ wei: 1n }, { wei: 3n }, { wei: 2n }]), "2.0,26.0 60.0,2.0 118.0,14.0");
-    assert.equal(points([{ wei: 5n }, { wei: 5n }]), "2.0,14.0 118.0,14.0");
+    assert.equal(points([{ block: 1, wei: 1n }, { block: 4, wei: 3n }, { block: 5, wei: 2n }]), "2.0,26.0 89.0,2.0 118.0,14.0");
+    // Small changes stay small.
+    assert.equal(points([{ block: 1, wei: 1000n }, { block: 2, wei: 1001n }]), "2.0,14.2 118.0,13.8");
+    assert.equal(points([{ block: 1, wei: 5n }, { block: 2, wei: 5n }]), "2.0,14.0 118.0,14.0");
 });

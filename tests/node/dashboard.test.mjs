@@ -192,12 +192,13 @@ test("prices have three significant digits and a suitable unit", () => {
         ["0", "999", "1,000", "23,597,753", "123,456,789,012,345,678,901"]);
 });
 
-test("costs are in coins, and in gwei below 0.000001 coins", () => {
+test("costs are in coins, and in wei below 0.000000001 coins", () => {
     assert.equal(cost("3412345678", 21_000n, "ETH"), "0.0000717 ETH");
     assert.equal(exactCost("3412345678", 21_000n, "ETH"), "0.000071659259238 ETH");
     assert.equal(cost("3412345678", 21_000n, null), "0.0000717 coins");
     assert.equal(cost("0", 21_000n, "ETH"), "0 ETH");
-    assert.equal(cost("10000000", 21_000n, "ETH"), "210 gwei");
+    assert.equal(cost("10000000", 21_000n, "ETH"), "0.00000021 ETH");
+    assert.equal(cost("7", 21_000n, "ETH"), "147,000 wei");
     assert.equal(cost("50000000", 21_000n, "ETH"), "0.00000105 ETH");
     assert.equal(cost("1000000000000000000", 150_000n, "RON"), "150,000 RON");
 });
@@ -233,6 +234,7 @@ test("a trend becomes points, a summary and a heat map", () => {
         /: 2 gwei, of which base fee 1 gwei \(1 wei to 3 gwei\) and tip 1 gwei, blocks 50 % full$/);
     assert.equal(summary(shown, "24h"),
         "Price per gas in the last 24 hours: usually 3 gwei, mostly from 2 gwei to 4 gwei.");
+    assert.match(summary(shown, "7d"), /^Price per gas in the last 1 d: usually/);
     assert.equal(summary([], "7d"), "No block is known in the last 7 days.");
     const map = heatMap(trend);
     assert.deepEqual([map.length, ...map.map(({ hours }) => hours.length)], [7, 24, 24, 24, 24, 24, 24, 24]);

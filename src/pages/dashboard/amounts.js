@@ -8,8 +8,8 @@ const HUNDRED_GWEI = 10n ** 11n;
 const KWEI = 1000n;
 // Larger whole numbers are written with a power of ten.
 const MAX_PLAIN_DIGITS = 9;
-// Costs below 0.000001 coins are written in gwei.
-const MIN_COINS = 10n ** 12n;
+// Costs below 0.000000001 coins are written in wei.
+const MIN_COINS = 10n ** 9n;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Gas of common transactions: the first is fixed by the protocol, the others are usual. */
@@ -51,7 +51,7 @@ export function priceParts(wei) {
  */
 export function cost(wei, gas, currency) {
     const amount = BigInt(wei) * gas;
-    if (amount !== 0n && amount < MIN_COINS) return price(amount);
+    if (amount !== 0n && amount < MIN_COINS) return `${grouped(amount)} wei`;
     return `${significant(amount, COIN_DECIMALS)} ${currency ?? "coins"}`;
 }
 

@@ -1,6 +1,6 @@
 // The page of one chain: shows the texts of view.js, the charts, and what the reader can copy and set.
 
-import { parseGas, parseGwei, price } from "./amounts.js";
+import { gwei, parseGas, parseGwei, price } from "./amounts.js";
 import { CopyButton } from "./copy.js";
 import { MarketDetails, ScoreDetails } from "./details.js";
 import { Choice, element, pair, setText, setTitle, unseen } from "./dom.js";
@@ -10,7 +10,9 @@ import { costView } from "./view.js";
 
 // Minimum duration of the bar: a shorter one would only flicker.
 const MIN_BAR_MS = 1000;
-const DEFAULT_GAS = "100,000";
+
+// The reader's choices, for the pages of all chains.
+const choices = { tier: "medium", gas: "100,000" };
 
 /**
  * @typedef {object} Actions what the page does for a chain's page
@@ -35,7 +37,11 @@ export class ChainPage {
         this.badge = element("p", { className: "badge" });
         this.bar = element("div");
         this.problem = element("p", { className: "problem" });
-        this.tier = new Choice("Speed", { medium: "Medium", high: "High" }, actions.onTier);
+        this.tier = new Choice("Speed", { medium: "Medium", high: "High" }, (tier) => {
+            choices.tier = tier;
+            actions.onTier();
+        });
+        this.tier.select(choices.tier);
         this.answer = new Answer();
         this.block = element("dd");
         this.age = element("p", { className: "age" });
@@ -127,7 +133,7 @@ class Answer {
         this.node = element("div", { className: "answer" }, this.price, this.cap, this.verdict, this.rise);
     }
 
-    show({ price, verdict, rise }) {
+    show({ price, verdict, warning }) {
         setText(this.number, price?.number ?? "–");
         setText(this.unit, price?.unit ?? "");
         setTitle(this.price, price?.exact ?? "");
@@ -137,8 +143,7 @@ class Answer {
         setText(this.verdict, verdict?.text ?? "");
         this.verdict.hidden = !verdict;
         this.verdict.dataset.level = verdict?.level ?? "";
-        setText(this.rise, rise ?? "");
-        this.rise.hidden = !rise;
+        setText(this.rise, warning?.text ?? "");
     }
 }
 
@@ -146,8 +151,11 @@ class Answer {
 class Costs {
     constructor() {
         this.rows = element("tbody");
-        this.gas = element("input", { id: "gas", inputMode: "numeric", value: DEFAULT_GAS, autocomplete: "off" });
-        this.gas.addEventListener("input", () => this.#showOwn());
+        this.gas = element("input", { id: "gas", inputMode: "numeric", value: choices.gas, autocomplete: "off" });
+        this.gas.addEventListener("input", () => {
+            choices.gas = this.gas.value;
+            this.#showOwn();
+        });
         this.own = element("td");
         this.problem = element("p", { className: "word", id: "gas-problem" });
         this.gas.setAttribute("aria-describedby", "gas-problem");
@@ -244,6 +252,7 @@ class AlertForm {
         this.node = element("form", { className: "alert", noValidate: true },
             element("h3", {}, "Notification"),
             element("div", { className: "line" }, label, this.limit, " gwei ", this.button), this.word);
+        this.#showSet();
         this.node.addEventListener("submit", async (event) => {
             event.preventDefault();
             if (alerts.limit(key) !== undefined) {
@@ -253,8 +262,16 @@ class AlertForm {
             }
             const wei = parseGwei(this.limit.value);
             const problem = wei ? await alerts.set(key, wei) : "Type a price in gwei, such as 1.5.";
-            announce(this.#say(problem || `Waiting for less than ${price(wei)}, while this tab stays open.`));
+            announce(problem ? this.#say(problem) : this.#showSet());
         });
+    }
+
+    /** Shows the limit, if one is set. Returns the sentence. */
+    #showSet() {
+        const limit = this.alerts.limit(this.key);
+        if (limit === undefined) return "";
+        this.limit.value = gwei(limit);
+        return this.#say(`Waiting for a medium price below ${gwei(limit)} gwei, while this tab stays open.`);
     }
 
     show(view) {

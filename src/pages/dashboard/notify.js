@@ -33,7 +33,7 @@ export class Alerts {
         this.#limits.delete(key);
         const title = `${name}: ${price.number} ${price.unit}`;
         try {
-            new Notification(title, { body: "The gas price is below your limit.", tag: `gas-${key}` });
+            new Notification(title, { body: "The medium gas price is below your limit.", tag: `gas-${key}` });
         } catch {
             // Some phones show notifications of service workers only. The page itself says it too.
         }

@@ -95,7 +95,7 @@ class Row {
         this.unit = element("span", { className: "unit" });
         this.trend = element("span", { className: "trend" });
         this.level = element("span", { className: "level" });
-        this.rise = element("span", { className: "rise" }, "rising fast");
+        this.rise = element("span", { className: "rise" });
         this.price = element("span", { className: "amount" }, this.number, " ", this.unit);
         this.transfer = element("td", { className: "transfer" });
         this.smallTransfer = element("span", { className: "small-transfer" });
@@ -115,8 +115,8 @@ class Row {
     }
 
     show(view) {
-        const { name, price, transfer, trend, level, state } = view;
-        this.words = `${name} ${this.key}`.toLowerCase();
+        const { name, id, price, transfer, trend, level, state } = view;
+        this.words = `${name} ${this.key} ${id}`.toLowerCase();
         setText(this.link, name);
         if (this.node.dataset.state !== state) this.node.dataset.state = state;
         setText(this.number, price?.number ?? "–");
@@ -127,7 +127,7 @@ class Row {
             this.trend.replaceChildren(...(trend ? [unseen(trend)] : []));
             if (trend) this.trend.dataset.trend = trend;
             else delete this.trend.dataset.trend;
-            setTitle(this.trend, trend ? `Base fee ${trend}` : "");
+            setTitle(this.trend, trend ? `Base fee trend: ${trend}` : "");
         }
         setText(this.level, level ?? "");
         setTitle(this.level, level ? LEVELS[level] : "");
@@ -136,7 +136,8 @@ class Row {
         setTitle(this.transfer, transfer?.exact ?? "");
         setText(this.smallTransfer, transfer?.text ?? "");
         this.node.classList.toggle("outdated", price?.isPast ?? false);
-        this.rise.hidden = !view.rise;
+        setText(this.rise, view.warning?.short ?? "");
+        setTitle(this.rise, view.warning?.text ?? "");
         this.spark.show(view.history);
         setText(this.badge, view.badge);
         setText(this.age, view.shortAge ?? "");

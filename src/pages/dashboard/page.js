@@ -76,12 +76,12 @@ const listener = {
         if (!entry) return;
         applyMarket(entry, response, connection === "live");
         if (open?.key === key) open.history.update(entry.chain, live, performance.now());
-        queueRender();
+        onLoaded();
     },
     onMarkets(responses) {
         applyMarkets(responses, connection === "live");
         tableShownAt = -Infinity;
-        queueRender();
+        onLoaded();
     },
     onScore(key, score) {
         const entry = entries.get(key);
@@ -115,7 +115,8 @@ startOrStop();
 
 /** Starts the updates if the page is visible, otherwise reduces them. */
 function startOrStop() {
-    if (document.hidden) {
+    // A page that was opened in the background first loads the chains.
+    if (document.hidden && [...entries.values()].some(({ chain }) => chain.market)) {
         stop();
         hidden ??= new HiddenUpdates(base, onHiddenMarkets);
     } else if (!live) {
@@ -123,6 +124,13 @@ function startOrStop() {
         hidden = undefined;
         start();
     }
+}
+
+/** Renders a response. Of a page that was opened in the background, the first one ends the updates. */
+function onLoaded() {
+    if (!document.hidden) return queueRender();
+    showTitle(rowViews());
+    startOrStop();
 }
 
 function start() {
@@ -143,7 +151,14 @@ function stop() {
 /** Updates the title of a hidden page. */
 function onHiddenMarkets(responses) {
     connection = responses ? "polling" : "disconnected";
-    if (responses) applyMarkets(responses, false);
+    if (responses) {
+        applyMarkets(responses, false);
+        const now = performance.now();
+        for (const entry of entries.values()) {
+            // The list has only chains with data.
+            if (!responses.has(entry.chain.id)) entry.chain = applyMarketResponse(entry.chain, { sentAt: now }, false, now);
+        }
+    }
     showTitle(rowViews());
 }
 
@@ -222,8 +237,8 @@ function updateChains(list, sentAt) {
  */
 function route(mustFocus) {
     if (entries.size === 0) return;
-    const isOnly = entries.size === 1;
-    const wanted = isOnly ? [...entries.keys()][0] : keyOf(decodeHash(location.hash));
+    const [onlyKey, isOnly] = [[...entries.keys()][0], entries.size === 1];
+    const wanted = (isOnly && decodeHash(location.hash) === "" && onlyKey) || keyOf(decodeHash(location.hash));
     const entry = entries.get(wanted);
     overview.sayUnknown(entry ? "" : wanted);
     if (isShown(wanted, entry, isOnly)) return;
@@ -266,9 +281,11 @@ function decodeHash(hash) {
     }
 }
 
+/** Returns the rows of all chains: that of the open one with the tier that its page shows. */
 function rowViews() {
     const now = performance.now();
-    return [...entries.values()].map(({ chain }) => rowView(chain, connection, now));
+    const tierOf = (key) => (key === open?.key ? open.tier.value : "medium");
+    return [...entries.values()].map(({ chain }) => rowView(chain, connection, now, tierOf(chain.key)));
 }
 
 /** Renders before the next frame. Many events can arrive between two frames. */
@@ -287,7 +304,7 @@ function render() {
     setText(banner, bannerText({ connection, since, reason, pollMs, isFirst }));
     banner.classList.toggle("bad", ["interrupted", "disconnected"].includes(connection));
     if (open && entries.has(open.key)) open.show(chainView(entries.get(open.key).chain, connection, now, open.tier.value));
-    if (open && !isFirst) return finish([...entries.values()].map(({ chain }) => rowView(chain, connection, now)));
+    if (open && !isFirst) return finish(rowViews());
     if (now - tableShownAt < TABLE_MS || isFirst) return;
     tableShownAt = now;
     const rows = rowViews();

@@ -1,12 +1,15 @@
 // What the chart shows: the newest blocks, or a trend over time. Pure functions.
 
 import { grouped, price } from "./amounts.js";
+import { duration } from "./format.js";
 
 const WEI_PER_GWEI = 1e9;
 // Prices above this multiple of the 90th percentile are cut off, so that one peak does not flatten the rest.
 const CUT_FACTOR = 2.5;
 const HEADROOM = 1.08;
 const ALL_WEEK = "7d";
+const HOUR = 3_600_000;
+const LENGTHS = { "1h": HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR };
 
 export const PERIODS = { blocks: "Blocks", "1h": "1 hour", "24h": "24 hours", "7d": "7 days" };
 
@@ -89,7 +92,7 @@ export function axisText(x, period) {
 
 /** Summarises the points in a sentence. */
 export function summary(points, period) {
-    const over = period === "blocks" ? `the last ${points.length} blocks` : `the last ${PERIODS[period]}`;
+    const over = period === "blocks" ? `the last ${points.length} blocks` : `the last ${knownTime(points, period)}`;
     const prices = points.map(({ price: paid }) => paid).filter((paid) => paid !== undefined);
     if (prices.length === 0) return period === "blocks" ? "No block is known yet." : `No block is known in ${over}.`;
     const sorted = [...prices].sort(compare);
@@ -97,6 +100,12 @@ export function summary(points, period) {
     // A bucket stands for many blocks, of which some paid less or more.
     const range = period === "blocks" ? "from" : "mostly from";
     return `Price per gas in ${over}: usually ${price(middle)}, ${range} ${price(least)} to ${price(most)}.`;
+}
+
+/** Returns the period, or the time that is known if that is much less. */
+function knownTime(points, period) {
+    const known = points.length > 1 ? (points.at(-1).x - points[0].x) * 1000 : 0;
+    return known > 0 && known < 0.8 * LENGTHS[period] ? duration(known) : PERIODS[period];
 }
 
 /** Returns the data of the chart in gwei, rounded to numbers: they are drawn, not paid. `null` is a gap. */

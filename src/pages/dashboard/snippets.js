@@ -7,7 +7,7 @@
  * @returns {Record<string, string>} snippets by name
  */
 export function snippets(url, tier, isLegacy) {
-    const read = `const response = await fetch("${url}");\nconst { ${tier}: fee } = await response.json();\n`;
+    const read = `const response = await fetch("${url}");\nif (!response.ok) throw new Error(await response.text());\nconst { ${tier}: fee } = await response.json();\n`;
     const fees = isLegacy
         ? "    gasPrice: BigInt(fee.max_fee_per_gas),\n"
         : "    maxFeePerGas: BigInt(fee.max_fee_per_gas),\n" +

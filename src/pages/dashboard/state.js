@@ -17,6 +17,7 @@ import { expectedPrice } from "./amounts.js";
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
+ * @property {string | null} [nextBefore] `next_base_fee_per_gas` of the market before, of another block
  * @property {object} [score] the body of the score route
  * @property {{ block: number, wei: bigint }[]} [history] expected medium prices that this page saw, oldest first
  * @property {{ market: object, age: object }} [last] the last known market of a chain without data
@@ -179,18 +180,21 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
         return { ...withoutData(chain), status: "unavailable", errorCode: code, isContinuous: true };
     }
     const { newest_block: block, suggestion } = market;
+    const { market: before } = chain;
+    const nextBefore = block === before?.newest_block ? chain.nextBefore : before?.next_base_fee_per_gas;
     const isSame = block === chain.block && isEqual(suggestion, chain.suggestion);
     // The response may come from another replica than the stream, and that replica may be behind.
     const isLower = isStreaming && block < chain.block;
     if ((isOvertaken && !isSame && !(block > chain.block)) || isLower) {
         // The price in the response is outdated, but its market data is the newest so far.
         const isNewer = block < chain.block && !(block <= chain.market?.newest_block);
-        return isNewer ? { ...chain, market } : chain;
+        return isNewer ? { ...chain, market, nextBefore } : chain;
     }
     return {
         ...withBlock(chain, block, now),
         suggestion,
         market,
+        nextBefore,
         history: withPrice(chain.history, market),
         status: market.stale ? "stale" : "fresh",
         errorCode: undefined,
@@ -279,6 +283,7 @@ const NO_DATA = {
     block: undefined,
     suggestion: undefined,
     market: undefined,
+    nextBefore: undefined,
     score: undefined,
     age: undefined,
     blockArrivedAt: undefined,

@@ -47,7 +47,6 @@ export function chainView(chain, connection, now, tier = "medium") {
     const isStreaming = isLive && chain.blockArrivedAt !== undefined;
     return {
         ...row,
-        id: `chain id ${chain.id}`,
         bar: isStreaming ? { from: chain.blockArrivedAt, milliseconds: chain.blockTimeMs } : undefined,
         next: nextBlockRow(chain, isLive, sinceBlockMs),
         fees: market && feeRows(name, market.suggestion, tier),
@@ -70,9 +69,11 @@ export function rowView(chain, connection, now, tier = "medium") {
     const milliseconds = seen && now - seen.at + seen.atLeast;
     const age = seen && ago(milliseconds);
     const block = market?.newest_block ?? chain.block;
+    const isCurrent = market && !["old", "none"].includes(state);
     return {
         key: chain.key,
         name: chain.name,
+        id: `chain id ${chain.id}`,
         state,
         badge: state === "none" && isUnread && !last ? "No data yet" : BADGES[state],
         problem,
@@ -81,10 +82,10 @@ export function rowView(chain, connection, now, tier = "medium") {
         age: age && `${market ? "Updated" : "Last updated"} ${age}`,
         shortAge: seen && shortAgo(milliseconds),
         price: priceView(market, tier) ?? (last && { ...priceView(last.market, tier), isPast: true }),
-        rise: market && riseText(market),
+        warning: isCurrent ? warningOf(chain, tier) : undefined,
         trend: market?.base_fee_trend,
         history: chain.history ?? [],
-        level: market?.level ?? undefined,
+        level: (isCurrent && market.level) || undefined,
         transfer: transferView(chain, tier),
     };
 }
@@ -111,15 +112,24 @@ function priceView(market, tier) {
 }
 
 /**
- * Returns a warning if the price rises fast; empty otherwise. The rule: the next block's base fee is more than 12.5 %
- * above the window's average, or the base fee rises and the medium max fee suffices for fewer than three full blocks.
+ * Returns a warning about the price, and a short one for the table; `undefined` if there is none. The price rises fast if
+ * the next block's base fee is higher than the one before, and either more than 12.5 % above the window's average, or
+ * above it while the tier's max fee suffices for fewer than three full blocks.
  */
-function riseText(market) {
-    const { next_base_fee_per_gas: next, average_base_fee_per_gas: average } = market;
-    const [to, from] = [BigInt(next ?? 0), BigInt(average)];
-    if (8n * to > 9n * from && from > 0n) return `Rising fast: base fee ${grouped(((to - from) * 100n) / from)} % above average`;
-    const isShort = market.covers_full_blocks.medium < FEW_BLOCKS;
-    return market.base_fee_trend === "rising" && isShort ? "Rising fast: the max fee may soon be too low" : "";
+function warningOf({ market, nextBefore }, tier) {
+    const { next_base_fee_per_gas: next, average_base_fee_per_gas: average, suggestion } = market;
+    if (next === null || suggestion.type === "legacy") return undefined;
+    const [to, from] = [BigInt(next), BigInt(average)];
+    if (BigInt(suggestion[tier].max_fee_per_gas) < to) {
+        return { text: "The max fee is below the next block’s base fee: a transaction has to wait", short: "has to wait" };
+    }
+    // Without the market before, a block that is more than half full raises the base fee of most chains.
+    const isRising = nextBefore ? to > BigInt(nextBefore) : market.gas_used_ratio.latest > 0.5;
+    if (!isRising) return undefined;
+    const rise = (text) => ({ text: `Rising fast: ${text}`, short: "rising fast" });
+    if (8n * to > 9n * from && from > 0n) return rise(`base fee ${grouped(((to - from) * 100n) / from)} % above average`);
+    const isShort = market.covers_full_blocks[tier] < FEW_BLOCKS;
+    return market.base_fee_trend === "rising" && isShort ? rise("the max fee may soon be too low") : undefined;
 }
 
 function costRows(wei, currency) {
@@ -179,7 +189,7 @@ function parameterRows({ chain_parameters: parameters, strategy }) {
     const { base_fee_change_denominator: denominator, minimum_base_fee: minimum, source } = parameters ?? {};
     return {
         "Pricing strategy": strategy,
-        "Base fee step": denominator && `at most 1/${denominator} per block (from ${source})`,
+        "Base fee step": denominator && `at most 1/${denominator} per block${source === "unknown" ? "" : ` (from ${source})`}`,
         "Least base fee": minimum ? `${gwei(minimum)} gwei` : undefined,
     };
 }

@@ -104,8 +104,8 @@ export default {
             ["Copy gwei", "medium priority fee of ronin", "20 gwei", "20"],
             ["Copy wei", "medium priority fee of ronin", "20000000000 wei", "20000000000"],
             ["curl", "code for curl", "the code for curl", /^curl -s 'http.*\/v1\/ronin\/gas-suggestion'$/],
-            ["viem", "code for viem", "the code for viem", /"http.*\/v1\/ronin\/gas-suggestion".*\n.*medium: fee.*\nawait walletClient\.sendTransaction/],
-            ["ethers", "code for ethers", "the code for ethers", /"http.*\/v1\/ronin\/gas-suggestion".*\n.*medium: fee.*\nawait signer\.sendTransaction/],
+            ["viem", "code for viem", "the code for viem", /"http.*\/v1\/ronin\/gas-suggestion".*\n.*response.ok.*\n.*medium: fee.*\nawait walletClient\.sendTransaction/],
+            ["ethers", "code for ethers", "the code for ethers", /"http.*\/v1\/ronin\/gas-suggestion".*\n.*response.ok.*\n.*medium: fee.*\nawait signer\.sendTransaction/],
         ];
         const permissions = ["clipboard-read", "clipboard-write"];
         await open(`${service.url}/#ronin`, async (dashboard) => {
@@ -158,7 +158,7 @@ export default {
             const expected = [
                 "API", "JSON", "← All chains", "Medium", "High", "gas", ...fee("max fee"), ...fee("priority fee"),
                 "curl code for curl", "viem code for viem", "ethers code for ethers", "limit", "Tell me",
-                "Blocks", "1 hour", "24 hours", "7 days", /^Price per gas in the last 24 hours: .* Use the arrow keys/,
+                "Blocks", "1 hour", "24 hours", "7 days", /^Price per gas in the last 3 h 10 min: .* Use the arrow keys/,
                 "Show the numbers", "Cheapest hours of the week", "How the price is made", "How the last suggestion did",
                 "suggestion", "fee market", "blocks",
             ];

@@ -30,7 +30,7 @@ export default {
             await until(() => page.title(), (now) => now !== title);
             assert.match(await page.title(), /^[\d.]+ gwei on ethereum – Gas prices$/);
             const shownIcon = await until(() => page.evaluate(iconText), (now) => now !== icon);
-            assert.match(shownIcon, /^#1f5fd6 \d(\.\d|\d*)$/);
+            assert.match(shownIcon, /^#(1f5fd6|14703d|a4480b) \d(\.\d|\d*)$/);
             const paths = () => requests.slice(asked).map((request) => new URL(request.url()).pathname);
             await until(() => paths().length, (count) => count >= 4);
             // A request of before may still be listed after the page was hidden.
@@ -89,7 +89,7 @@ export default {
             await page.locator(".alert .word").filter({ hasText: "Notifications are blocked" }).waitFor();
             await page.evaluate(() => (window.permission = "granted"));
             await limit.press("Enter");
-            await page.locator(".alert .word").filter({ hasText: "Waiting for less than 21.5 gwei, while this tab stays open." }).waitFor();
+            await page.locator(".alert .word").filter({ hasText: "Waiting for a medium price below 21.5 gwei, while this tab stays open." }).waitFor();
             await check.whole(dashboard, "notification");
             await page.getByRole("button", { name: "Turn off" }).click();
             await page.locator(".alert .word").filter({ hasText: "The notification is off." }).waitFor();
@@ -109,6 +109,36 @@ export default {
             chain.newest += 1;
             await dashboard.waitForBlockAbove("ronin", 102);
             assert.deepEqual(await titles(), ["ronin: 21 gwei"]);
+        }, { init });
+    },
+
+    "a page that was opened hidden has a price, and says when there is none any more": async ({ many, open }) => {
+        const proxy = await (await many()).proxy(3);
+        const { rule } = proxy;
+        const init = () => {
+            const { setInterval } = window;
+            window.setInterval = (run, delay) => setInterval(run, delay === 60_000 ? 300 : delay);
+            Object.defineProperty(document, "hidden", { configurable: true, value: true });
+        };
+        await open(`${proxy.url}/#chain-2`, async (dashboard) => {
+            const { page } = dashboard;
+            const price = "0.1 gwei on Chain number 2 – Gas prices";
+            await until(() => page.title(), (title) => title === price);
+            const asked = proxy.received.length;
+            await until(() => proxy.received.length, (count) => count >= asked + 4);
+            assert.deepEqual(new Set(proxy.received.slice(asked + 1)), new Set(["/v1/fee-markets"]));
+            assert.equal(await page.title(), price);
+            // The list of markets has only chains with data.
+            proxy.rule = async (path) => {
+                const body = await rule(path);
+                return path.endsWith("/fee-markets") ? body.filter(({ chain_id: id }) => id !== 1002) : body;
+            };
+            await until(() => page.title(), (title) => title === "Chain number 2 is not up to date – Gas prices");
+            assert.match(await page.evaluate(iconText), /^#59606d /);
+            proxy.rule = rule;
+            await until(() => page.title(), (title) => title === price);
+            await hide(page, false);
+            await dashboard.waitForLive("Chain number 2");
         }, { init });
     },
 

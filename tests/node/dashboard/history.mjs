@@ -206,6 +206,7 @@ export default {
             // The delay is longer than the block time.
             proxy.pauseMs = 400;
             await page.reload();
+            await page.getByRole("button", { name: "Blocks" }).click();
             const summary = page.locator(".price-chart .readout");
             const seen = new Set();
             await until(async () => seen.add(await page.locator(".plot").getAttribute("aria-label").catch(() => "")).size,
@@ -220,7 +221,7 @@ export default {
             proxy.rule = (path) => (path.startsWith(BLOCKS) ? 503 : "pass");
             await failed;
             const before = requests.length;
-            await summary.filter({ hasText: "in the last 60 blocks" }).waitFor();
+            await summary.filter({ hasText: /in the last \d+ blocks/ }).waitFor();
             proxy.rule = () => "pass";
             await page.waitForResponse((response) => kind(response) === BLOCKS && response.ok());
             // Several polls lie between the failure and the next request.
