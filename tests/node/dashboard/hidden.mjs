@@ -91,6 +91,12 @@ export default {
             await limit.press("Enter");
             await page.locator(".alert .word").filter({ hasText: "Waiting for a medium price below 21.5 gwei, while this tab stays open." }).waitFor();
             await check.whole(dashboard, "notification");
+            // A wrong address is named. The limit is still there afterwards.
+            await page.evaluate(() => (location.hash = "other"));
+            await page.getByText("This service has no chain “other”.").waitFor();
+            await page.goBack();
+            await page.locator(".alert .word").filter({ hasText: "below 21.5 gwei" }).waitFor();
+            assert.equal(await limit.inputValue(), "21.5");
             await page.getByRole("button", { name: "Turn off" }).click();
             await page.locator(".alert .word").filter({ hasText: "The notification is off." }).waitFor();
             await page.getByRole("button", { name: "Tell me" }).click();
