@@ -218,8 +218,9 @@ async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::R
                 demo::ReplayNode::bind(pace).await.context("cannot start the recorded chains")?;
             config.chains = demo::chain_configs(node.address()?, pace.block_time)?;
             config.is_demo = true;
-            // Other replicas would take recorded data for live data.
+            // Other replicas, and later starts, would take recorded data for live data.
             config.redis = Redis::default();
+            config.history.remove_path();
             // The recorded chains have no contracts.
             config.verification.url = None;
             config.delegation.source = DelegationSource::Off;

@@ -32,6 +32,11 @@ impl History {
         Some(self.path.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
 
+    /// Configures no file.
+    pub(crate) fn remove_path(&mut self) {
+        self.path = PathBuf::new();
+    }
+
     /// Reports all values that are not allowed.
     pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=MAX_DAYS).contains(&self.days) {
