@@ -53,10 +53,10 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
 async fn demo_has_a_day_of_history_and_writes_none() {
     let file = File::new("history", "of another service");
     let variables = [("GAS_HISTORY__REFILL", "true"), ("GAS_HISTORY__PATH", file.path())];
-    let service = Process::start(&["demo", "--block-time", "1h"], &variables);
+    let service = Process::start(&["demo", "--block-time", "5m"], &variables);
     for chain in ["ethereum", "base"] {
         let path = format!("/v1/{chain}/fee-trend");
-        let has_day = |body: &str| body.matches("\"start\"").count() >= 24;
+        let has_day = |body: &str| body.matches("\"start\"").count() >= 140;
         service.wait_for(&path, |response| has_day(&response.body)).await;
         let market = service.get(&format!("/v1/{chain}/fee-market")).await.json();
         assert!(market["level"].is_string(), "{market}");
