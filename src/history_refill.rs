@@ -11,13 +11,13 @@ mod past_blocks;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
 use crate::fee_trend::{FeeTrend, Observation};
 use crate::memory_budget::MemoryBudget;
-use crate::store::{BlockWindow, StoredChain, since_1970};
+use crate::store::{BlockWindow, StoredChain, seconds_since_1970};
 use crate::upstream::{ChainUpstreams, FeeHistoryRequest};
 use past_blocks::{DatedBlock, PastBlocks, RefillError};
 
@@ -78,7 +78,7 @@ impl HistoryRefill {
         let key = self.chain.config().key.clone();
         let outcome = self.fill().await;
         let oldest = self.chain.with_fee_trend(|trend| trend.oldest_hour());
-        let now = seconds();
+        let now = seconds_since_1970();
         let hours = oldest.map_or(0, |oldest| now.saturating_sub(oldest.into()) / HOUR);
         match outcome {
             Ok(()) => tracing::info!(chain = key, hours, "fee trend filled from fee history"),
@@ -219,7 +219,7 @@ impl HistoryRefill {
                 }
                 continue;
             };
-            if time > seconds().saturating_add(MAX_CLOCK_DIFFERENCE) {
+            if time > seconds_since_1970().saturating_add(MAX_CLOCK_DIFFERENCE) {
                 return Err(RefillError::Clock);
             }
             let distance = end.saturating_sub(last.number).max(1);
@@ -252,16 +252,11 @@ impl HistoryRefill {
     async fn head(&self) -> Result<DatedBlock, RefillError> {
         let number = self.chain.newest_block().ok_or(RefillError::NoHead)?;
         let time = self.blocks.time(number).await?.ok_or(RefillError::NoHead)?;
-        if time.abs_diff(seconds()) > MAX_CLOCK_DIFFERENCE {
+        if time.abs_diff(seconds_since_1970()) > MAX_CLOCK_DIFFERENCE {
             return Err(RefillError::Clock);
         }
         Ok(DatedBlock { number, time })
     }
-}
-
-/// Seconds since 1970.
-fn seconds() -> u64 {
-    since_1970(SystemTime::now()) / 1000
 }
 
 fn to_u64(count: usize) -> u64 {

@@ -115,22 +115,18 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
     )
 )]
 pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
-    let (available, levels): (Vec<_>, Vec<_>) = store
-        .chains()
-        .iter()
-        .filter_map(|chain| {
-            let (current, level) = chain.snapshot_with_level().ok()?;
-            Some(((chain, current), level))
-        })
-        .unzip();
+    let with_level = |chain| {
+        let (current, level) = StoredChain::snapshot_with_level(chain).ok()?;
+        Some((chain, current, level))
+    };
+    let available: Vec<_> = store.chains().iter().filter_map(with_level).collect();
     let markets: Vec<_> = available
         .iter()
-        .zip(levels)
-        .map(|((chain, current), level)| FeeMarketBody::new(chain, current, level))
+        .map(|(chain, current, level)| FeeMarketBody::new(chain, current, *level))
         .collect();
     let mut response = Json(markets).into_response();
     let headers = response.headers_mut();
-    write_list_headers(headers, &available);
+    write_list_headers(headers, available.iter().map(|(chain, current, _)| (*chain, current)));
     response
 }
 

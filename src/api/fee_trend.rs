@@ -19,7 +19,7 @@ use crate::config;
 use crate::fee_trend::{self, Bucket, Period, Range};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable, since_1970};
+use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable, seconds_since_1970};
 use crate::wire::{Level, Wei};
 
 /// Serialises trends, at most once per state of a chain. Cheap to clone.
@@ -164,7 +164,7 @@ impl TrendSerializer {
             period,
             changes,
             newest_block: current.snapshot.newest_block,
-            minute: minutes(),
+            minute: seconds_since_1970() / 60,
         };
         if let Some(body) = self.cache.get(&key) {
             return Ok((current, body));
@@ -176,11 +176,6 @@ impl TrendSerializer {
         self.cache.insert(key, body.clone());
         Ok((current, body))
     }
-}
-
-/// Minutes since 1970.
-fn minutes() -> u64 {
-    since_1970(SystemTime::now()) / 60_000
 }
 
 fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {

@@ -71,12 +71,11 @@ impl Freshness {
 }
 
 /// Writes the headers of a list of these chains. An empty list must not be stored.
-pub(super) fn write_list_headers(
+pub(super) fn write_list_headers<'a>(
     headers: &mut HeaderMap,
-    available: &[(&StoredChain, ServableSnapshot)],
+    available: impl Iterator<Item = (&'a StoredChain, &'a ServableSnapshot)>,
 ) {
-    let freshness =
-        available.iter().map(|(chain, current)| Freshness::from_snapshot(chain, current));
+    let freshness = available.map(|(chain, current)| Freshness::from_snapshot(chain, current));
     match freshness.reduce(Freshness::combine) {
         Some(freshness) => freshness.write_headers(headers),
         None => {

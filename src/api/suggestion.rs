@@ -178,6 +178,6 @@ pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Respons
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, JSON);
-    write_list_headers(headers, &available);
+    write_list_headers(headers, available.iter().map(|(chain, current)| (*chain, current)));
     response
 }

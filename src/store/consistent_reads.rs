@@ -1,9 +1,10 @@
 //! Reads of the servable snapshot together with what belongs to the same blocks.
 
 use std::sync::PoisonError;
-use std::time::SystemTime;
 
-use super::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable, since_1970};
+use super::{
+    BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable, seconds_since_1970,
+};
 use crate::fee_trend::{Bucket, Level, Period};
 use crate::score::Score;
 
@@ -122,8 +123,4 @@ impl StoredChain {
             cache.level
         })
     }
-}
-
-fn seconds_since_1970() -> u64 {
-    since_1970(SystemTime::now()) / 1000
 }

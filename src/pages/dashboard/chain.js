@@ -129,8 +129,8 @@ class Answer {
         this.price = element("p", { className: "price" }, this.number, " ", this.unit, unseen(" per gas"));
         this.cap = element("p", { className: "cap" });
         this.verdict = element("p", { className: "verdict" });
-        this.rise = element("p", { className: "rise" });
-        this.node = element("div", { className: "answer" }, this.price, this.cap, this.verdict, this.rise);
+        this.warning = element("p", { className: "price-warning" });
+        this.node = element("div", { className: "answer" }, this.price, this.cap, this.verdict, this.warning);
     }
 
     show({ price, verdict, warning }) {
@@ -143,7 +143,7 @@ class Answer {
         setText(this.verdict, verdict?.text ?? "");
         this.verdict.hidden = !verdict;
         this.verdict.dataset.level = verdict?.level ?? "";
-        setText(this.rise, warning?.text ?? "");
+        setText(this.warning, warning?.text ?? "");
     }
 }
 

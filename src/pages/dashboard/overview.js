@@ -95,7 +95,7 @@ class Row {
         this.unit = element("span", { className: "unit" });
         this.trend = element("span", { className: "trend" });
         this.level = element("span", { className: "level" });
-        this.rise = element("span", { className: "rise" });
+        this.warning = element("span", { className: "price-warning" });
         this.price = element("span", { className: "amount" }, this.number, " ", this.unit);
         this.transfer = element("td", { className: "transfer" });
         this.smallTransfer = element("span", { className: "small-transfer" });
@@ -106,7 +106,7 @@ class Row {
             "tr",
             {},
             element("th", { scope: "row", className: "name" }, this.link),
-            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.rise, " ",
+            element("td", { className: "price" }, this.price, " ", this.trend, " ", this.warning, " ",
                 element("span", { className: "below" }, this.level, " ", this.smallTransfer)),
             this.transfer,
             element("td", { className: "recent" }, this.spark.node),
@@ -136,8 +136,8 @@ class Row {
         setTitle(this.transfer, transfer?.exact ?? "");
         setText(this.smallTransfer, transfer?.text ?? "");
         this.node.classList.toggle("outdated", price?.isPast ?? false);
-        setText(this.rise, view.warning?.short ?? "");
-        setTitle(this.rise, view.warning?.text ?? "");
+        setText(this.warning, view.warning?.short ?? "");
+        setTitle(this.warning, view.warning?.text ?? "");
         this.spark.show(view.history);
         setText(this.badge, view.badge);
         setText(this.age, view.shortAge ?? "");

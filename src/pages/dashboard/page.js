@@ -116,7 +116,7 @@ startOrStop();
 /** Starts the updates if the page is visible, otherwise reduces them. */
 function startOrStop() {
     // A page that was opened in the background first loads the chains.
-    if (document.hidden && [...entries.values()].some(({ chain }) => chain.market)) {
+    if (document.hidden && entries.size > 0) {
         stop();
         hidden ??= new HiddenUpdates(base, onHiddenMarkets);
     } else if (!live) {
@@ -237,8 +237,9 @@ function updateChains(list, sentAt) {
  */
 function route(mustFocus) {
     if (entries.size === 0) return;
-    const [onlyKey, isOnly] = [[...entries.keys()][0], entries.size === 1];
-    const wanted = (isOnly && decodeHash(location.hash) === "" && onlyKey) || keyOf(decodeHash(location.hash));
+    const isOnly = entries.size === 1;
+    const name = decodeHash(location.hash);
+    const wanted = isOnly && name === "" ? [...entries.keys()][0] : keyOf(name);
     const entry = entries.get(wanted);
     overview.sayUnknown(entry ? "" : wanted);
     if (isShown(wanted, entry, isOnly)) return;

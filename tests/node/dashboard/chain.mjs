@@ -27,6 +27,12 @@ export default {
             assert.deepEqual([high.cap, high.costs[0]], ["Max fee (cap) 26 gwei", "0.000525 RON"]);
             await page.getByLabel("Your gas limit").fill("1 000 000");
             await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "0.025 RON");
+            // The title follows the toggle; another chain's page has the same choices.
+            assert.equal(await page.title(), "25 gwei on ronin – Gas prices");
+            await page.evaluate(() => (location.hash = "saigon"));
+            await dashboard.waitForCard("saigon", ({ price, costs }) => price === "25 gwei" && costs[3] === "0.025 RON");
+            await page.goBack();
+            await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "0.025 RON");
             await page.getByLabel("Your gas limit").fill("x");
             await page.getByText("Type a gas limit in digits.").waitFor();
             await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "–");
