@@ -20,7 +20,7 @@ use gas_suggestion::memory_budget::MemoryBudget;
 use gas_suggestion::metrics::Metrics;
 use gas_suggestion::proxy::Proxy;
 use gas_suggestion::reads::Reads;
-use gas_suggestion::store::ChainStore;
+use gas_suggestion::store::{Accepted, ChainStore};
 use gas_suggestion::upstream::{self, ChainUpstreams, FeeHistoryRequest};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -438,7 +438,7 @@ impl Harness {
             let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
             let history = history.expect("there are blocks");
             let market = fees::price(&history, &chain.pricing).expect("they have a price");
-            publisher.publish(&history, market);
+            publisher.publish(Accepted::now(&history, market));
         }
         let snapshot = store.chain("2020").expect("it is configured").servable_snapshot();
         let published = snapshot.expect("it was published").snapshot.body.to_vec();

@@ -5,6 +5,7 @@
 //! a faulty node returns such numbers. The rules are section 2.3 of the network document; where it is silent, a comment
 //! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
+mod block_age;
 mod calibrated;
 mod chain_parameters;
 pub mod head_tracker;
@@ -15,6 +16,7 @@ pub mod plausibility;
 mod pricing;
 mod replacement;
 
+pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{Target, Targets};
 pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, HeaderParameters,

@@ -3,38 +3,23 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use crate::store::{ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{ChainState, ServableSnapshot, StoredChain};
 
 /// Shortest sleep, which also covers the rounding of timers.
 const MIN_SLEEP: Duration = Duration::from_millis(10);
-
-/// State of a chain, as in `/v1/chains`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
-    /// Nothing was read yet.
-    Waiting,
-    Fresh,
-    Stale,
-    Unavailable,
-}
 
 /// Watches `chain` for ever. Dropping the future ends it.
 pub(crate) async fn watch(chain: StoredChain) -> Infallible {
     let started = Instant::now();
     let mut updates = chain.subscribe();
-    let mut status = Status::Waiting;
+    let mut state = ChainState::NoData;
     // When the chain stopped being fresh.
     let mut since = started;
     let mut has_warned_of_no_data = false;
     loop {
         let snapshot = chain.servable_snapshot();
-        let current = match &snapshot {
-            Ok(snapshot) if snapshot.is_stale => Status::Stale,
-            Ok(_) => Status::Fresh,
-            Err(Unavailable::Expired) => Status::Unavailable,
-            Err(Unavailable::NoData) => Status::Waiting,
-        };
-        if current == Status::Waiting && !has_warned_of_no_data && is_overdue(&chain, started) {
+        let current = ChainState::new(&snapshot);
+        if current == ChainState::NoData && !has_warned_of_no_data && is_overdue(&chain, started) {
             has_warned_of_no_data = true;
             let waited = duration_text(started.elapsed());
             tracing::warn!(
@@ -43,18 +28,18 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
                 "chain is not served yet: no data was read"
             );
         }
-        if current != status {
-            if status == Status::Fresh {
+        if current != state {
+            if state == ChainState::Fresh {
                 since = Instant::now();
             }
-            let is_first = status == Status::Waiting && !has_warned_of_no_data;
-            if !is_first || current != Status::Fresh {
-                log_change(&chain, status, current, snapshot.as_ref().ok(), since);
+            let is_first = state == ChainState::NoData && !has_warned_of_no_data;
+            if !is_first || current != ChainState::Fresh {
+                log_change(&chain, state, current, since);
             }
-            status = current;
+            state = current;
         }
         let sleep = tokio::time::sleep(time_to_change(&chain, snapshot.as_ref().ok(), started));
-        if current == Status::Fresh {
+        if current == ChainState::Fresh {
             // An update only delays the moment at which the data becomes stale.
             sleep.await;
         } else {
@@ -79,12 +64,7 @@ fn time_to_change(
 ) -> Duration {
     let config = chain.config();
     let remaining = match snapshot {
-        Some(snapshot) if !snapshot.is_stale => {
-            let until_old = config.stale_after().saturating_sub(snapshot.age);
-            let until_stalled =
-                config.stall_after().map(|after| after.saturating_sub(snapshot.head_age));
-            until_stalled.map_or(until_old, |stalled| stalled.min(until_old))
-        }
+        Some(snapshot) if !snapshot.is_stale() => snapshot.fresh_for,
         // A repeated reply is no update, but makes the data fresh.
         Some(snapshot) => config.max_age.saturating_sub(snapshot.age).min(config.block_time),
         None => match config.max_age.checked_sub(started.elapsed()) {
@@ -95,37 +75,30 @@ fn time_to_change(
     remaining.max(MIN_SLEEP)
 }
 
-fn log_change(
-    chain: &StoredChain,
-    before: Status,
-    now: Status,
-    snapshot: Option<&ServableSnapshot>,
-    since: Instant,
-) {
+fn log_change(chain: &StoredChain, before: ChainState, now: ChainState, since: Instant) {
     let chain_key = chain.config().key.as_str();
     let after = duration_text(since.elapsed());
     match (before, now) {
-        (Status::Waiting, Status::Fresh) => {
+        (ChainState::NoData, ChainState::Fresh) => {
             tracing::info!(chain = chain_key, after, "chain is served");
         }
-        (_, Status::Fresh) => tracing::info!(chain = chain_key, after, "chain is fresh again"),
-        (Status::Unavailable, Status::Stale) => {
+        (_, ChainState::Fresh) => {
+            tracing::info!(chain = chain_key, after, "chain is fresh again");
+        }
+        (ChainState::Expired, ChainState::Stale(_)) => {
             tracing::info!(chain = chain_key, after, "chain is served again, but stale");
         }
-        (_, Status::Stale) => {
-            let is_old =
-                snapshot.is_some_and(|snapshot| snapshot.age > chain.config().stale_after());
-            let reason = if is_old { "old_data" } else { "head_stalled" };
-            tracing::warn!(chain = chain_key, reason, "chain is stale");
+        (_, ChainState::Stale(reason)) => {
+            tracing::warn!(chain = chain_key, reason = reason.name(), "chain is stale");
         }
-        (_, Status::Unavailable) => {
+        (_, ChainState::Expired) => {
             tracing::warn!(
                 chain = chain_key,
                 after,
                 "chain is not served any more: its data is too old"
             );
         }
-        (_, Status::Waiting) => {}
+        (_, ChainState::NoData) => {}
     }
 }
 

@@ -45,7 +45,7 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
     set(&metrics.chain_max_age_seconds, Some(config.max_age.as_secs_f64()));
 
     let current = chain.snapshot_with_blocks(1).ok();
-    let is_stale = current.as_ref().map(|(reading, _)| reading.is_stale);
+    let is_stale = current.as_ref().map(|(reading, _)| reading.is_stale());
     for (status, state) in [("fresh", Some(false)), ("stale", Some(true)), ("unavailable", None)] {
         let labels = StatusLabels { chain: config.key.clone(), status };
         metrics.chain_status.get_or_create(&labels).set(f64::from(is_stale == state));

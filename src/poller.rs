@@ -20,7 +20,7 @@ use crate::fees::{self, FeeHistory, HeaderParameters, Pricing};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory};
-use crate::store::Publisher;
+use crate::store::{Accepted, Publisher};
 use crate::traces::Span;
 use crate::upstream::{ChainUpstreams, FeeHistoryRequest};
 use active_poll::{ActivePoll, Finished, UpstreamCall};
@@ -185,7 +185,8 @@ impl Poller {
             return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
         }
         self.reporter.record_floors(&market, &self.chain.pricing);
-        self.publisher.publish_at(*timestamps, history, market);
+        self.publisher
+            .publish(Accepted { timestamps: *timestamps, ..Accepted::now(history, market) });
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
         AdoptOutcome::Adopted

@@ -15,6 +15,7 @@
 
 mod consistent_reads;
 mod head_times;
+mod newest_block;
 mod publisher;
 mod recent_blocks;
 
@@ -29,13 +30,15 @@ use moka::sync::Cache;
 use tokio::sync::watch;
 
 use consistent_reads::LevelCache;
-pub use publisher::Publisher;
+pub use newest_block::NewestBlock;
+pub use publisher::{Accepted, Publisher};
 pub use recent_blocks::BlockWindow;
 
 use crate::compat::Documents;
 use crate::config;
 use crate::fee_trend::FeeTrend;
 use crate::fees::Market;
+use crate::fees::plausibility::Doubt;
 use crate::score::{Score, Scorer, Totals};
 use recent_blocks::RecentBlocks;
 
@@ -97,6 +100,10 @@ pub struct Snapshot {
     pub(crate) documents: Documents,
     /// When the reply was accepted, for display.
     pub observed_time: SystemTime,
+    /// The window's last block: how old it is.
+    pub block: NewestBlock,
+    /// Reasons to doubt a value of the window, each once.
+    pub doubts: Vec<Doubt>,
     timestamps: Timestamps,
     max_age: Duration,
 }
@@ -110,8 +117,34 @@ pub struct ServableSnapshot {
     pub age: Duration,
     /// Time since the head changed.
     pub head_age: Duration,
-    /// True if the data is old or the head has not changed, by the chain's settings.
-    pub is_stale: bool,
+    /// Reason why the data is stale, by the chain's settings; `None`: it is fresh.
+    pub stale_reason: Option<StaleReason>,
+    /// Time until the data becomes stale unless there is a newer reply; 0 if it is.
+    pub fresh_for: Duration,
+}
+
+/// Reason why data that may be served is stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StaleReason {
+    /// No reply was accepted for two block times.
+    OldData,
+    /// The newest block was too old already when this process first read it, or another node has a newer one.
+    OldBlock,
+    /// The newest block was young when it was read, and none has followed.
+    StandingHead,
+}
+
+/// State of a chain, as in `/v1/chains`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainState {
+    /// There is no data yet.
+    NoData,
+    /// Data is served, and none of it is old.
+    Fresh,
+    /// Data is served and labelled stale.
+    Stale(StaleReason),
+    /// The newest data is older than `max_age` and not served.
+    Expired,
 }
 
 /// Times of a chain's newest data, however old.
@@ -223,9 +256,69 @@ impl StoredChain {
         };
         let age = now.saturating_duration_since(snapshot.timestamps.observed_at);
         let head_age = now.saturating_duration_since(snapshot.timestamps.head_changed_at);
-        let has_stalled = self.config().stall_after().is_some_and(|after| head_age >= after);
-        let is_stale = has_stalled || age > self.config().stale_after();
-        Ok(ServableSnapshot { snapshot, age, head_age, is_stale })
+        let stale_reason = self.stale_reason(&snapshot, age, head_age, now);
+        let fresh_for = match stale_reason {
+            Some(_) => Duration::ZERO,
+            None => self.time_to_stale(&snapshot, age, head_age, now),
+        };
+        Ok(ServableSnapshot { snapshot, age, head_age, stale_reason, fresh_for })
+    }
+
+    /// Returns the first reason that holds.
+    fn stale_reason(
+        &self,
+        snapshot: &Snapshot,
+        age: Duration,
+        head_age: Duration,
+        now: Instant,
+    ) -> Option<StaleReason> {
+        let config = self.config();
+        let block = &snapshot.block;
+        let is_above = |age: Option<Duration>, max: Option<Duration>| {
+            age.zip(max).is_some_and(|(age, max)| age > max)
+        };
+        if age > config.stale_after() {
+            return Some(StaleReason::OldData);
+        }
+        if block.was_old() {
+            return Some(StaleReason::OldBlock);
+        }
+        let has_stalled = config.stall_after().is_some_and(|after| head_age >= after)
+            || is_above(block.age(now), config.max_block_age());
+        match (has_stalled, block.is_behind()) {
+            (false, _) => None,
+            (true, true) => Some(StaleReason::OldBlock),
+            (true, false) => Some(StaleReason::StandingHead),
+        }
+    }
+
+    /// Returns the time after which fresh data becomes stale by itself.
+    fn time_to_stale(
+        &self,
+        snapshot: &Snapshot,
+        age: Duration,
+        head_age: Duration,
+        now: Instant,
+    ) -> Duration {
+        let config = self.config();
+        let until_stalled = config.stall_after().map(|after| after.saturating_sub(head_age));
+        let block_age = snapshot.block.age(now);
+        let until_old_block =
+            block_age.zip(config.max_block_age()).map(|(age, max)| max.saturating_sub(age));
+        let until_old = config.stale_after().saturating_sub(age);
+        [until_stalled, until_old_block].into_iter().flatten().fold(until_old, Duration::min)
+    }
+
+    /// Returns the state of the chain now.
+    #[must_use]
+    pub fn state(&self) -> ChainState {
+        ChainState::new(&self.servable_snapshot())
+    }
+
+    /// Newest snapshot, however old; `None`: no reply was ever accepted.
+    #[must_use]
+    pub fn newest_snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.inner.latest.borrow().snapshot.clone()
     }
 
     /// Newest block ever published, however old.
@@ -270,6 +363,60 @@ impl StoredChain {
 
     fn has_data(&self) -> bool {
         self.inner.latest.borrow().snapshot.is_some()
+    }
+}
+
+impl ServableSnapshot {
+    /// Returns true if the data is labelled stale.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.stale_reason.is_some()
+    }
+}
+
+impl StaleReason {
+    /// Name of the reason in responses and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OldData => "old_data",
+            Self::OldBlock => "old_block",
+            Self::StandingHead => "standing_head",
+        }
+    }
+}
+
+impl ChainState {
+    /// Returns the state that the result of a look-up shows.
+    #[must_use]
+    pub fn new(result: &Result<ServableSnapshot, Unavailable>) -> Self {
+        match result {
+            Ok(ServableSnapshot { stale_reason: None, .. }) => Self::Fresh,
+            Ok(ServableSnapshot { stale_reason: Some(reason), .. }) => Self::Stale(*reason),
+            Err(Unavailable::NoData) => Self::NoData,
+            Err(Unavailable::Expired) => Self::Expired,
+        }
+    }
+
+    /// `fresh`, `stale` or `unavailable`.
+    #[must_use]
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Stale(_) => "stale",
+            Self::NoData | Self::Expired => "unavailable",
+        }
+    }
+
+    /// Reason why the chain is not fresh; `None`: it is.
+    #[must_use]
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Fresh => None,
+            Self::NoData => Some("no_data"),
+            Self::Stale(reason) => Some(reason.name()),
+            Self::Expired => Some(StaleReason::OldData.name()),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn get_badge(
     let current =
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
     let value = rounded_price(current.snapshot.market.expected_price());
-    let svg = Badge { label, value: &value, is_stale: current.is_stale }.render();
+    let svg = Badge { label, value: &value, is_stale: current.is_stale() }.render();
     let etag = etag::for_body(svg.as_bytes());
     let mut response = if etag::matches(&etag, &request) {
         StatusCode::NOT_MODIFIED.into_response()

@@ -64,7 +64,7 @@ impl<'a> ChainSummary<'a> {
             chain_id: config.chain_id,
             block_time_ms: config.block_time.as_millis(),
             status: match &current {
-                Some(reading) if reading.is_stale => ChainStatus::Stale,
+                Some(reading) if reading.is_stale() => ChainStatus::Stale,
                 Some(_) => ChainStatus::Fresh,
                 None => ChainStatus::Unavailable,
             },

@@ -102,7 +102,7 @@ impl ChartRenderer {
             blocks,
             revision,
             suggestion: current.snapshot.etag.clone(),
-            is_stale: current.is_stale,
+            is_stale: current.is_stale(),
         };
         let freshness = Freshness::from_snapshot(chain, &current);
         if let Some(chart) = self.cache.get(&key).await {
@@ -149,7 +149,7 @@ impl RenderedChart {
             percentiles: &percentile_numbers(config.pricing.percentiles().iter()),
             window,
             suggestion: &current.snapshot.market.suggestion,
-            is_stale: current.is_stale,
+            is_stale: current.is_stale(),
         };
         let svg = memory.try_hold(spec.render().into_bytes())?;
         Ok(Self { etag: etag::for_body(&svg), svg, newest_block: window.newest_block })
@@ -229,6 +229,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::fees::{self, Block, FeeHistory};
+    use crate::store::Accepted;
 
     #[tokio::test]
     async fn chart_is_rendered_once_per_chain_state() {
@@ -245,7 +246,7 @@ mod tests {
             let block = Block { base_fee, gas_used_ratio: None, rewards: None };
             let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();
             let market = fees::price(&history, &chain.config().pricing).unwrap();
-            publishers[0].publish(&history, market);
+            publishers[0].publish(Accepted::now(&history, market));
         };
         let render = async |blocks| renderer.get_or_render(chain, blocks, &client).await.unwrap().0;
         publish(1, 5);

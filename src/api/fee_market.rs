@@ -146,7 +146,7 @@ impl<'a> FeeMarketBody<'a> {
             r#type: market.suggestion.pricing_type.into(),
             newest_block: snapshot.newest_block,
             observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
-            stale: current.is_stale,
+            stale: current.is_stale(),
             window: AveragingWindow {
                 oldest_block: snapshot.oldest_block,
                 blocks: snapshot.block_count,

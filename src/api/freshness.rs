@@ -26,7 +26,7 @@ impl Freshness {
             age: current.age.as_secs(),
             fresh_for: config.block_time.saturating_sub(current.head_age).as_secs(),
             usable_for: config.max_age.saturating_sub(current.age).as_secs(),
-            is_stale: current.is_stale,
+            is_stale: current.is_stale(),
         }
     }
 

@@ -72,7 +72,7 @@ impl FreshnessCounters {
     ) {
         let freshness = match result {
             Err(_) => ResponseFreshness::Unavailable,
-            Ok(current) if !current.is_stale => ResponseFreshness::Fresh,
+            Ok(current) if !current.is_stale() => ResponseFreshness::Fresh,
             Ok(current) if current.age > chain.config().stale_after() => ResponseFreshness::Old,
             Ok(_) => ResponseFreshness::Stalled,
         };

@@ -70,6 +70,9 @@ pub struct Chain {
     /// Time without a new head after which data is stale; `None`: ten block times; `"0s"`: never.
     #[serde(default, with = "units::optional_duration")]
     stall_after: Option<Duration>,
+    /// Age of the newest block above which data is stale; `None`: the longer of `stall_after` and a minute; `"0s"`: never.
+    #[serde(default, with = "units::optional_duration")]
+    max_block_age: Option<Duration>,
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
@@ -162,6 +165,16 @@ impl Chain {
         (!after.is_zero()).then_some(after)
     }
 
+    /// Age of the newest block, by its own time, above which the data is labelled stale; `None`: never. By default it is
+    /// off where `stall_after` is.
+    #[must_use]
+    pub fn max_block_age(&self) -> Option<Duration> {
+        const LEAST: Duration = Duration::from_mins(1);
+        let by_default = || self.stall_after().map_or(Duration::ZERO, |after| after.max(LEAST));
+        let age = self.max_block_age.unwrap_or_else(by_default);
+        (!age.is_zero()).then_some(age)
+    }
+
     /// Longest time for a node's reply to a poll.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
@@ -180,6 +193,7 @@ impl Chain {
             name: Some(self.name().to_owned()),
             poll_timeout: Some(self.poll_timeout()),
             stall_after: Some(self.stall_after().unwrap_or_default()),
+            max_block_age: Some(self.max_block_age().unwrap_or_default()),
             pricing: Pricing {
                 reward_percentiles: Some(self.pricing.percentiles()),
                 ..self.pricing
@@ -299,6 +313,11 @@ impl Chain {
         if self.stall_after().is_some_and(|after| after < self.block_time) {
             let allowed = format!("must be 0s (never) or at least {block_time} (block_time)");
             mistakes.reject_with("stall_after", &["block_time"], allowed);
+        }
+        if self.max_block_age().is_some_and(|age| age < self.stale_after()) {
+            let least = duration(self.stale_after());
+            let allowed = format!("must be 0s (never) or at least {least}");
+            mistakes.reject_with("max_block_age", &["block_time"], allowed);
         }
         let reads_per_minute = usize::try_from(self.reads_per_minute).unwrap_or(usize::MAX);
         for (key, value, least, most) in [

@@ -15,7 +15,7 @@ const EVERY_KEY: &str = "\
 [delegation]\napi_key = \"key\"\nsource = \"api\"\n[verification]\nurl = \"http://x\"\n\
 [redis]\nurl = \"redis://x\"\n[tracing]\notlp_endpoint = \"http://x\"\n\
 [chains.x]\nname = \"x\"\nchain_id = 1\ncurrency = \"X\"\nflashblock_time = \"1s\"\n\
-rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\npoll_timeout = \"1s\"\nstall_after = \"1m\"\n\
+rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
 pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
@@ -122,6 +122,7 @@ fn describe(path: &[String], layers: &Layers) -> String {
             "max_age" => "default: 30s, or five block times if longer".into(),
             "poll_timeout" => "default: a third of max_age".into(),
             "stall_after" => "default: ten block times".into(),
+            "max_block_age" => "default: the longer of stall_after and 1m".into(),
             _ => "default".into(),
         };
     }

@@ -16,6 +16,33 @@ pub enum Continuity {
     Rewritten,
 }
 
+/// Reason to doubt a published value: it cannot follow from the blocks before, and was published because the only node
+/// there is repeats it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// A base fee changed more than the chain allows.
+    BaseFeeLeap,
+    /// A reward is far above those of the other blocks.
+    RewardLeap,
+    /// The head jumped ahead or went back.
+    HeadLeap,
+    /// Another node lastingly says otherwise.
+    Disagreement,
+}
+
+impl Doubt {
+    /// Name of the doubt in responses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BaseFeeLeap => "base_fee_leap",
+            Self::RewardLeap => "reward_leap",
+            Self::HeadLeap => "head_leap",
+            Self::Disagreement => "disagreement",
+        }
+    }
+}
+
 /// Number of common blocks from which [`compare`] takes differences for another history.
 const MIN_COMMON_BLOCKS: usize = 4;
 

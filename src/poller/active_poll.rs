@@ -13,7 +13,7 @@ use crate::fees::head_tracker::{
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, FeeHistory, Market};
 use crate::replicas::PollOutcome;
-use crate::store::Publisher;
+use crate::store::{Accepted, Publisher};
 use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 
 /// A fee history and its price.
@@ -313,7 +313,7 @@ pub(super) fn publish(
 ) {
     let last = publisher.chain().newest_block();
     reporter.record_floors(&market, &publisher.chain().config().pricing);
-    publisher.publish(history, market);
+    publisher.publish(Accepted::now(history, market));
     reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
     reporter.record_outlying_rewards(plausibility::count_outlying_rewards(history));
 }

@@ -7,11 +7,12 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 
 use super::head_times::HeadTimes;
-use super::{COMPARED_BLOCKS, Snapshot, StoredChain, Timestamps, since_1970};
+use super::{COMPARED_BLOCKS, NewestBlock, Snapshot, StoredChain, Timestamps, since_1970};
 use crate::compat::{Documents, Quote};
 use crate::etag;
 use crate::fee_trend::Observation;
-use crate::fees::{FeeHistory, Market, Suggestion};
+use crate::fees::plausibility::Doubt;
+use crate::fees::{FeeHistory, HeadReading, Market, Suggestion};
 use crate::wire::SuggestionBody;
 
 /// The only writer of one chain.
@@ -19,6 +20,39 @@ use crate::wire::SuggestionBody;
 pub struct Publisher {
     chain: StoredChain,
     head_times: HeadTimes,
+}
+
+/// A reply that is published, and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Accepted<'a> {
+    /// The reply, with the blocks before it that its price depends on.
+    pub history: &'a FeeHistory,
+    /// Its price.
+    pub market: Market,
+    /// When it was accepted, and when its newest block was first seen.
+    pub timestamps: Timestamps,
+    /// Age of its newest block, as far as its node tells.
+    pub head: HeadReading,
+    /// True if another node has a newer block.
+    pub is_behind: bool,
+    /// Reasons to doubt a value in the window.
+    pub doubts: Vec<Doubt>,
+}
+
+impl<'a> Accepted<'a> {
+    /// Creates a reply that is accepted now, with a new head of unknown age.
+    #[must_use]
+    pub fn now(history: &'a FeeHistory, market: Market) -> Self {
+        let now = Instant::now();
+        Self {
+            history,
+            market,
+            timestamps: Timestamps { observed_at: now, head_changed_at: now },
+            head: HeadReading::Unknown,
+            is_behind: false,
+            doubts: Vec::new(),
+        }
+    }
 }
 
 impl Publisher {
@@ -32,15 +66,10 @@ impl Publisher {
         &self.chain
     }
 
-    /// Publishes an accepted reply. Its age counts from now.
-    pub fn publish(&mut self, history: &FeeHistory, market: Market) {
-        let now = Instant::now();
-        self.publish_at(Timestamps { observed_at: now, head_changed_at: now }, history, market);
-    }
-
-    /// Publishes a reply that another replica accepted some time ago.
-    pub fn publish_at(&mut self, timestamps: Timestamps, history: &FeeHistory, market: Market) {
+    /// Publishes an accepted reply, which another replica may have received some time ago.
+    pub fn publish(&mut self, accepted: Accepted<'_>) {
         const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
+        let Accepted { history, market, timestamps, head, is_behind, doubts } = accepted;
         let Timestamps { observed_at, head_changed_at } = timestamps;
         let inner = &self.chain.inner;
         let newest_block = history.newest_block();
@@ -55,6 +84,14 @@ impl Publisher {
         let is_changed = same_head.is_none_or(|last| last.body != body);
         let head_changed_at = same_head
             .map_or(head_changed_at, |last| last.timestamps.head_changed_at.min(head_changed_at));
+        let block = NewestBlock::new(
+            newest_block,
+            head,
+            is_behind,
+            inner.config.max_block_age(),
+            to_wall_clock(head_changed_at),
+            last.as_deref(),
+        );
         // Subscribers that came while the value had expired have not received it. A repeat is harmless.
         let was_servable = last.is_some_and(|last| {
             last.timestamps.observed_at.elapsed().saturating_add(EXPIRY_MARGIN) < last.max_age
@@ -86,6 +123,8 @@ impl Publisher {
             block_count: window.len(),
             documents,
             observed_time: to_wall_clock(observed_at),
+            block,
+            doubts,
             timestamps: Timestamps { observed_at, head_changed_at },
             max_age: inner.config.max_age,
         });

@@ -29,7 +29,7 @@ fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market)
 /// Publishes `newest_block` with this base fee as the only block.
 fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
     let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
-    publisher.publish(&history, market);
+    publisher.publish(Accepted::now(&history, market));
 }
 
 const GWEI: u128 = 1_000_000_000;
@@ -151,9 +151,9 @@ fn an_old_snapshot_is_stale_before_it_expires() {
     let (_, chain, mut publisher) =
         store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"0s\"");
     publish(&mut publisher, 5, GWEI);
-    assert!(!chain.servable_snapshot().unwrap().is_stale);
+    assert!(!chain.servable_snapshot().unwrap().is_stale());
     let stale =
-        wait_for(|| Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale));
+        wait_for(|| Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale()));
     assert!(stale.age > Duration::from_secs(2));
 }
 
@@ -164,12 +164,12 @@ fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     publish(&mut publisher, 5, GWEI);
     let stale = wait_for(|| {
         publish(&mut publisher, 5, GWEI);
-        Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale)
+        Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale())
     });
     assert!(stale.age < Duration::from_secs(2));
     assert!(stale.head_age >= Duration::from_millis(100));
     publish(&mut publisher, 6, GWEI);
-    assert!(!chain.servable_snapshot().unwrap().is_stale);
+    assert!(!chain.servable_snapshot().unwrap().is_stale());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision, Report};
 use gas_suggestion::fees::plausibility;
 use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
-use gas_suggestion::store::{ChainStore, Publisher};
+use gas_suggestion::store::{Accepted, ChainStore, Publisher};
 use gas_suggestion::upstream::{self, FeeHistoryRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -163,7 +163,7 @@ impl Poller {
                 .and_then(|()| if confirmed.is_some() { Ok(()) } else { check_base_fees(&history) })
                 .and_then(|()| {
                     self.last_history = Some(history.clone());
-                    self.publisher.publish(&history, market);
+                    self.publisher.publish(Accepted::now(&history, market));
                     self.check_published(&history, &reply)
                 })
                 .unwrap_or_else(|violation| {

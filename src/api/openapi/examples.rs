@@ -21,7 +21,7 @@ use crate::delegation::{LookupError, PreparedTransaction};
 use crate::fee_trend::{FeeTrend, Level, MAX_DAYS, Observation, Period};
 use crate::fees::{self, Block, FeeHistory, Rewards};
 use crate::proxy::ProxyError;
-use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{Accepted, BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 const OLDEST_BLOCK: u64 = 43_447_681;
 const GWEI: u128 = 1_000_000_000;
@@ -52,7 +52,7 @@ pub(super) fn write_examples(document: &mut OpenApi, config: &Config, first: &Ch
             if let Some(history) = example_fee_history(first, oldest_block)
                 && let Ok(market) = fees::price(&history, &first.pricing)
             {
-                publisher.publish(&history, market);
+                publisher.publish(Accepted::now(&history, market));
             }
         }
     }

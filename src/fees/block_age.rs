@@ -1,0 +1,98 @@
+//! Age of a node's newest block. Its fee history does not tell: a node that syncs or lags replies like any other.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// What a node says of its newest block beside the fee history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeadReading {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It returns no header, and reports that it is syncing.
+    Syncing,
+    /// The header of its newest block.
+    Header(HeaderTime),
+}
+
+/// Number and time of a block, from its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderTime {
+    /// Number of the block.
+    pub number: u64,
+    /// The block's own time.
+    pub time: SystemTime,
+    /// When the header was read.
+    pub read_at: Instant,
+    /// Age of the block when the header was read; 0 for a time in the future.
+    pub age: Duration,
+}
+
+/// A node's newest block, compared with the age up to which it counts as the chain's newest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockAge {
+    /// Not older.
+    Young,
+    /// Older, or the node is syncing.
+    Old,
+    /// The node does not tell.
+    Unknown,
+}
+
+impl HeaderTime {
+    /// Creates the reading of a header at `read_at`, which is `now` by the wall clock.
+    #[must_use]
+    pub fn new(number: u64, time: SystemTime, read_at: Instant, now: SystemTime) -> Self {
+        Self { number, time, read_at, age: now.duration_since(time).unwrap_or_default() }
+    }
+
+    /// Returns the age of the block at `now`, which a step of the wall clock does not change.
+    #[must_use]
+    pub fn age_at(&self, now: Instant) -> Duration {
+        self.age.saturating_add(now.saturating_duration_since(self.read_at))
+    }
+}
+
+impl HeadReading {
+    /// Returns the header, if there is one.
+    #[must_use]
+    pub fn header(self) -> Option<HeaderTime> {
+        match self {
+            Self::Header(header) => Some(header),
+            Self::Unknown | Self::Syncing => None,
+        }
+    }
+
+    /// Compares the age of the block when it was read with `max_age`; `None`: every block is young enough.
+    #[must_use]
+    pub fn block_age(self, max_age: Option<Duration>) -> BlockAge {
+        match (self, max_age) {
+            (Self::Unknown, _) => BlockAge::Unknown,
+            (Self::Syncing, Some(_)) => BlockAge::Old,
+            (Self::Header(header), Some(max_age)) if header.age > max_age => BlockAge::Old,
+            (Self::Syncing | Self::Header(_), _) => BlockAge::Young,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_old_beyond_the_limit_or_while_its_node_syncs() {
+        let (read_at, now) = (Instant::now(), SystemTime::now());
+        let minute = Some(Duration::from_mins(1));
+        let seconds_old = |seconds| {
+            let time = now - Duration::from_secs(seconds);
+            HeadReading::Header(HeaderTime::new(7, time, read_at, now))
+        };
+        assert_eq!(seconds_old(60).block_age(minute), BlockAge::Young);
+        assert_eq!(seconds_old(61).block_age(minute), BlockAge::Old);
+        assert_eq!(seconds_old(61).block_age(None), BlockAge::Young);
+        assert_eq!(HeadReading::Syncing.block_age(minute), BlockAge::Old);
+        assert_eq!(HeadReading::Syncing.block_age(None), BlockAge::Young);
+        assert_eq!(HeadReading::Unknown.block_age(minute), BlockAge::Unknown);
+        let future = HeaderTime::new(7, now + Duration::from_secs(9), read_at, now);
+        assert_eq!(future.age_at(read_at + Duration::from_secs(2)), Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,78 @@
+//! What is known of the age of a chain's newest block.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use super::Snapshot;
+use crate::fees::{BlockAge, HeadReading, HeaderTime};
+
+/// The newest block of a snapshot: when it was mined, as far as its node tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewestBlock {
+    /// The first reading of its own header.
+    header: Option<HeaderTime>,
+    /// True if the block was too old when this process first read it, or if it comes from a node that is behind.
+    was_old: bool,
+    /// True if another node has a newer block.
+    is_behind: bool,
+    /// The block's own time, else the time of the reply that brought it first. It is not in the future, and not before
+    /// that of a lower block.
+    last_modified: SystemTime,
+}
+
+impl NewestBlock {
+    /// Combines the `reading` of a node with what the `last` snapshot knew. `first_seen` is the wall-clock time of the
+    /// reply that brought the block first.
+    pub(super) fn new(
+        number: u64,
+        reading: HeadReading,
+        is_behind: bool,
+        max_block_age: Option<Duration>,
+        first_seen: SystemTime,
+        last: Option<&Snapshot>,
+    ) -> Self {
+        let known = last.filter(|last| last.newest_block == number).map(|last| &last.block);
+        let own = reading.header().filter(|header| header.number == number);
+        let header = known.and_then(|known| known.header).or(own);
+        let was_old = match known {
+            // Only a header of the block itself can show that a verdict on it was wrong.
+            Some(known) if known.header.is_some() || own.is_none() => known.was_old,
+            _ => reading.block_age(max_block_age) == BlockAge::Old,
+        };
+        let lower = last.filter(|last| last.newest_block < number).map(|last| &last.block);
+        let time = match (header, known) {
+            (Some(header), _) => header.time,
+            (None, Some(known)) => known.last_modified,
+            (None, None) => first_seen,
+        };
+        let not_before = lower.map(|lower| lower.last_modified);
+        let last_modified = not_before.map_or(time, |before| time.max(before));
+        Self { header, was_old, is_behind, last_modified: last_modified.min(SystemTime::now()) }
+    }
+
+    /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first.
+    #[must_use]
+    pub fn last_modified(&self) -> SystemTime {
+        self.last_modified
+    }
+
+    /// Header of the block, if it was read.
+    #[must_use]
+    pub fn header(&self) -> Option<HeaderTime> {
+        self.header
+    }
+
+    /// True if the block was old when it was first read.
+    pub(super) fn was_old(&self) -> bool {
+        self.was_old
+    }
+
+    /// True if another node has a newer block.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Returns the age of the block at `now` by its own time; `None`: unknown.
+    pub(super) fn age(&self, now: Instant) -> Option<Duration> {
+        self.header.map(|header| header.age_at(now))
+    }
+}
