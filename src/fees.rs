@@ -117,7 +117,11 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
         },
         floors_above_market: FloorsAboveMarket {
             base_fee: pricing_type == PricingType::Eip1559
-                && FloorsAboveMarket::is_far_above(pricing.base_fee_floor, typical_base_fee),
+                && FloorsAboveMarket::is_far_above(
+                    pricing.base_fee_floor,
+                    // After an activation the average still has zeros.
+                    typical_base_fee.max(newest_known_base_fee),
+                ),
             priority_fee: average_reward.is_some_and(|average| {
                 FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
             }),

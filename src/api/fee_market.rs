@@ -54,6 +54,24 @@ pub(super) struct FeeMarketBody<'a> {
     /// Where the expected medium price stands among the prices of the last 24 hours; `null` before an hour is known.
     #[schema(required)]
     level: Option<Level>,
+    /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
+    #[schema(value_type = Vec<DoubtName>)]
+    doubts: Vec<&'static str>,
+}
+
+/// Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
+#[derive(ToSchema)]
+#[schema(as = Doubt, rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes the names")]
+enum DoubtName {
+    /// A base fee changed more than the chain allows.
+    BaseFeeLeap,
+    /// A reward is far above those of the other blocks.
+    RewardLeap,
+    /// The newest block jumped ahead or went back.
+    HeadLeap,
+    /// Another node lastingly says otherwise.
+    Disagreement,
 }
 
 /// Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown.
@@ -170,6 +188,7 @@ impl<'a> FeeMarketBody<'a> {
             floors_above_market: (&market.floors_above_market).into(),
             chain_parameters: (&market.chain_parameters).into(),
             level: level.map(Level::from),
+            doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
         }
     }
 }

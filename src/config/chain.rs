@@ -146,6 +146,13 @@ impl Chain {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
+    /// Returns true if the chain has more than a genesis block: it has a preset that is not that of local chains.
+    #[must_use]
+    pub(crate) fn has_long_history(&self) -> bool {
+        const LOCAL: u64 = 31_337;
+        self.preset.is_some() && self.chain_id != LOCAL
+    }
+
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.
     #[must_use]
     pub fn upstream_urls(&self) -> Vec<&UpstreamUrl> {

@@ -31,6 +31,15 @@ pub enum Doubt {
 }
 
 impl Doubt {
+    const ALL: [Self; 4] =
+        [Self::BaseFeeLeap, Self::RewardLeap, Self::HeadLeap, Self::Disagreement];
+
+    /// Returns the doubt with this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|doubt| doubt.name() == name)
+    }
+
     /// Name of the doubt in responses.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -94,7 +103,8 @@ pub fn suspicious_amounts(
     let window = history.newest(pricing.window_blocks.get());
     let mined = window.iter().map(|block| block.base_fee);
     let following = mined.clone().skip(1).chain(history.next_base_fee());
-    if mined.zip(following).any(|(one, other)| rule.is_leap(one, other)) {
+    // A base fee that rises from 0 is the activation of EIP-1559 (network document, section 4.1).
+    if mined.zip(following).any(|(one, other)| one > 0 && rule.is_leap(one, other)) {
         return Some(SuspiciousReply::BaseFeeLeap);
     }
     let common = common_blocks(history, earlier?);
@@ -139,15 +149,18 @@ impl BaseFeeRule {
     }
 }
 
-/// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward.
+/// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward. Any reward
+/// may follow a median of 0.
 #[must_use]
-pub fn count_outlying_rewards(history: &FeeHistory) -> usize {
+pub fn count_outlying_rewards(blocks: &[Block]) -> usize {
     const FACTOR: u128 = 1000;
-    let usable = history.blocks().iter().filter_map(|block| block.rewards);
+    let usable = blocks.iter().filter_map(|block| block.rewards);
     let mut rewards: Vec<u128> = usable.map(|Rewards { medium, .. }| medium).collect();
     rewards.sort_unstable();
-    let Some(median) = rewards.get(rewards.len() / 2) else { return 0 };
-    let limit = median.saturating_mul(FACTOR).max(FACTOR);
+    let Some(median) = rewards.get(rewards.len() / 2).filter(|median| **median > 0) else {
+        return 0;
+    };
+    let limit = median.saturating_mul(FACTOR);
     rewards.iter().filter(|reward| **reward > limit).count()
 }
 

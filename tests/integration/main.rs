@@ -7,7 +7,9 @@
     reason = "a test ends at the first unexpected value"
 )]
 
+mod activation;
 mod badge;
+mod block_age;
 mod calibrated;
 mod callers_fee;
 mod chain_parameters;

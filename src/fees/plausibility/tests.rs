@@ -32,7 +32,9 @@ fn base_fee_that_the_rule_cannot_reach_is_suspicious() {
             assert!(is_leap(&gwei([100, 100, 100, high]), denominator), "next {factor}");
         }
         assert!(is_leap(&gwei([100, 100, 100, 0]), denominator), "to zero");
-        assert!(is_leap(&gwei([0, 0, 100, 100]), denominator), "from zero");
+        // The activation of EIP-1559.
+        assert!(!is_leap(&gwei([0, 0, 100, 100]), denominator), "from zero");
+        assert!(!is_leap(&gwei([0, 0, 0, 100]), denominator), "from zero to the next");
         assert!(!is_leap(&[7, 0, 1000, 3], denominator), "rounding");
         assert!(!is_leap(&[u128::MAX; 4], denominator));
         // A full and an empty block on Ethereum; of an OP Stack chain with elasticity 6.
@@ -109,10 +111,15 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         (vec![GWEI, GWEI, 2 * GWEI, 1000 * GWEI], 0),
         (vec![GWEI, GWEI, GWEI, 1001 * GWEI], 1),
         (vec![u128::MAX, GWEI, GWEI, GWEI, u128::MAX], 2),
-        (vec![0, 0, 0, 1001], 1),
-        (vec![0, 0, 0, 1000], 0),
+        // Any reward may follow a median of 0.
+        (vec![0, 0, 0, 1001], 0),
+        (vec![0, 0, 0, u128::MAX], 0),
         (vec![u128::MAX; 3], 0),
     ] {
-        assert_eq!(count_outlying_rewards(&with_rewards(&rewards)), expected, "{rewards:?}");
+        assert_eq!(
+            count_outlying_rewards(with_rewards(&rewards).blocks()),
+            expected,
+            "{rewards:?}"
+        );
     }
 }
