@@ -1,6 +1,7 @@
 //! The activation of EIP-1559 (network document, section 4.1): the base fee rises from 0 to 1 gwei between two blocks.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
@@ -50,12 +51,14 @@ fn expected(head: u64) -> Value {
 
 #[tokio::test]
 async fn each_block_around_the_activation_has_its_own_price_without_a_warning() {
-    let started = Instant::now();
-    let head = move || FIRST_BLOCK + started.elapsed().as_secs();
+    // The first poll starts the clock of the chain.
+    let started = Arc::new(OnceLock::new());
+    let head = move || FIRST_BLOCK + started.get_or_init(Instant::now).elapsed().as_secs();
+    let header_head = head.clone();
     let node = MockNode::start(2020, Reply::computed(move |_| history(head()))).await;
     node.set_header_reply(Reply::computed(move |_| {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        json!({"number": format!("{:#x}", head()), "timestamp": format!("{now:#x}")})
+        json!({"number": format!("{:#x}", header_head()), "timestamp": format!("{now:#x}")})
     }));
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
