@@ -29,6 +29,7 @@ use moka::sync::Cache;
 use tokio::sync::watch;
 
 use consistent_reads::LevelCache;
+pub use consistent_reads::{TrendAge, TrendReading};
 pub use publisher::Publisher;
 pub use recent_blocks::BlockWindow;
 
