@@ -184,7 +184,8 @@ impl HistoryRefill {
                 highest_base_fee: gap.next.base_fee.max.into(),
             };
             let floor = Floor { number: FIRST_BLOCK, time: gap.from, known: None };
-            self.walk(above, first.time, floor, RefilledHour::for_gap(&gap)).await?;
+            let refilled = self.chain.with_fee_trend(|trend| trend.start_gap(&gap));
+            self.walk(above, first.time, floor, refilled).await?;
         }
     }
 

@@ -26,16 +26,8 @@ pub(crate) struct RefilledHour {
     earliest: u32,
     /// Time of the block above. No block below it is newer.
     latest: u32,
-    /// True if none of the blocks is known, so that hours with samples take them too.
-    has_new_blocks: bool,
-}
-
-impl RefilledHour {
-    /// Creates the collector of the blocks of a gap.
-    pub(crate) fn for_gap(gap: &Gap) -> Self {
-        let (from, latest) = (to_seconds(gap.from), gap.next.first);
-        Self { hour: OpenHour::default(), from, earliest: 0, latest, has_new_blocks: false }
-    }
+    /// No block below this number is known, so hours with samples take those too.
+    unknown_below: u64,
 }
 
 impl FeeTrend {
@@ -62,7 +54,24 @@ impl FeeTrend {
             from: to_seconds(from),
             earliest,
             latest: known.map_or(self.newest_time, |sample| sample.time),
-            has_new_blocks: true,
+            unknown_below: above,
+        }
+    }
+
+    /// Creates the collector of the blocks of a gap.
+    pub(crate) fn start_gap(&self, gap: &Gap) -> RefilledHour {
+        let mut hours = self.ended.iter().chain([&self.open]);
+        let next = hours.find(|hour| hour.start() == gap.next.start(HOUR));
+        // Blocks between two that are kept may have been counted.
+        let first = next.and_then(|hour| {
+            hour.samples().next().map(|sample| sample.number.saturating_sub(hour.stride() - 1))
+        });
+        RefilledHour {
+            hour: OpenHour::default(),
+            from: to_seconds(gap.from),
+            earliest: 0,
+            latest: gap.next.first,
+            unknown_below: first.unwrap_or_default(),
         }
     }
 
@@ -85,7 +94,7 @@ impl FeeTrend {
             let start = time - time % HOUR;
             let sample = Sample { time, ..*sample };
             match self.hour_with_samples(start) {
-                Some(hour) if refilled.has_new_blocks => hour.add(sample),
+                Some(hour) if sample.number < refilled.unknown_below => hour.add(sample),
                 Some(_) => {}
                 None => {
                     if refilled.hour.start() != start {

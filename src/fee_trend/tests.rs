@@ -605,7 +605,7 @@ proptest! {
             filled.start_samples(newest.number + 300, 0, newest.time)
         } else {
             let next = *filled.hours().first().unwrap();
-            RefilledHour::for_gap(&refill::Gap { from: 0, next })
+            filled.start_gap(&refill::Gap { from: 0, next })
         };
         let mut others: Vec<Sample> = others
             .into_iter()
@@ -656,6 +656,23 @@ fn a_refilled_block_gets_a_time_between_those_of_its_neighbours() {
     refill(&mut filled, refilled, &[sample(11, START - 500, 1), sample(19, START + 5000, 1)]);
     let times = filled.open.samples().map(|sample| (sample.number, sample.time - START));
     assert_eq!(times.collect::<Vec<_>>(), [(10, 100), (11, 100), (19, 200), (20, 200)]);
+}
+
+#[test]
+fn the_begin_of_the_open_hour_is_filled_at_the_next_start() {
+    let blocks: Vec<_> = (0..200_u32)
+        .map(|index| sample(100 + u64::from(index), START + index * 60, index.into()))
+        .collect();
+    // The first run began at the 150th minute.
+    let mut filled = restored(&trend(blocks[150..].iter().copied()));
+    let gap = filled.gap_before(u64::MAX, START.into()).unwrap();
+    assert_eq!((gap.from, gap.next.first), (START.into(), blocks[150].time));
+    let refilled = filled.start_gap(&gap);
+    refill(&mut filled, refilled, &blocks[..152]);
+    let now = u64::from(blocks[199].time);
+    for period in Period::ALL {
+        assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
+    }
 }
 
 #[test]

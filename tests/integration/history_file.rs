@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::process::{File, Process};
 use crate::raw_client::TIMEOUT;
 use crate::test_server::TestServer;
@@ -165,6 +165,35 @@ async fn a_kill_during_a_write_loses_nothing_older() {
     assert_eq!(buckets[160]["blocks"], 4000);
     assert_eq!(trend["level"], "high", "3 gwei after 170 wei");
     assert_eq!(service.get("/v1/a/fee-market").await.json()["level"], "high");
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restored_trend_is_served_although_no_node_responds() {
+    let directory = Directory::new("restored");
+    std::fs::write(directory.file(), week().to_string()).unwrap();
+    let chain = |key: &str, id: u64| {
+        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{}\"]\n", dead_url())
+    };
+    let service = TestServer::start(&format!(
+        "[history]\npath = \"{}\"\n{}{}",
+        directory.file().display(),
+        chain("a", 7),
+        chain("b", 8)
+    ))
+    .await;
+    for (period, buckets) in [("7d", 161..=161), ("24h", 6..=7), ("1h", 0..=60)] {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        assert_eq!((response.status, response.header("x-stale")), (200, "true"), "{response:?}");
+        assert_eq!(response.header("cache-control"), "no-store");
+        assert_eq!(["age", "x-newest-block"].map(|name| response.header(name)), [""; 2]);
+        let body = response.json();
+        assert_eq!(body["level"], Value::Null);
+        assert!(buckets.contains(&body["buckets"].as_array().unwrap().len()), "{body}");
+    }
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["code"], "no_data");
+    let unread = service.get("/v1/b/fee-trend").await;
+    assert_eq!((unread.status, &unread.json()["code"]), (503, &json!("no_data")));
     service.stop().await.unwrap();
 }
 
