@@ -364,17 +364,17 @@ fn noise(seed: u64) -> u64 {
 }
 
 /// Builds a block every two seconds for five hours with tips up to `noise_range` above 1 gwei, on a base fee of 20 gwei.
-/// Returns the levels at the last `count` blocks, from which on prices rise by `rise` gwei.
-fn levels_of_noise(noise_range: u64, count: u64, rise: u64) -> Vec<Level> {
+/// Returns the levels at every `step`th of the last `count` blocks, from which on prices rise by `rise` wei.
+fn levels_of_noise(noise_range: u64, rise: u64, count: u64, step: u64) -> Vec<Level> {
     let mut trend = FeeTrend::new(7);
     let mut levels = Vec::new();
     let blocks = 10_000;
     for number in 0..blocks {
         let is_judged = number + count >= blocks;
-        let tip = GWEI + noise(number) % noise_range + if is_judged { rise * GWEI } else { 0 };
+        let tip = GWEI + noise(number) % noise_range + if is_judged { rise } else { 0 };
         let time = START + u32::try_from(number * 2).unwrap();
         trend.add(Sample { tip, ..sample(number, time, 20 * GWEI) });
-        if is_judged {
+        if is_judged && (number + count - blocks).is_multiple_of(step) {
             levels.push(level(&trend).unwrap().0);
         }
     }
@@ -385,17 +385,17 @@ fn levels_of_noise(noise_range: u64, count: u64, rise: u64) -> Vec<Level> {
 fn a_flat_chain_is_always_normal() {
     // Prices that move by 0.02 %, and by 3 %.
     for noise_range in [4_000_000, 630_000_000] {
-        assert_eq!(levels_of_noise(noise_range, 101, 0), [Level::Normal; 101], "{noise_range}");
+        assert_eq!(levels_of_noise(noise_range, 0, 101, 1), [Level::Normal; 101], "{noise_range}");
     }
 }
 
 #[test]
 fn a_rise_of_a_tenth_is_high_after_half_of_ten_minutes() {
     for noise_range in [4_000_000, 630_000_000] {
-        // The rise is 2.2 gwei of about 21.
-        let levels = levels_of_noise(noise_range, 400, 2);
+        // Prices are about 21.3 gwei.
+        let levels = levels_of_noise(noise_range, 2_140_000_000, 400, 10);
         let first_high = levels.iter().position(|level| *level == Level::High).unwrap();
-        assert!((140..=170).contains(&first_high), "{first_high}");
+        assert!((14..=17).contains(&first_high), "{first_high}");
         assert!(levels[first_high..].iter().all(|level| *level == Level::High));
         assert!(levels[..first_high].iter().all(|level| *level == Level::Normal));
     }
@@ -663,12 +663,12 @@ fn the_begin_of_the_open_hour_is_filled_at_the_next_start() {
     let blocks: Vec<_> = (0..200_u32)
         .map(|index| sample(100 + u64::from(index), START + index * 60, index.into()))
         .collect();
-    // The first run began at the 150th minute.
-    let mut filled = restored(&trend(blocks[150..].iter().copied()));
+    // The first run began at the 185th minute.
+    let mut filled = restored(&trend(blocks[185..].iter().copied()));
     let gap = filled.gap_before(u64::MAX, START.into()).unwrap();
-    assert_eq!((gap.from, gap.next.first), (START.into(), blocks[150].time));
+    assert_eq!((gap.from, gap.next.first), (START.into(), blocks[185].time));
     let refilled = filled.start_gap(&gap);
-    refill(&mut filled, refilled, &blocks[..152]);
+    refill(&mut filled, refilled, &blocks[..187]);
     let now = u64::from(blocks[199].time);
     for period in Period::ALL {
         assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));

@@ -96,10 +96,13 @@ impl ArchiveNode {
     /// saw them, `delay` seconds after that of their headers.
     fn blocks_from(&self, time: u64, delay: u64) -> Vec<(u64, u64, u64)> {
         let NodeState { head, head_time, history, .. } = self.state();
-        // The tip at a block is computed from the window up to it.
+        let polled_from = head + 1 - WINDOW;
         let numbers = (head - history + WINDOW - 1..=head).map(|number| {
-            let tip = (number + 1 - WINDOW..=number).map(reward).sum::<u64>() / WINDOW;
-            let delay = if number > head - WINDOW { delay } else { 0 };
+            let is_polled = number >= polled_from;
+            // The tip at a block is computed from the window up to it, as far as it was known.
+            let from = if is_polled { polled_from } else { number + 1 - WINDOW };
+            let tip = (from..=number).map(reward).sum::<u64>() / (number + 1 - from);
+            let delay = if is_polled { delay } else { 0 };
             (head_time - (head - number) * SPACING + delay, base_fee(number), tip)
         });
         numbers.filter(|block| block.0 >= time).collect()
@@ -238,8 +241,8 @@ async fn check_trend(
             let polled_from = head_time - (WINDOW - 1) * SPACING + delay;
             if is_first_hour_closed && polled_from / 3600 < (head_time + delay) / 3600 {
                 // Buckets have no block numbers: a block whose header is of the bucket before counts there too.
-                let headers = node.blocks_from(0, 0);
-                let first = headers[headers.len() - WINDOW as usize];
+                let mut headers = node.blocks_from(0, 0).into_iter().rev();
+                let first = headers.find(|header| header.0 + delay == polled_from).unwrap();
                 blocks.retain(|(time, ..)| {
                     *time >= polled_from || time / width < polled_from / width
                 });
