@@ -30,6 +30,7 @@ use moka::sync::Cache;
 use tokio::sync::watch;
 
 use consistent_reads::LevelCache;
+pub use consistent_reads::{TrendAge, TrendReading};
 pub use newest_block::NewestBlock;
 pub use publisher::{Accepted, Publisher};
 pub use recent_blocks::BlockWindow;

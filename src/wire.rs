@@ -190,11 +190,11 @@ impl From<fees::Trend> for Trend {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// Below the 25th percentile.
+    /// Below the 25th percentile, and at least 5 % below the median.
     Low,
-    /// Between the two.
+    /// Neither low nor high.
     Normal,
-    /// Above the 75th percentile.
+    /// Above the 75th percentile, and at least 5 % above the median.
     High,
 }
 

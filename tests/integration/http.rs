@@ -169,7 +169,8 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
     let mut market = response.json();
     let observed_at = market["observed_at"].take();
     // Blocks an hour apart make an hour known, or not, by the minute of their time.
-    assert!([json!(null), json!("normal")].contains(&market["level"].take()));
+    let level = [market["level"].take(), market["level_deviation"].take()];
+    assert!([[json!(null), json!(null)], [json!("normal"), json!(0.0)]].contains(&level));
     let observed_at = humantime::parse_rfc3339(observed_at.as_str().unwrap()).unwrap();
     assert!(observed_at.elapsed().unwrap().as_secs() < 60);
     let suggestion: Value = serde_json::from_str(BODY).unwrap();
@@ -196,7 +197,7 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
                 "base_fee_change_denominator": "32", "minimum_base_fee": "1000000000",
                 "source": "configuration",
             },
-            "level": null,
+            "level": null, "level_deviation": null,
         })
     );
     let names: Vec<_> = response
@@ -209,6 +210,8 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
         .take(6)
         .collect();
     assert_eq!(names, ["chain_name", "chain_id", "type", "newest_block", "observed_at", "stale"]);
+    let body = &response.body;
+    assert!(body.find("\"level_deviation\":") > body.find("\"level\":"), "{body}");
     assert_eq!(response.header("x-newest-block"), "1000");
 }
 

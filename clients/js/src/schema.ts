@@ -263,6 +263,12 @@ export interface components {
             floors_above_market: components["schemas"]["FloorsAboveMarket"];
             chain_parameters: components["schemas"]["ChainParameters"];
             level: components["schemas"]["Level"] | null;
+            /**
+             * Format: double
+             * @description How far that price is from the median of the last 24 hours, divided by that median: 0.12 is 12 % above it. `null`
+             *     while `level` is, and if the median is 0.
+             */
+            level_deviation: number | null;
         };
         /** @description Prices of gas over time. */
         FeeTrend: {
