@@ -4,6 +4,7 @@
 //! fee that the blocks after the next one will rarely exceed, if that is more. So a price with a tip that leaves room for
 //! rises stays as it is, and a price without tips gets room.
 
+use std::cmp::Ordering;
 use std::num::NonZeroU64;
 
 use alloy_primitives::{U256, U512};
@@ -97,8 +98,14 @@ impl Rise {
     }
 
     /// Compares the ratios exactly.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        product(self.highest, other.before).cmp(&product(other.highest, self.before))
+    fn cmp(&self, other: &Self) -> Ordering {
+        let own = (self.highest, other.before);
+        let others = (other.highest, self.before);
+        // Nearly all products fit. The wide ones take several times as long.
+        match (own.0.checked_mul(own.1), others.0.checked_mul(others.1)) {
+            (Some(own), Some(others)) => own.cmp(&others),
+            _ => product(own.0, own.1).cmp(&product(others.0, others.1)),
+        }
     }
 
     /// Returns `base_fee` after this rise, rounded up, and not below `base_fee`.
@@ -115,8 +122,6 @@ fn product(one: u128, other: u128) -> U256 {
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Ordering;
-
     use proptest::prelude::*;
 
     use super::*;

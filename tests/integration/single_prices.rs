@@ -16,6 +16,9 @@ const KNOWN_BLOCKS: usize = 200;
 /// Blocks that a chain remembers by default.
 const REMEMBERED_BLOCKS: usize = 1024;
 
+/// Every how many heads the prices are compared with those of [`expected_bound`].
+const COMPARED_EVERY: usize = 10;
+
 /// Computes the bound of a base fee a second time, for amounts below 2^64.
 pub(crate) fn expected_bound(base_fees: &[u64], next: u128, blocks: usize, n: u128) -> u128 {
     let mut rises: Vec<[u128; 2]> = Vec::new();
@@ -62,7 +65,7 @@ fn rewards(medium: u128) -> Rewards {
 
 /// A chain without tips whose base fee changes by up to 1 % from block to block, as on Arbitrum.
 fn without_tips() -> Series {
-    const BLOCKS: usize = 5000;
+    const BLOCKS: usize = 3000;
     let (mut state, mut base_fee) = (88_172_645_463_325_252_u64, 1_000_000_000_u64);
     let base_fees: Vec<u64> = std::iter::repeat_with(|| {
         // Xorshift.
@@ -127,16 +130,18 @@ fn judge(series: &Series) -> [Tally; 3] {
         let known = &series.base_fees[mined.saturating_sub(REMEMBERED_BLOCKS)..mined];
         let base_fees: Vec<u128> = known.iter().copied().map(u128::from).collect();
         let SinglePrices { low, medium, high } = SinglePrices::new(&market, &base_fees);
-        let n = series.denominator.unwrap_or(8).into();
-        let soon = expected_bound(known, next, 2, n);
-        let later = expected_bound(known, next, 5, n).max(soon);
         let paid = [market.low, market.suggestion.medium, market.suggestion.high]
             .map(|tier| tier.price_at(next));
-        let expected = [paid[0].max(soon), paid[1].max(soon), paid[2].max(later)];
-        assert_eq!([low, medium, high], expected, "{} at {mined}", series.name);
+        if mined.is_multiple_of(COMPARED_EVERY) {
+            let n = series.denominator.unwrap_or(8).into();
+            let soon = expected_bound(known, next, 2, n);
+            let later = expected_bound(known, next, 5, n).max(soon);
+            let expected = [paid[0].max(soon), paid[1].max(soon), paid[2].max(later)];
+            assert_eq!([low, medium, high], expected, "{} at {mined}", series.name);
+        }
         let following = |blocks| &series.base_fees[mined + 1..=mined + blocks];
         for ((tally, blocks), (paid, price)) in
-            tallies.iter_mut().zip([2, 2, 5]).zip(paid.into_iter().zip(expected))
+            tallies.iter_mut().zip([2, 2, 5]).zip(paid.into_iter().zip([low, medium, high]))
         {
             tally.record(paid, price, following(blocks));
         }
