@@ -32,8 +32,8 @@ fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Inclusion)]
 pub(super) struct InclusionBody {
-    /// What the max fee leaves for the tip is compared with each block's reward at this percentile: 10, or the first one of
-    /// the pricing if the service does not poll percentile 10.
+    /// Percentile of each block's rewards that the tip is compared with: 10, or the first one of the pricing if the service
+    /// does not poll percentile 10.
     #[schema(value_type = f64)]
     percentile: Option<serde_json::Number>,
     /// Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the

@@ -45,7 +45,7 @@ pub struct Estimator {
 
 #[derive(Debug)]
 enum Rule {
-    Own(Pricing, TierChoice),
+    Own(Box<Pricing>, TierChoice),
     External(ExternalRule),
 }
 
@@ -99,7 +99,7 @@ impl Estimator {
             window: pricing.history_blocks(),
             min_window: pricing.window_blocks.get(),
             target,
-            rule: Rule::Own(*pricing, tier),
+            rule: Rule::Own(Box::new(*pricing), tier),
         }
     }
 

@@ -76,7 +76,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
 }
 
 #[test]
-fn a_confidence_is_the_share_of_blocks_whose_base_fee_and_reward_the_fees_reach() {
+fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
     let rewards = [Some(1), Some(2), Some(3), None];
     with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
         let confidences = [0, 1, 2, 3, 9].map(|tip| quote.confidence(with_tip(tip * GWEI)));
@@ -134,7 +134,7 @@ fn trends_compare_the_newest_rewards_with_all() {
 }
 
 #[test]
-fn a_price_of_one_number_covers_a_base_fee_above_the_max_fee_and_rises_after_it() {
+fn a_price_of_one_number_covers_a_base_fee_above_the_max_fee() {
     // The average doubles to 2 gwei, and the next block already costs 5: after 2 and 5 full blocks 1.125 times as much.
     let two_lines = chain("pricing.base_fee_change_denominator = 8");
     with_quote(&two_lines, &blocks(&[Some(2); 20]), 5 * GWEI, |quote| {

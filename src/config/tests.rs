@@ -387,7 +387,7 @@ fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
 }
 
 #[test]
-fn an_explicit_denominator_of_a_full_block_ignores_the_presets_of_an_empty_one() {
+fn an_explicit_denominator_ignores_the_presets_other_one() {
     let denominators = |more| {
         let config = Config::from_toml(&chain_toml("a", 8453, more)).unwrap();
         let found = fees::ChainParameters::new(&config.chains[0].pricing).denominators.unwrap();

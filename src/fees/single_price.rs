@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_high_price_is_not_below_the_others_when_they_alone_know_enough_rises() {
+    fn the_high_price_is_never_below_the_others() {
         // 102 rises over two blocks, of which the second highest counts, and 99 over five.
         let base_fees = [vec![1000; 102], vec![4000; 2]].concat();
         let fees = market(1000, 0, 1000, &without_floors());

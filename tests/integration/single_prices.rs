@@ -93,7 +93,7 @@ struct Tally {
     /// Prices that no base fee of the blocks after the next one exceeds, without the bound and with it.
     kept: [usize; 2],
     raised: usize,
-    /// What the bound adds, in thousandths of what would be paid.
+    /// Surcharge of the bound, in thousandths of the price without it.
     added: Vec<u128>,
 }
 
