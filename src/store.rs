@@ -38,8 +38,8 @@ pub use recent_blocks::BlockWindow;
 use crate::compat::Documents;
 use crate::config;
 use crate::fee_trend::FeeTrend;
-use crate::fees::Market;
 use crate::fees::plausibility::Doubt;
+use crate::fees::{Market, SinglePrices};
 use crate::score::{Score, Scorer, Totals};
 use recent_blocks::RecentBlocks;
 
@@ -93,6 +93,8 @@ pub struct Snapshot {
     pub etag: HeaderValue,
     /// The suggestion, and the values that it was computed from.
     pub market: Market,
+    /// Prices of one number.
+    pub prices: SinglePrices,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.

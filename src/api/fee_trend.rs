@@ -179,7 +179,7 @@ impl TrendSerializer {
             chain_id: chain.config().chain_id,
             period,
             changes,
-            is_fresh: matches!(age, TrendAge::Servable(current) if !current.is_stale),
+            is_fresh: matches!(age, TrendAge::Servable(current) if !current.is_stale()),
             minute: seconds_since_1970() / 60,
         };
         if let Some(body) = self.cache.get(&key(&age, changes)) {

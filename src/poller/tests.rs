@@ -178,11 +178,12 @@ fn records_are_priced_with_the_newest_header_parameters() {
     let mut harness = Harness::with_block_100();
     let denominator = |harness: &Harness| {
         let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
-        current.snapshot.market.chain_parameters.base_fee_change_denominator.get()
+        let denominators = current.snapshot.market.chain_parameters.denominators;
+        denominators.map(|denominators| denominators.full_block.get())
     };
-    assert_eq!(denominator(&harness), 8);
+    assert_eq!(denominator(&harness), None);
     let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
     harness.header_parameters.send_replace(header);
     assert_eq!(harness.merge(101, 20), AdoptOutcome::Adopted);
-    assert_eq!(denominator(&harness), 50);
+    assert_eq!(denominator(&harness), Some(50));
 }

@@ -157,7 +157,7 @@ impl StoredChain {
 
     /// Computes a level at most once per change and minute, because it sorts the blocks of the open hour.
     fn level_of(&self, current: &ServableSnapshot) -> Option<PriceLevel> {
-        if current.is_stale {
+        if current.is_stale() {
             return None;
         }
         let mut cache = self.inner.level.lock().unwrap_or_else(PoisonError::into_inner);

@@ -219,7 +219,7 @@ fn a_stale_chain_has_no_level() {
         let trend = chain.read_fee_trend(Period::Day).unwrap();
         [chain.snapshot_with_level().unwrap().1, trend.level].map(|it| it.map(|it| it.level))
     };
-    let is_stale = || chain.servable_snapshot().unwrap().is_stale;
+    let is_stale = || chain.servable_snapshot().unwrap().is_stale();
     let fresh = levels();
     assert!(fresh == [Some(Level::Low); 2] || is_stale(), "{fresh:?}");
     wait_for(|| is_stale().then_some(()));

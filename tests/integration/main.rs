@@ -72,6 +72,7 @@ mod recorded_base;
 mod recorded_node_replies;
 mod rpc_bodies;
 mod score;
+mod single_prices;
 mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]

@@ -121,13 +121,23 @@ describe("a chain", () => {
     test("has rows for its floors and parameters", () => {
         const more = market(7, {
             strategy: "network", floors_applied: { base_fee: false, priority_fee: true },
-            chain_parameters: { base_fee_change_denominator: "32", minimum_base_fee: "1000000000", source: "header" },
+            chain_parameters: {
+                base_fee_change_denominator: "50", empty_block_denominator: "250",
+                minimum_base_fee: "1000000000", source: "header",
+            },
         });
-        const { rows } = chainView(known({ market: more }), "live", 200).market;
-        assert.deepEqual(rows.slice(5), [
+        const rows = (market) => chainView(known({ market }), "live", 200).market.rows;
+        assert.deepEqual(rows(more).slice(5), [
             ["Minimum applied", "priority fee"], ["Pricing strategy", "network"],
-            ["Base fee step", "at most 1/32 per block (from header)"], ["Least base fee", "1 gwei"],
+            ["Base fee step", "at most +1/50 and −1/250 per block (from header)"], ["Least base fee", "1 gwei"],
         ]);
+        const step = (parameters) => Object.fromEntries(rows({ ...more, chain_parameters: parameters }))["Base fee step"];
+        const eighths = { base_fee_change_denominator: "8", empty_block_denominator: "8", source: "configuration" };
+        assert.equal(step(eighths), "at most 1/8 per block (from configuration)");
+        const unknown = { base_fee_change_denominator: null, empty_block_denominator: null, source: "unknown" };
+        assert.equal(step({ ...unknown, minimum_base_fee: null }), undefined);
+        const covered = rows(market(7, { covers_full_blocks: { medium: null, high: null } }));
+        assert.deepEqual(covered[4], ["Safe for full blocks", "unknown"]);
     });
 
     // A market whose average price is 11 gwei, of which the tip is 1 gwei.

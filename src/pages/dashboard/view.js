@@ -186,7 +186,7 @@ function marketView(market, newest) {
         "Average base fee": `${gwei(market.average_base_fee_per_gas)} gwei over ${blocks}`,
         "Base fee trend": market.base_fee_trend,
         "Gas used": `${percent(used.latest)}, on average ${percent(used.average)}`,
-        "Safe for full blocks": `medium ${blocksCovered(covers.medium)}, high ${blocksCovered(covers.high)}`,
+        "Safe for full blocks": coveredText(covers),
         "Minimum applied": floorsText(market.floors_applied),
         ...parameterRows(market),
     };
@@ -205,12 +205,24 @@ function floorsText(floors) {
 }
 
 function parameterRows({ chain_parameters: parameters, strategy }) {
-    const { base_fee_change_denominator: denominator, minimum_base_fee: minimum, source } = parameters ?? {};
+    const { minimum_base_fee: minimum } = parameters ?? {};
     return {
         "Pricing strategy": strategy,
-        "Base fee step": denominator && `at most 1/${denominator} per block${source === "unknown" ? "" : ` (from ${source})`}`,
+        "Base fee step": stepText(parameters ?? {}),
         "Least base fee": minimum ? `${gwei(minimum)} gwei` : undefined,
     };
+}
+
+/** Formats how far blocks move the base fee; `undefined` if that is unknown. */
+function stepText({ base_fee_change_denominator: full, empty_block_denominator: empty, source }) {
+    if (!full) return undefined;
+    const step = full === empty ? `at most 1/${full}` : `at most +1/${full} and −1/${empty}`;
+    return `${step} per block (from ${source})`;
+}
+
+function coveredText({ medium, high }) {
+    if (medium === null) return "unknown";
+    return `medium ${blocksCovered(medium)}, high ${blocksCovered(high)}`;
 }
 
 /** Formats the number of full blocks for which a price suffices. */
