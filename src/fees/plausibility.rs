@@ -101,7 +101,8 @@ pub fn suspicious_amounts(
     let rule = BaseFeeRule::new(pricing);
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());
-    if rule.has_leap(window, history.next_base_fee()) {
+    // A base fee that rises from 0 is the activation of EIP-1559 (network document, section 4.1).
+    if rule.leaps(window, history.next_base_fee()).any(|(before, _)| before > 0) {
         return Some(SuspiciousReply::BaseFeeLeap);
     }
     let common = common_blocks(history, earlier?);
@@ -137,7 +138,8 @@ pub fn is_plausible_past(history: &FeeHistory, known: &[KnownBlock], pricing: &P
             rule.is_leap(base_fee, nearest)
         })
     };
-    !pricing.check_base_fees || !(rule.has_leap(blocks, next) || known.iter().any(contradicts))
+    !pricing.check_base_fees
+        || (rule.leaps(blocks, next).next().is_none() && !known.iter().any(contradicts))
 }
 
 /// How far a base fee may be from that of the block before.
@@ -167,12 +169,11 @@ impl BaseFeeRule {
         }
     }
 
-    /// Returns true if the base fee of one of `blocks`, or the `next` one, cannot follow that of the block before. One that
-    /// rises from 0 can: it is the activation of EIP-1559 (network document, section 4.1).
-    fn has_leap(&self, blocks: &[Block], next: Option<u128>) -> bool {
+    /// Returns the base fees of neighbouring blocks, the `next` one last, of which neither can follow the other.
+    fn leaps(&self, blocks: &[Block], next: Option<u128>) -> impl Iterator<Item = (u128, u128)> {
         let mined = blocks.iter().map(|block| block.base_fee);
         let following = mined.clone().skip(1).chain(next);
-        mined.zip(following).any(|(one, other)| one > 0 && self.is_leap(one, other))
+        mined.zip(following).filter(|(one, other)| self.is_leap(*one, *other))
     }
 
     /// Returns true if neither base fee can follow the other.

@@ -35,6 +35,7 @@ fn base_fee_that_the_rule_cannot_reach_is_suspicious() {
         // The activation of EIP-1559.
         assert!(!is_leap(&gwei([0, 0, 100, 100]), denominator), "from zero");
         assert!(!is_leap(&gwei([0, 0, 0, 100]), denominator), "from zero to the next");
+        assert!(!is_leap(&[7, 0, 100 * GWEI, 100 * GWEI], denominator), "from zero again");
         assert!(!is_leap(&[7, 0, 1000, 3], denominator), "rounding");
         assert!(!is_leap(&[u128::MAX; 4], denominator));
         // A full and an empty block on Ethereum; of an OP Stack chain with elasticity 6.
