@@ -187,15 +187,15 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
             "gas_used_ratio": { "latest": 0.5, "average": 0.5 },
             "base_fee_trend": "stable",
             "suggestion": suggestion,
-            "covers_full_blocks": { "medium": 23, "high": 59 },
+            "covers_full_blocks": { "medium": 36, "high": 91 },
             "strategy": "network",
             "currency": "RON",
             "expected_price_per_gas":
                 { "low": "21000000000", "medium": "21000000000", "high": "25000000000" },
             "floors_above_market": { "base_fee": false, "priority_fee": false },
             "chain_parameters": {
-                "base_fee_change_denominator": "32", "minimum_base_fee": "1000000000",
-                "source": "configuration",
+                "base_fee_change_denominator": "50", "empty_block_denominator": "250",
+                "minimum_base_fee": "1000000000", "source": "configuration",
             },
             "level": null, "level_deviation": null,
         })

@@ -373,8 +373,8 @@ export interface components {
         Inclusion: {
             /**
              * Format: double
-             * @description What the max fee leaves for the tip is compared with each block's reward at this percentile: 10, or the first one of
-             *     the pricing if the service does not poll percentile 10.
+             * @description Percentile of each block's rewards that the tip is compared with: 10, or the first one of the pricing if the service
+             *     does not poll percentile 10.
              */
             percentile: number;
             /**
