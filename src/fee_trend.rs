@@ -53,9 +53,9 @@ pub struct FeeTrend {
     days: u32,
     /// Buckets of closed hours, oldest first, by the index of their period.
     closed: [VecDeque<Bucket>; 3],
-    /// The hour before, while a refill may complete it.
-    ended: Option<OpenHour>,
-    /// True while a refill may complete the hour that ends next.
+    /// Hours that a refill may complete, oldest first: the last one of the file, and those that ended since.
+    ended: Vec<OpenHour>,
+    /// True while a refill may complete the hours that end.
     keeps_ended: bool,
     /// The newest ten minutes of the hour before.
     before: OpenHour,
@@ -105,7 +105,7 @@ impl FeeTrend {
         Self {
             days: days.clamp(1, MAX_DAYS),
             closed: Default::default(),
-            ended: None,
+            ended: Vec::new(),
             keeps_ended: false,
             before: OpenHour::default(),
             open: OpenHour::default(),
@@ -114,6 +114,9 @@ impl FeeTrend {
             changes: 0,
         }
     }
+
+    /// Most hours that are kept for a refill.
+    const MAX_ENDED: usize = 4;
 
     /// Returns the most bytes that the trend of a chain with this block time holds.
     #[must_use]
@@ -205,8 +208,13 @@ impl FeeTrend {
     fn close_hour(&mut self, next: u32) {
         self.before = self.open.last_ten_minutes();
         if self.keeps_ended {
-            self.close_ended();
-            self.ended = Some(std::mem::take(&mut self.open)).filter(|hour| !hour.is_empty());
+            let ended = std::mem::take(&mut self.open);
+            self.ended.extend(Some(ended).filter(|hour| !hour.is_empty()));
+            if self.ended.len() > Self::MAX_ENDED {
+                // Not the last one of the file, which is the oldest: most of it may be missing.
+                let complete = self.ended.remove(1);
+                self.add_closed(&complete);
+            }
         } else {
             let ended = std::mem::take(&mut self.open);
             self.add_closed(&ended);
@@ -217,13 +225,14 @@ impl FeeTrend {
         self.trim();
     }
 
-    /// Computes the buckets of the hour before for good.
+    /// Computes the buckets of the hours that ended for good.
     fn close_ended(&mut self) {
-        let Some(ended) = self.ended.take() else { return };
-        if self.before.start() == ended.start() {
-            self.before = ended.last_ten_minutes();
+        for ended in std::mem::take(&mut self.ended) {
+            if self.before.start() == ended.start() {
+                self.before = ended.last_ten_minutes();
+            }
+            self.add_closed(&ended);
         }
-        self.add_closed(&ended);
     }
 
     /// Adds the buckets of an hour, except those that are known.
@@ -262,7 +271,7 @@ impl FeeTrend {
         for closed in &mut self.closed {
             closed.retain(|bucket| bucket.first < start);
         }
-        self.ended = self.ended.take().filter(|hour| hour.start() < start);
+        self.ended.retain(|hour| hour.start() < start);
         if self.before.start() >= start {
             self.before = OpenHour::default();
         }

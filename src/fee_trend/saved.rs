@@ -93,7 +93,7 @@ impl FeeTrend {
     /// Returns everything that [`restore`](Self::restore) needs.
     #[must_use]
     pub fn save(&self) -> SavedTrend {
-        if self.ended.is_some() {
+        if !self.ended.is_empty() {
             let mut trend = self.clone();
             trend.finish_samples();
             return trend.save();
