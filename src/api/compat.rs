@@ -99,9 +99,7 @@ fn respond(chain: &StoredChain, document: Document) -> Result<Response, Problem>
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn metamask_fees(
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
+async fn metamask_fees(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     respond(&chain, Document::MetamaskFees)
 }
 
@@ -144,9 +142,7 @@ async fn metamask_fees_with_key(
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn metamask_prices(
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
+async fn metamask_prices(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     respond(&chain, Document::MetamaskPrices)
 }
 
@@ -179,10 +175,7 @@ enum EtherscanResponse {
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn etherscan(
-    State(store): State<ChainStore>,
-    RawQuery(query): RawQuery,
-) -> Response {
+async fn etherscan(State(store): State<ChainStore>, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let response = etherscan_document(&query).and_then(|document| {
         let id = parameter(&query, "chainid")?;

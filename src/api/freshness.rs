@@ -44,8 +44,7 @@ impl Freshness {
         let until_next_block = config.block_time.saturating_sub(current.head_age);
         let until_too_old = config.max_age.saturating_sub(current.age);
         // A copy without `X-Stale` must not outlive the moment from which the service sends it.
-        let until_stale =
-            if current.is_stale() { until_next_block } else { current.fresh_for };
+        let until_stale = if current.is_stale() { until_next_block } else { current.fresh_for };
         let remaining = until_next_block.min(until_too_old).min(until_stale).as_secs();
         let age = current.age.as_secs();
         Self {
@@ -169,4 +168,147 @@ pub(super) fn revalidated_json(body: &impl Serialize) -> Response {
         (header::ETAG, etag::for_body(&json)),
     ];
     (headers, Body::from(json)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::fees::{self, Block, FeeHistory, HeadReading, HeaderTime};
+    use crate::store::{Accepted, ChainStore, StaleReason};
+
+    /// Second of the newest block in `Last-Modified`, since 1970.
+    const BLOCK_SECOND: u64 = 1_700_000_000;
+    const BLOCK_DATE: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+
+    /// Returns a chain with blocks every 12 s, and a snapshot with a block of this second and these doubts.
+    fn chain(key: &str, second: u64, doubts: &[Doubt]) -> (StoredChain, ServableSnapshot) {
+        let toml = format!(
+            "[chains.{key}]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"12s\"\n\
+             max_age = \"60500ms\"\nmax_block_age = \"0s\"\npricing.priority_fee_floor = \"1 gwei\""
+        );
+        let config = Config::from_toml(&toml).unwrap();
+        let (store, mut publishers) = ChainStore::new(&config.chains);
+        let chain = store.chain(key).unwrap().clone();
+        let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };
+        let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
+        let market = fees::price(&history, &chain.config().pricing).unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+        let header = HeaderTime::new(3, time, Instant::now(), SystemTime::now());
+        publishers[0].publish(Accepted {
+            head: HeadReading::Header(header),
+            doubts: doubts.to_vec(),
+            ..Accepted::now(&history, market)
+        });
+        let current = chain.servable_snapshot().unwrap();
+        (chain, current)
+    }
+
+    /// Returns the snapshot with these ages, in milliseconds.
+    fn aged(current: &ServableSnapshot, age: u64, head_age: u64) -> ServableSnapshot {
+        ServableSnapshot {
+            age: Duration::from_millis(age),
+            head_age: Duration::from_millis(head_age),
+            stale_reason: None,
+            fresh_for: Duration::from_mins(1),
+            ..current.clone()
+        }
+    }
+
+    fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+        headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Returns `Age`, `Cache-Control`, `CDN-Cache-Control` and `X-Accel-Expires`.
+    fn lifetimes(headers: &HeaderMap) -> [&str; 4] {
+        ["age", "cache-control", "cdn-cache-control", "x-accel-expires"]
+            .map(|name| text(headers, name))
+    }
+
+    #[test]
+    fn lifetimes_count_from_the_reply_and_end_at_the_next_block() {
+        let (chain, current) = chain("a", BLOCK_SECOND, &[]);
+        let headers = |current: &ServableSnapshot| {
+            let mut headers = HeaderMap::new();
+            write_snapshot_headers(&mut headers, &chain, current);
+            headers
+        };
+        let shared = |fresh: u64, bridged: u64| {
+            format!(
+                "public, max-age={fresh}, stale-while-revalidate={bridged}, stale-if-error={bridged}"
+            )
+        };
+        for (age, head_age, lifetime) in [
+            (0, 0, ("0", 12, "12")),
+            (7_400, 7_400, ("7", 11, "4")),
+            (7_400, 8_000, ("7", 11, "4")),
+            // A block that is late was confirmed a moment ago.
+            (200, 15_000, ("0", 0, "0")),
+            (11_900, 11_900, ("11", 11, "0")),
+            (30_000, 30_000, ("30", 30, "0")),
+            (60_400, 60_400, ("60", 60, "0")),
+        ] {
+            let headers = headers(&aged(&current, age, head_age));
+            let (age, max_age, remaining) = lifetime;
+            let cache_control = format!("public, max-age={max_age}");
+            let expected = [age, &cache_control, &shared(max_age, 60 - max_age), remaining];
+            assert_eq!(lifetimes(&headers), expected);
+            assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
+            assert_eq!(text(&headers, "x-newest-block"), "3");
+            assert_eq!([text(&headers, "x-stale"), text(&headers, "x-doubt")], ["", ""]);
+        }
+        // A copy without the label ends when the label begins.
+        let soon =
+            ServableSnapshot { fresh_for: Duration::from_millis(1500), ..aged(&current, 0, 0) };
+        assert_eq!(lifetimes(&headers(&soon))[1], "public, max-age=1");
+        let stale = ServableSnapshot {
+            stale_reason: Some(StaleReason::OldBlock),
+            fresh_for: Duration::ZERO,
+            ..aged(&current, 0, 2000)
+        };
+        let headers = headers(&stale);
+        assert_eq!(lifetimes(&headers)[1], "public, max-age=10");
+        assert_eq!(text(&headers, "x-stale"), "true");
+    }
+
+    #[test]
+    fn a_response_that_is_not_stored_has_no_lifetime() {
+        let (chain, current) = chain("a", BLOCK_SECOND, &[Doubt::RewardLeap]);
+        let mut headers = HeaderMap::new();
+        write_uncached_snapshot_headers(&mut headers, &chain, &aged(&current, 3000, 3000));
+        assert_eq!(lifetimes(&headers), ["3", "no-store", "", ""]);
+        assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
+        assert_eq!(text(&headers, "x-doubt"), "reward_leap");
+    }
+
+    #[test]
+    fn a_list_is_as_old_as_its_oldest_member_and_lives_as_long_as_its_shortest() {
+        use Doubt::{BaseFeeLeap, Disagreement, HeadLeap};
+        let (old_chain, old) = chain("a", BLOCK_SECOND, &[HeadLeap, BaseFeeLeap]);
+        let (new_chain, new) = chain("b", BLOCK_SECOND + 60, &[Disagreement, HeadLeap]);
+        let old = ServableSnapshot {
+            stale_reason: Some(StaleReason::OldData),
+            ..aged(&old, 9_000, 9_000)
+        };
+        let new = aged(&new, 0, 8_000);
+        for members in
+            [[(&old_chain, &old), (&new_chain, &new)], [(&new_chain, &new), (&old_chain, &old)]]
+        {
+            let mut headers = HeaderMap::new();
+            write_list_headers(&mut headers, members.into_iter());
+            let shared = "public, max-age=4, stale-while-revalidate=56, stale-if-error=56";
+            assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "3"]);
+            assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
+            assert_eq!(text(&headers, "x-stale"), "true");
+            assert_eq!(text(&headers, "x-doubt"), "base_fee_leap,head_leap,disagreement");
+        }
+        let mut headers = HeaderMap::new();
+        write_list_headers(&mut headers, [(&new_chain, &new)].into_iter());
+        assert_eq!(text(&headers, "x-stale"), "");
+        let mut headers = HeaderMap::new();
+        write_list_headers(&mut headers, std::iter::empty());
+        assert_eq!(lifetimes(&headers), ["", "no-store", "", ""]);
+    }
 }

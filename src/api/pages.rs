@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, State};
-use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::HeaderName;
+use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};

@@ -5,6 +5,7 @@
 //! A body is compressed at once and whole, so that no state of an encoder waits for a client that does not read. Bodies
 //! of unknown length pass unchanged: events, and what an upstream streams.
 
+use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures_util::StreamExt;
+use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
 use super::chunked_body::{Charged, ChunkedBody};
@@ -137,7 +138,8 @@ fn not_modified(mut parts: Parts) -> Response {
     for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
         parts.headers.remove(name);
     }
-    Response::from_parts(parts, Body::empty())
+    // An empty body would get a `Content-Length` of 0, which caches take for that of the 200.
+    Response::from_parts(parts, Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()))
 }
 
 /// Returns the bytes of `chunks` as gzip.

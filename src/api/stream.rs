@@ -342,9 +342,8 @@ impl Subscription {
     /// Returns an event with what the subscriber does not have: the current value, or else the status.
     fn unsent_event(&mut self) -> Option<String> {
         let current = self.chain.servable_snapshot();
-        let suggestion = current.as_ref().ok().and_then(|current| {
-            self.unsent_suggestion(&current.snapshot)
-        });
+        let suggestion =
+            current.as_ref().ok().and_then(|current| self.unsent_suggestion(&current.snapshot));
         suggestion.or_else(|| self.unsent_status(ChainState::new(&current)))
     }
 
@@ -365,9 +364,10 @@ impl Subscription {
             return None;
         }
         self.known_state = state;
-        let observed_at = self.chain.newest_snapshot().map(|snapshot| {
-            humantime::format_rfc3339_millis(snapshot.observed_time).to_string()
-        });
+        let observed_at = self
+            .chain
+            .newest_snapshot()
+            .map(|snapshot| humantime::format_rfc3339_millis(snapshot.observed_time).to_string());
         let status = Status {
             chain: &self.chain.config().key,
             status: state.status(),

@@ -45,8 +45,7 @@ mod tests {
             (&["\u{e4}", "origin"], &["\u{e4}, origin"]),
         ] {
             let value = |line: &&str| HeaderValue::from_bytes(line.as_bytes()).unwrap();
-            let mut headers: HeaderMap =
-                lines.iter().map(|line| (VARY, value(line))).collect();
+            let mut headers: HeaderMap = lines.iter().map(|line| (VARY, value(line))).collect();
             join_lines(&mut headers);
             let found: Vec<_> = headers.get_all(VARY).iter().cloned().collect();
             assert_eq!(found, joined.iter().map(value).collect::<Vec<_>>(), "{lines:?}");

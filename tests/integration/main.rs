@@ -8,6 +8,7 @@
 )]
 
 mod badge;
+mod cache_headers;
 mod calibrated;
 mod callers_fee;
 mod chain_parameters;

@@ -13,8 +13,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::unsigned_transaction::UnsignedTransaction;
 use super::JSON;
+use super::unsigned_transaction::UnsignedTransaction;
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_uncached_snapshot_headers;
 use crate::api::openapi::components::{

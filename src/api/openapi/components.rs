@@ -24,10 +24,7 @@ pub(super) struct ResponseHeaders {
     )]
     request_id: String,
     /// How long the response may be cached.
-    #[param(
-        rename = "Cache-Control",
-        example = "public, max-age=1"
-    )]
+    #[param(rename = "Cache-Control", example = "public, max-age=1")]
     cache_control: String,
     /// How long shared caches may keep the response, and how long they may send an older copy while they fetch a new
     /// one or cannot (RFC 9213).
@@ -48,11 +45,7 @@ pub(super) struct ResponseHeaders {
     age: Option<u64>,
     /// Time of the newest block if the node told it, else of the reply that brought the block first. A list has that of
     /// its oldest member.
-    #[param(
-        rename = "Last-Modified",
-        nullable = false,
-        example = "Fri, 20 Nov 2026 17:31:34 GMT"
-    )]
+    #[param(rename = "Last-Modified", nullable = false, example = "Fri, 20 Nov 2026 17:31:34 GMT")]
     last_modified: Option<String>,
     /// The newest block that the response was computed from.
     #[param(rename = "X-Newest-Block", nullable = false, example = 43_447_700)]
