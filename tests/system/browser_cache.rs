@@ -1,6 +1,7 @@
 //! What the cache of a browser does with responses that a page polls.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -8,13 +9,10 @@ use crate::programs;
 
 #[tokio::test]
 async fn a_page_that_polls_with_plain_fetch_is_never_more_than_one_block_behind() {
-    let folder = std::env::temp_dir().join(format!("gas-suggestion-cache-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser-cache");
     fs::create_dir_all(&folder).unwrap();
+    let settings = json!({ "binary": env!("CARGO_BIN_EXE_gas-suggestion"), "folder": folder });
     let mut command = programs::node_js(&["playwright-core"]);
-    command.args(["--test-reporter", "spec"]).arg(programs::script_path("browser-cache.mjs"));
-    command.arg(
-        json!({ "binary": env!("CARGO_BIN_EXE_gas-suggestion"), "folder": folder }).to_string(),
-    );
+    command.arg(programs::script_path("browser-cache.mjs")).arg(settings.to_string());
     println!("{}", programs::expect_success(command).await);
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -71,6 +71,7 @@ mod replicas;
 mod restart;
 mod score;
 mod smuggling;
+mod stream_readers;
 mod test_contract;
 #[path = "../rig/test_server.rs"]
 mod test_server;
