@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_as_old_as_its_oldest_member_and_lives_as_long_as_its_shortest() {
+    fn a_list_is_as_old_as_its_oldest_and_lives_as_long_as_its_shortest() {
         use Doubt::{BaseFeeLeap, Disagreement, HeadLeap};
         let (old_chain, old) = chain("a", BLOCK_SECOND, &[HeadLeap, BaseFeeLeap]);
         let (new_chain, new) = chain("b", BLOCK_SECOND + 60, &[Disagreement, HeadLeap]);

@@ -179,7 +179,7 @@ impl Drop for StreamPermit {
     }
 }
 
-/// What one subscriber receives.
+/// Bytes of one response: the events, and comments between them.
 struct EventStream<S> {
     events: S,
     /// The line before the first event. `None`: it was sent.
@@ -278,14 +278,13 @@ pub(super) async fn stream_all_suggestions(
 
 /// Returns the id of the last event that the client received, from the header, else from the query.
 fn last_event_id(request: &Request) -> Option<String> {
-    let id = match request.headers().get(LAST_EVENT_ID) {
-        Some(id) => id.to_str().ok()?.to_owned(),
-        None => {
-            let pairs = request.uri().query()?.split('&').filter_map(|pair| pair.split_once('='));
-            let is_name = |name: &str| LAST_EVENT_ID_PARAMETERS.contains(&name);
-            let mut values = pairs.filter(|(name, _)| is_name(name)).map(|(_, value)| value);
-            decoded(values.next_back()?)
-        }
+    let id = if let Some(id) = request.headers().get(LAST_EVENT_ID) {
+        id.to_str().ok()?.to_owned()
+    } else {
+        let pairs = request.uri().query()?.split('&').filter_map(|pair| pair.split_once('='));
+        let is_name = |name: &str| LAST_EVENT_ID_PARAMETERS.contains(&name);
+        let mut values = pairs.filter(|(name, _)| is_name(name)).map(|(_, value)| value);
+        decoded(values.next_back()?)
     };
     (1..=MAX_EVENT_ID_BYTES).contains(&id.len()).then_some(id)
 }
@@ -304,7 +303,7 @@ struct Subscription {
 
 /// Data of an event for a changed status, with the members of `/v1/chains`.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Status<'a> {
+pub(super) struct StateChange<'a> {
     /// The key of the chain.
     chain: &'a str,
     status: &'static str,
@@ -368,13 +367,13 @@ impl Subscription {
             .chain
             .newest_snapshot()
             .map(|snapshot| humantime::format_rfc3339_millis(snapshot.observed_time).to_string());
-        let status = Status {
+        let change = StateChange {
             chain: &self.chain.config().key,
             status: state.status(),
             reason: state.reason(),
             observed_at,
         };
-        let data = serde_json::to_string(&status).expect("a struct of strings serialises");
+        let data = serde_json::to_string(&change).expect("a struct of strings serialises");
         Some(["event: status\ndata: ", &data, "\n\n"].concat())
     }
 }

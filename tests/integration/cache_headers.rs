@@ -1,4 +1,4 @@
-//! What caches read: the same headers for GET, HEAD and 304 on every route, and one `Vary` line.
+//! Headers for caches: the same for GET, HEAD and 304 on every route, and one `Vary` line.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the cache of a browser does with responses that a page polls.
+//! Tests of a browser's cache under a page that polls.
 
 use std::fs;
 use std::path::Path;

@@ -9,7 +9,7 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::api::stream::Status;
+use crate::api::stream::StateChange;
 use crate::wire::SuggestionBody;
 
 /// The first two accounts of Hardhat's and Anvil's test networks.
@@ -160,7 +160,7 @@ fn suggestion_data() -> Object {
 }
 
 fn status_data() -> Object {
-    json_text(Status::schema())
+    json_text(StateChange::schema())
 }
 
 /// Describes a string with a JSON text of this schema.
